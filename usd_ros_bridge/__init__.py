@@ -1,0 +1,60 @@
+"""usd_ros_bridge: OpenUSD robots as live ROS 2 interfaces (REP 0158).
+
+The names below are the public surface. They are loaded when first used, so that importing the package costs nothing
+and needs neither OpenUSD nor ROS.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.api import load_plan as load_plan
+    from usd_ros_bridge.backends.protocol import Backend as Backend
+    from usd_ros_bridge.backends.protocol import BackendContext as BackendContext
+    from usd_ros_bridge.backends.protocol import BackendInput as BackendInput
+    from usd_ros_bridge.backends.protocol import Capabilities as Capabilities
+    from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
+    from usd_ros_bridge.model.errors import BridgeError as BridgeError
+    from usd_ros_bridge.model.options import PlanOptions as PlanOptions
+    from usd_ros_bridge.model.options import ReadOptions as ReadOptions
+    from usd_ros_bridge.model.options import VariantSelection as VariantSelection
+    from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
+    from usd_ros_bridge.model.state import Commands as Commands
+    from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.ros.bridge import Bridge as Bridge
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Backend": "backends.protocol",
+    "BackendContext": "backends.protocol",
+    "BackendInput": "backends.protocol",
+    "Bridge": "ros.bridge",
+    "BridgeError": "model.errors",
+    "BridgePlan": "model.plan",
+    "Capabilities": "backends.protocol",
+    "Commands": "model.state",
+    "Diagnostic": "model.diagnostics",
+    "PlanOptions": "model.options",
+    "ReadOptions": "model.options",
+    "State": "model.state",
+    "VariantSelection": "model.options",
+    "load_plan": "api",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

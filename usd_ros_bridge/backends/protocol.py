@@ -1,0 +1,119 @@
+"""The protocol between the bridge and what moves the robot: a simulator, a kinematic model, a topic, a recording.
+
+A backend never sees rclpy. It says what it needs from outside (`BackendInput`), takes `Commands`, gives `State`.
+Other distributions register theirs under the entry-point group `usd_ros_bridge.backends`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import Commands, State
+
+ENTRY_POINT_GROUP = "usd_ros_bridge.backends"
+
+Report = Callable[[str, str], None]
+"""`report(kind, message)`: a warning for people, shown once per kind and counted after that. Any thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a backend can do.
+
+    Attributes:
+        joint_driven: Bodies below a joint follow from joint positions; State.body_pose then holds the root bodies
+            (and animated Xforms) only. False: every row of State.body_pose is measured.
+        kinematic: Commands move bodies and joints directly; a Twist may move a base.
+        topic_driven: The state arrives by an input; the loop ticks on arrival and does not wait for a deadline.
+    """
+
+    joint_driven: bool = True
+    kinematic: bool = False
+    topic_driven: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendInput:
+    """A topic that a backend needs. The bridge subscribes, decodes and hands samples to `Backend.receive`.
+
+    Attributes:
+        key: What `receive` is called with.
+        robot: Index in BridgePlan.robots: decides the domain and the namespace of a relative topic name.
+        topic: Topic name, relative to the robot's namespace or absolute.
+        type: Interface type; its codec decides the type of sample (JointState: JointStateSample).
+        reliability: Quality of service.
+        depth: Queue size, keep last.
+    """
+
+    key: str
+    robot: int
+    topic: str
+    type: str
+    reliability: Literal["reliable", "best_effort"] = "best_effort"
+    depth: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendContext:
+    """What a backend is opened with.
+
+    Attributes:
+        plan: The plan, with its layout and scene.
+        options: The caller's `key=value` options, as text.
+        report: For warnings at run time.
+        seed: Seed for anything random.
+    """
+
+    plan: BridgePlan
+    report: Report
+    options: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Moves robots. Constructed without arguments; acquires in `open`, releases in `close`. One thread at a time."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do; fixed once open."""
+        ...
+
+    def open(self, context: BackendContext) -> None:
+        """Gets ready to step.
+
+        Raises:
+            BackendError: An option is unknown or its value is not possible; the message names what is.
+        """
+        ...
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Returns the topics that this backend needs. Called once, after `open`."""
+        ...
+
+    def receive(self, key: str, sample: object) -> None:
+        """Takes one sample of the input `key`; called from the thread that steps, before `step`."""
+        ...
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        """Advances to bridge time `time_ns` and returns the state there.
+
+        Args:
+            time_ns: Never less than at the last call, except after `reset`.
+            commands: Targets; NaN commands nothing. Not kept.
+
+        Returns:
+            The state; the arrays belong to the backend and change at the next call.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Goes back to the state at rest; the next `step` may be at any time."""
+        ...
+
+    def close(self) -> None:
+        """Releases everything. Idempotent."""
+        ...

@@ -1,0 +1,1 @@
+"""Exports: a plan as JSON and, later, other formats. Pure."""

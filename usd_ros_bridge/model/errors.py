@@ -1,0 +1,37 @@
+"""Faults of the caller: one family of exceptions, each with a message that fits on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class BridgeError(Exception):
+    """Base of every exception that usd_ros_bridge raises for a caller's mistake.
+
+    Faults of an asset are never exceptions: they are `Diagnostic` values in the plan.
+    """
+
+
+class AssetError(BridgeError):
+    """The asset's root layer is missing or cannot be opened."""
+
+
+class OptionError(BridgeError):
+    """An option has a value that is not possible; the message names what is."""
+
+
+class VariantError(OptionError):
+    """A variant set or variant was asked for that the stage does not have."""
+
+
+class BackendError(BridgeError):
+    """A backend is unknown, not installed, or refuses its options."""
+
+
+class StrictError(BridgeError):
+    """The plan has error diagnostics and the caller asked for `strict`."""
+
+
+def choices(values: Iterable[str]) -> str:
+    """Returns `values` as a readable list for an error message, or "none"."""
+    return ", ".join(sorted(values)) or "none"

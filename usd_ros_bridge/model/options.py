@@ -1,0 +1,78 @@
+"""Options of reading and planning: what the caller decides, as opposed to what the asset says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Payloads = Literal["all", "none"]
+TfOutput = Literal["namespaced", "global", "both"]
+BaseTransform = Literal["auto", "ground_truth", "odometry", "none"]
+SystemDefaultQos = Literal["resolved", "rmw"]
+
+SOLVERS: tuple[str, ...] = ("newton", "physx", "mjc")
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSelection:
+    """One choice of a variant, made on the session layer before composition."""
+
+    prim_path: str
+    variant_set: str
+    variant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How a stage is opened.
+
+    Attributes:
+        variants: Selections that override the authored ones.
+        payloads: `none` leaves payloads unloaded, for assets that keep only geometry there (REP 0158 section 1.2.3).
+        packages: Directories by ROS package name, for `package://` before the ament index is asked.
+    """
+
+    variants: tuple[VariantSelection, ...] = ()
+    payloads: Payloads = "all"
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """How a plan is made from records.
+
+    Attributes:
+        namespace: The node's own namespace, the outermost segment of every relative name.
+        implicit_context: Treat the default prim as a context where the stage has no RosContextAPI.
+        implicit_interfaces: Give a robot whose asset declares no interface joint_states and joint_commands.
+        isaac_names: Prefer isaac:nameOverride to prim names for robots that have Ros*API schemas, too.
+        frames_from_xforms: Make plain Xforms directly below bodies frames.
+        schema_resolvers: Solvers whose attributes are read, in order of priority.
+        system_default_qos: `resolved` replaces system_default by the bridge's own rule, `rmw` leaves it to the middleware.
+        tf_output: Whether /tf goes to the robot's namespace, to the global topics with prefixed ids, or to both.
+        frame_prefix: Put before every frame id, as robot_state_publisher's parameter of that name.
+        publish_tf: Whether the bridge broadcasts transforms at all.
+        base_transform: Who owns the transform of the mobile base; `auto` is `odometry` where a differential drive
+            with an odometry publisher owns the robot, else `ground_truth`.
+    """
+
+    namespace: str = ""
+    implicit_context: bool = True
+    implicit_interfaces: bool = True
+    isaac_names: bool = False
+    frames_from_xforms: bool = False
+    schema_resolvers: tuple[str, ...] = SOLVERS
+    system_default_qos: SystemDefaultQos = "resolved"
+    tf_output: TfOutput = "namespaced"
+    frame_prefix: str = ""
+    publish_tf: bool = True
+    base_transform: BaseTransform = "auto"
+
+
+class TypeCatalog(Protocol):
+    """Which interface types the ROS environment has. Planning without one checks the form of type names only."""
+
+    def contains(self, type_name: str) -> bool:
+        """Returns whether `type_name` (`sensor_msgs/msg/Image`) is installed. Must import nothing."""
+        ...

@@ -1,0 +1,132 @@
+"""A stage as read: where prims are, its time samples, its units, and every record in traversal order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.records import (
+    ActionRecord,
+    ArticulationRootRecord,
+    CameraRecord,
+    ContextRecord,
+    ControllerRecord,
+    FrameRecord,
+    IsaacJointRecord,
+    IsaacLinkRecord,
+    IsaacRobotRecord,
+    JointRecord,
+    Matrix4,
+    Record,
+    RigidBodyRecord,
+    ServiceRecord,
+    TopicRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XformRecord(Record):
+    """Where a prim is, at the stage's default time (the earliest sample where only samples exist).
+
+    Attributes:
+        type_name: USD type of the prim, "" for a typeless one.
+        world_from_prim: Local-to-world matrix as composed, scale included, in stage units and the stage's up-axis.
+        animated: Whether the prim's own transform has time samples that differ.
+        resets_stack: Whether its xformOpOrder starts with `!resetXformStack!`.
+        instance_proxy: Whether the prim lies below an instance.
+    """
+
+    type_name: str
+    world_from_prim: Matrix4
+    animated: bool = False
+    resets_stack: bool = False
+    instance_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoseTrackRecord(Record):
+    """Time samples of an animated prim, baked at every sample of the prim and its animated ancestors.
+
+    Attributes:
+        time_codes: (T,) time codes, increasing.
+        world_from_prim: (T, 4, 4) local-to-world matrices for column vectors, in stage units.
+    """
+
+    time_codes: NDArray[np.float64]
+    world_from_prim: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValueTrackRecord(Record):
+    """Time samples of one scalar attribute of a joint (`state:angular:physics:position` and the like), as authored.
+
+    Attributes:
+        attribute: USD name of the attribute.
+        time_codes: (T,) time codes, increasing.
+        values: (T,) values in degrees or stage units.
+    """
+
+    attribute: str
+    time_codes: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageMetrics:
+    """Units and axes of the stage's root layer, with OpenUSD's fallbacks where nothing is authored.
+
+    Attributes:
+        authored: Names of the metadata that are authored (metersPerUnit, kilogramsPerUnit, upAxis, timeCodesPerSecond).
+        start_time_code: First time code of the stage, None where not authored.
+        end_time_code: Last time code of the stage, None where not authored.
+    """
+
+    meters_per_unit: float = 0.01
+    kilograms_per_unit: float = 1.0
+    up_axis: str = "Y"
+    time_codes_per_second: float = 24.0
+    authored: frozenset[str] = frozenset()
+    start_time_code: float | None = None
+    end_time_code: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StageRecords:
+    """Everything planning needs to know of a stage. All tuples are in traversal order.
+
+    Attributes:
+        asset: The asset as the caller named it.
+        default_prim: Path of the default prim, None where there is none.
+        xforms: By prim path: every prim that another record names (interfaces, contexts, bodies, frames, cameras,
+            relationship targets that exist) and all their ancestors. A path that is not here does not exist.
+        order: Position in traversal order, by prim path, of the prims in `xforms` and of every joint.
+        collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
+        diagnostics: What reading found: wrong value types, broken composition, refused references, units.
+    """
+
+    asset: str
+    default_prim: str | None = None
+    metrics: StageMetrics = field(default_factory=StageMetrics)
+    xforms: Mapping[str, XformRecord] = field(default_factory=dict)
+    order: Mapping[str, int] = field(default_factory=dict)
+    contexts: tuple[ContextRecord, ...] = ()
+    topics: tuple[TopicRecord, ...] = ()
+    services: tuple[ServiceRecord, ...] = ()
+    actions: tuple[ActionRecord, ...] = ()
+    frames: tuple[FrameRecord, ...] = ()
+    controllers: tuple[ControllerRecord, ...] = ()
+    bodies: tuple[RigidBodyRecord, ...] = ()
+    articulation_roots: tuple[ArticulationRootRecord, ...] = ()
+    joints: tuple[JointRecord, ...] = ()
+    isaac_robots: tuple[IsaacRobotRecord, ...] = ()
+    isaac_links: tuple[IsaacLinkRecord, ...] = ()
+    isaac_joints: tuple[IsaacJointRecord, ...] = ()
+    cameras: tuple[CameraRecord, ...] = ()
+    pose_tracks: tuple[PoseTrackRecord, ...] = ()
+    value_tracks: tuple[ValueTrackRecord, ...] = ()
+    collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,185 @@
+"""State and commands: the numbers that move, as numpy arrays in SI units, and which row is what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def _empty(*shape: int) -> FloatArray:
+    return np.zeros(shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layout:
+    """Which row of the state's arrays is which body and which degree of freedom. Fixed for the life of a plan.
+
+    Bodies are the rigid bodies of the plan and the time-sampled Xforms that carry a frame or an interface.
+
+    Attributes:
+        bodies: B prim paths.
+        dofs: D names, unique within a robot only.
+        dof_joints: D prim paths of the joints that the degrees of freedom belong to.
+        body_pose: (B, 7) `world_from_body` at rest.
+        joint_position: (D,) positions at rest, rad or m.
+        lower: (D,) limits, -inf where there is none.
+        upper: (D,) limits, inf where there is none.
+        max_velocity: (D,) rad/s or m/s, inf where there is none.
+        kinematic: (B,) bool, bodies that are moved and not driven (physics:kinematicEnabled, animated Xforms).
+    """
+
+    bodies: tuple[str, ...] = ()
+    dofs: tuple[str, ...] = ()
+    dof_joints: tuple[str, ...] = ()
+    body_pose: FloatArray = field(default_factory=lambda: _empty(0, 7))
+    joint_position: FloatArray = field(default_factory=lambda: _empty(0))
+    lower: FloatArray = field(default_factory=lambda: _empty(0))
+    upper: FloatArray = field(default_factory=lambda: _empty(0))
+    max_velocity: FloatArray = field(default_factory=lambda: _empty(0))
+    kinematic: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    body_index: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body_index", {path: row for row, path in enumerate(self.bodies)})
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class State:
+    """What a backend measures. Arrays belong to the backend; readers neither keep nor change them.
+
+    Attributes:
+        time_ns: Bridge time of the state, nanoseconds.
+        joint_position: (D,) rad or m.
+        joint_velocity: (D,) rad/s or m/s; NaN where unknown.
+        joint_effort: (D,) N m or N; NaN where unknown.
+        body_pose: (B, 7) `world_from_body`, x y z, quaternion x y z w. Rows that the robot's joints determine may be
+            stale where the backend's capabilities say `joint_driven`: the runtime computes those.
+        body_twist: (B, 6) linear then angular velocity of the body's origin in the world frame, or None: the
+            runtime differentiates poses.
+        robot_time_ns: (R,) time of each robot's state where they differ (states that arrive by topic), -1 where
+            nothing is known yet: nothing that moves is then shown of that robot. None: `time_ns` holds for all.
+    """
+
+    time_ns: int
+    joint_position: FloatArray
+    joint_velocity: FloatArray
+    joint_effort: FloatArray
+    body_pose: FloatArray
+    body_twist: FloatArray | None = None
+    robot_time_ns: NDArray[np.int64] | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Commands:
+    """What should happen in the next step. NaN means "nothing commanded" and the last command holds.
+
+    Attributes:
+        joint_position: (D,) targets, rad or m.
+        joint_velocity: (D,) targets, rad/s or m/s.
+        joint_effort: (D,) feed-forward efforts, N m or N.
+        body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
+        body_pose: (B, 7) `world_from_body` to jump to.
+    """
+
+    joint_position: FloatArray
+    joint_velocity: FloatArray
+    joint_effort: FloatArray
+    body_twist: FloatArray
+    body_pose: FloatArray
+
+    @classmethod
+    def empty(cls, layout: Layout) -> Commands:
+        """Returns commands for `layout` that command nothing."""
+        dofs, bodies = len(layout.dofs), len(layout.bodies)
+        return cls(
+            joint_position=np.full(dofs, np.nan),
+            joint_velocity=np.full(dofs, np.nan),
+            joint_effort=np.full(dofs, np.nan),
+            body_twist=np.full((bodies, 6), np.nan),
+            body_pose=np.full((bodies, 7), np.nan),
+        )
+
+    def clear(self) -> None:
+        """Commands nothing."""
+        for array in (self.joint_position, self.joint_velocity, self.joint_effort):
+            array.fill(np.nan)
+        self.body_twist.fill(np.nan)
+        self.body_pose.fill(np.nan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JointStateSample:
+    """A decoded sensor_msgs/msg/JointState: a state from outside, or targets by name.
+
+    Attributes:
+        stamp_ns: Header stamp, nanoseconds; 0 where none was set.
+        names: Joint names.
+        position: (len(names),) or (0,).
+        velocity: (len(names),) or (0,).
+        effort: (len(names),) or (0,).
+    """
+
+    stamp_ns: int
+    names: tuple[str, ...]
+    position: FloatArray
+    velocity: FloatArray
+    effort: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TwistSample:
+    """A decoded geometry_msgs/msg/Twist or TwistStamped.
+
+    Attributes:
+        stamp_ns: Header stamp, nanoseconds; 0 where none was set.
+        twist: (6,) linear m/s then angular rad/s, in the body's own frame.
+    """
+
+    stamp_ns: int
+    twist: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoseSample:
+    """A decoded geometry_msgs/msg/PoseStamped.
+
+    Attributes:
+        stamp_ns: Header stamp, nanoseconds; 0 where none was set.
+        frame_id: Frame that the pose is given in.
+        frame_from_body: (7,) pose.
+    """
+
+    stamp_ns: int
+    frame_id: str
+    frame_from_body: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArraySample:
+    """A decoded std_msgs/msg/Float64MultiArray.
+
+    Attributes:
+        values: (N,) in the order of the subscription's joints.
+    """
+
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SensorSample:
+    """What a backend's sensor measured.
+
+    Attributes:
+        prim: Prim path of the sensor.
+        stamp_ns: Bridge time of the state that was measured, nanoseconds.
+        arrays: Measured arrays by name; the sensor's codec says which and in what units.
+    """
+
+    prim: str
+    stamp_ns: int
+    arrays: Mapping[str, NDArray[np.generic]]

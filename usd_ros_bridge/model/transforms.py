@@ -1,0 +1,155 @@
+"""Rigid transforms as arrays of (..., 7): x, y, z in metres, then a unit quaternion x, y, z, w.
+
+A pose named `parent_from_child` maps a point in the child to the parent. All functions broadcast over leading axes.
+Quaternion order is that of geometry_msgs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+IDENTITY: FloatArray = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+IDENTITY.setflags(write=False)
+
+
+def quaternion_multiply(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Returns the Hamilton product of quaternions, shape (..., 4)."""
+    lx, ly, lz, lw = np.moveaxis(left, -1, 0)
+    rx, ry, rz, rw = np.moveaxis(right, -1, 0)
+    return np.stack(
+        (
+            lw * rx + lx * rw + ly * rz - lz * ry,
+            lw * ry - lx * rz + ly * rw + lz * rx,
+            lw * rz + lx * ry - ly * rx + lz * rw,
+            lw * rw - lx * rx - ly * ry - lz * rz,
+        ),
+        axis=-1,
+    )
+
+
+def quaternion_conjugate(quaternion: FloatArray) -> FloatArray:
+    """Returns the inverse rotation of unit quaternions, shape (..., 4)."""
+    return quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def rotate(quaternion: FloatArray, vector: FloatArray) -> FloatArray:
+    """Returns vectors (..., 3) rotated by unit quaternions (..., 4)."""
+    axis = quaternion[..., :3]
+    twice = 2.0 * np.cross(axis, vector)
+    result: FloatArray = vector + quaternion[..., 3:4] * twice + np.cross(axis, twice)
+    return result
+
+
+def normalized(quaternion: FloatArray) -> FloatArray:
+    """Returns unit quaternions; a zero or non-finite one becomes NaN, so that callers can find it."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result: FloatArray = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
+    return result
+
+
+def pose(translation: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike = (0.0, 0.0, 0.0, 1.0)) -> FloatArray:
+    """Returns poses (..., 7) from translations (..., 3) and unit quaternions (..., 4)."""
+    t, r = np.asarray(translation, dtype=np.float64), np.asarray(rotation, dtype=np.float64)
+    shape = np.broadcast_shapes(t.shape[:-1], r.shape[:-1])
+    return np.concatenate((np.broadcast_to(t, (*shape, 3)), np.broadcast_to(r, (*shape, 4))), axis=-1)
+
+
+def compose(a_from_b: FloatArray, b_from_c: FloatArray) -> FloatArray:
+    """Returns `a_from_c`, poses of shape (..., 7)."""
+    translation = a_from_b[..., :3] + rotate(a_from_b[..., 3:], b_from_c[..., :3])
+    return np.concatenate((translation, quaternion_multiply(a_from_b[..., 3:], b_from_c[..., 3:])), axis=-1)
+
+
+def inverse(a_from_b: FloatArray) -> FloatArray:
+    """Returns `b_from_a`, poses of shape (..., 7)."""
+    rotation = quaternion_conjugate(a_from_b[..., 3:])
+    return np.concatenate((-rotate(rotation, a_from_b[..., :3]), rotation), axis=-1)
+
+
+def relative(world_from_a: FloatArray, world_from_b: FloatArray) -> FloatArray:
+    """Returns `a_from_b`, poses of shape (..., 7)."""
+    return compose(inverse(world_from_a), world_from_b)
+
+
+def axis_rotation(axis: FloatArray, angle: FloatArray) -> FloatArray:
+    """Returns quaternions (..., 4) that rotate by `angle` (...) radians about unit vectors `axis` (..., 3)."""
+    half = 0.5 * np.asarray(angle, dtype=np.float64)[..., None]
+    return np.concatenate((axis * np.sin(half), np.cos(half)), axis=-1)
+
+
+def rotation_vector(quaternion: FloatArray) -> FloatArray:
+    """Returns rotation vectors (..., 3), radians, at most pi long, of unit quaternions (..., 4)."""
+    q = np.where(quaternion[..., 3:4] < 0.0, -quaternion, quaternion)
+    length = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
+    angle = 2.0 * np.arctan2(length, q[..., 3:4])
+    scale = np.where(length > 1e-12, angle / np.where(length > 1e-12, length, 1.0), 2.0)
+    result: FloatArray = q[..., :3] * scale
+    return result
+
+
+def exponential(vector: FloatArray) -> FloatArray:
+    """Returns unit quaternions (..., 4) of rotation vectors (..., 3) in radians."""
+    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
+    half = 0.5 * angle
+    scale = np.where(angle > 1e-12, np.sin(half) / np.where(angle > 1e-12, angle, 1.0), 0.5)
+    return np.concatenate((vector * scale, np.cos(half)), axis=-1)
+
+
+def from_rotation_matrix(matrix: FloatArray) -> FloatArray:
+    """Returns unit quaternions (..., 4), w not negative, of proper rotation matrices (..., 3, 3)."""
+    m = np.asarray(matrix, dtype=np.float64)
+    # The eigenvector of the largest eigenvalue of this symmetric form is the closest rotation (Bar-Itzhack 2000):
+    # no case distinction, and matrices that are orthonormal to float32 only give a clean quaternion.
+    k = np.empty((*m.shape[:-2], 4, 4))
+    k[..., 0, 0] = m[..., 0, 0] - m[..., 1, 1] - m[..., 2, 2]
+    k[..., 1, 1] = m[..., 1, 1] - m[..., 0, 0] - m[..., 2, 2]
+    k[..., 2, 2] = m[..., 2, 2] - m[..., 0, 0] - m[..., 1, 1]
+    k[..., 3, 3] = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
+    k[..., 0, 1] = k[..., 1, 0] = m[..., 0, 1] + m[..., 1, 0]
+    k[..., 0, 2] = k[..., 2, 0] = m[..., 0, 2] + m[..., 2, 0]
+    k[..., 1, 2] = k[..., 2, 1] = m[..., 1, 2] + m[..., 2, 1]
+    k[..., 0, 3] = k[..., 3, 0] = m[..., 2, 1] - m[..., 1, 2]
+    k[..., 1, 3] = k[..., 3, 1] = m[..., 0, 2] - m[..., 2, 0]
+    k[..., 2, 3] = k[..., 3, 2] = m[..., 1, 0] - m[..., 0, 1]
+    quaternion: FloatArray = np.linalg.eigh(k / 3.0)[1][..., :, 3]
+    return np.where(quaternion[..., 3:4] < 0.0, -quaternion, quaternion)
+
+
+def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Splits affine matrices into poses and scales.
+
+    Args:
+        matrix: (..., 4, 4) for column vectors, without shear.
+
+    Returns:
+        Poses (..., 7) and scales (..., 3). A mirrored matrix has a negative last scale; a singular or non-finite
+        one gives a NaN pose.
+    """
+    m = np.asarray(matrix, dtype=np.float64)
+    linear = m[..., :3, :3]
+    finite = np.isfinite(m).all(axis=(-2, -1))
+    linear = np.where(finite[..., None, None], linear, np.eye(3))
+    scale = np.linalg.norm(linear, axis=-2)
+    scale = np.where(
+        (np.linalg.det(linear) < 0.0)[..., None], scale * np.array([1.0, 1.0, -1.0]), scale
+    )
+    usable = finite & (np.abs(scale) > 0.0).all(axis=-1)
+    safe = np.where(usable[..., None], scale, 1.0)
+    rotation = from_rotation_matrix(linear / safe[..., None, :])
+    result = np.concatenate((m[..., :3, 3], rotation), axis=-1)
+    return np.where(usable[..., None], result, np.nan), scale
+
+
+def to_matrix(a_from_b: FloatArray) -> FloatArray:
+    """Returns matrices (..., 4, 4) for column vectors of poses (..., 7)."""
+    x, y, z, w = np.moveaxis(a_from_b[..., 3:], -1, 0)
+    m = np.zeros((*a_from_b.shape[:-1], 4, 4))
+    m[..., 0, 0], m[..., 0, 1], m[..., 0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    m[..., 1, 0], m[..., 1, 1], m[..., 1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    m[..., 2, 0], m[..., 2, 1], m[..., 2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
+    m[..., :3, 3] = a_from_b[..., :3]
+    m[..., 3, 3] = 1.0
+    return m

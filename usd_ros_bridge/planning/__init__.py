@@ -1,0 +1,1 @@
+"""Planning: records to plan. Pure; neither OpenUSD nor ROS is imported."""

@@ -1,0 +1,1 @@
+"""OpenUSD: stage to records. The only package that imports `pxr`."""
