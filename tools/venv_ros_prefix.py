@@ -1,0 +1,32 @@
+"""Makes a virtual environment that holds ROS wheels a ROS 2 prefix that nobody has to source.
+
+`make setup` copies this module into site-packages together with a .pth file that imports it at every start of
+the environment's Python. The wheels' own .pth file has re-executed the interpreter by then, with LD_LIBRARY_PATH
+set, because the loader reads that variable only once, at the start of a process. So both things here hold:
+
+- AMENT_PREFIX_PATH names this environment first, or ament_index_python finds no package at all;
+- LD_LIBRARY_PATH and the guard of the re-execution have done their work and are taken out again, or every child
+  process would inherit them: other programs would load the wheels' libraries, and other environments' Pythons
+  would skip a start-up of their own.
+"""
+
+import os
+import sys
+
+GUARD = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+
+
+def activate() -> None:
+    prefixes = [path for path in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if path]
+    if sys.prefix not in prefixes:
+        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join([sys.prefix, *prefixes])
+    if os.environ.pop(GUARD, None) is None:
+        return
+    own = (sys.prefix + os.sep, os.path.realpath(sys.prefix) + os.sep)
+    paths = [path for path in os.environ.pop("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
+    foreign = [path for path in paths if not path.startswith(own)]
+    if foreign:
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(foreign)
+
+
+activate()
