@@ -1,0 +1,50 @@
+"""The way in: an asset, or a stage that a host has open, to a plan."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.planning import make_plan
+
+if TYPE_CHECKING:
+    from pxr import Usd
+
+
+def load_plan(
+    asset: str | os.PathLike[str] | Usd.Stage,
+    *,
+    read_options: ReadOptions | None = None,
+    plan_options: PlanOptions | None = None,
+    catalog: TypeCatalog | None = None,
+) -> BridgePlan:
+    """Reads an asset and plans its ROS interfaces.
+
+    Args:
+        asset: Path of a USD file, or a stage that the caller has open. A caller's stage is only read: no payload is
+            loaded, no variant selected, no session edit made, whatever `read_options` says.
+        read_options: How a file is opened. None: everything loaded, variants as authored.
+        plan_options: How the plan is made. None: the defaults.
+        catalog: Which interface types exist. None: type names are checked for their form only, and a type that is
+            missing is found when a bridge opens.
+
+    Returns:
+        The plan. Faults of the asset are in `plan.diagnostics`.
+
+    Raises:
+        AssetError: The file is missing or cannot be opened.
+        VariantError: A variant was asked for that the asset does not have.
+        OptionError: A package directory does not exist.
+    """
+    # Imported here because a host may bring its own pxr late, and planning alone needs none.
+    from usd_ros_bridge.usd import read_asset, read_stage
+
+    if isinstance(asset, (str, os.PathLike)):
+        stage, records = read_asset(os.fspath(asset), read_options or ReadOptions())
+    else:
+        stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
+    plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
+    return replace(plan, stage=stage)

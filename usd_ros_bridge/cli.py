@@ -1,0 +1,162 @@
+"""The command line: `usd_ros_bridge inspect` and `usd_ros_bridge run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import click
+
+from usd_ros_bridge import __version__
+from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.model.errors import BridgeError, StrictError
+from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
+from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
+
+EXIT_STRICT = 1
+EXIT_USAGE = 2
+
+PIPED_WIDTH = 200
+
+
+def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that `inspect` and `run` share."""
+    options = (
+        click.argument("asset"),
+        click.option("--variant", "variants", multiple=True, metavar="/PRIM:SET=CHOICE", help="Select a variant."),
+        click.option("--namespace", default="", help="Namespace around every relative name."),
+        click.option("--payloads", type=click.Choice(["all", "none"]), default="all", help="Load payloads or not."),
+        click.option("--no-implicit-context", is_flag=True, help="Do not treat the default prim as a context."),
+        click.option("--strict", is_flag=True, help="Exit with status 1 if the asset has an error."),
+        click.option("--package", "packages", multiple=True, metavar="NAME=DIRECTORY", help="Where package:// looks first."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group()
+@click.version_option(__version__, prog_name="usd_ros_bridge")
+def cli() -> None:
+    """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
+
+
+@cli.command()
+@asset_options
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def inspect(as_json: bool, strict: bool, **options: Any) -> None:
+    """Print the ROS interfaces, frames and joints of ASSET, and what is wrong with it."""
+    from usd_ros_bridge.api import load_plan
+
+    read, plan_options = _split(options)
+    plan = load_plan(options["asset"], read_options=read, plan_options=plan_options, catalog=_catalog())
+    if as_json:
+        from usd_ros_bridge.export.plan_json import plan_to_json
+
+        json.dump(plan_to_json(plan), sys.stdout, indent=2, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        from rich.console import Console
+
+        from usd_ros_bridge.console.inspect import print_plan
+
+        print_plan(plan, Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False))
+    if strict and has_errors(plan.diagnostics):
+        raise StrictError(f"{options['asset']} has errors")
+
+
+@cli.command()
+@asset_options
+@click.option("--backend", default=None, help="Where the state comes from [default: kinematic].")
+@click.option("--backend-option", "backend_options", multiple=True, metavar="KEY=VALUE", help="Option of the backend.")
+@click.pass_context
+def run(
+    context: click.Context, backend: str | None, backend_options: tuple[str, ...], strict: bool, **options: Any
+) -> None:
+    """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
+    try:
+        from usd_ros_bridge.ros.node import run_node
+    except ImportError as error:
+        raise BridgeError(f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`") from error
+    from usd_ros_bridge.console.live import live_view
+
+    read, plan_options = _split(options)
+    run_node(
+        asset=options["asset"],
+        backend=backend,
+        backend_options=parse_key_values(backend_options, what="backend option"),
+        read_options=read,
+        plan_options=plan_options,
+        strict=strict,
+        ros_args=context.obj or [],
+        view=live_view if sys.stdout.isatty() else None,
+    )
+
+
+def _split(options: dict[str, Any]) -> tuple[ReadOptions, PlanOptions]:
+    read = ReadOptions(
+        variants=parse_variants(options["variants"]),
+        payloads=options["payloads"],
+        packages=parse_packages(options["packages"]),
+    )
+    return read, PlanOptions(
+        namespace=options["namespace"], implicit_context=not options["no_implicit_context"]
+    )
+
+
+def _catalog() -> TypeCatalog | None:
+    try:
+        import ament_index_python  # noqa: F401
+    except ImportError:
+        return None
+    from usd_ros_bridge.ros.types import AmentCatalog
+
+    return AmentCatalog()
+
+
+def _split_ros_args(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Takes `--ros-args ... [--]` sections out of `arguments`, as rcl does."""
+    own: list[str] = []
+    ros: list[str] = []
+    target = own
+    for argument in arguments:
+        if argument == "--ros-args":
+            target = ros
+        if argument == "--" and target is ros:
+            ros.append(argument)
+            target = own
+            continue
+        target.append(argument)
+    return own, ros
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and exits: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr)."""
+    own, ros = _split_ros_args(sys.argv[1:] if arguments is None else arguments)
+    try:
+        cli.main(args=own or ["--help"], prog_name="usd_ros_bridge", standalone_mode=False, obj=ros)
+        status = 0 if own else EXIT_USAGE
+    except click.ClickException as error:
+        status = _fail(error.format_message(), EXIT_USAGE)
+    except StrictError as error:
+        status = _fail(str(error), EXIT_STRICT)
+    except BridgeError as error:
+        status = _fail(str(error), EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        status = 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); there is nobody left to tell.
+        sys.stderr.close()
+        status = 0
+    sys.exit(status)
+
+
+def _fail(message: str, status: int) -> int:
+    print("usd_ros_bridge: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    main()
