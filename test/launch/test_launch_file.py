@@ -1,0 +1,137 @@
+"""The launch file from the command line: its arguments, `ros2 run`, and Ctrl-C on `ros2 launch`."""
+
+from __future__ import annotations
+
+import runpy
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("launch_ros", reason="launch_ros comes with a full ROS 2 installation only")
+pytest.importorskip("ros2launch", reason="ros2 launch comes with a full ROS 2 installation only")
+
+import rclpy
+from launch import LaunchContext, LaunchDescription
+from launch.launch_description_sources import get_launch_description_from_python_launch_file
+from launch_ros.utilities import evaluate_parameters, normalize_parameters
+from rclpy.context import Context
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.wait_for_message import wait_for_message
+from tf2_msgs.msg import TFMessage
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ROVER = REPOSITORY / "examples" / "rover" / "rover.usda"
+LAUNCH_FILE = REPOSITORY / "launch" / "bridge.launch.py"
+LAUNCH = ["launch", "usd_ros_bridge", "bridge.launch.py"]
+ARGUMENTS = {
+    "asset",
+    "backend",
+    "namespace",
+    "variants",
+    "tf_rate",
+    "tf_output",
+    "publish_tf",
+    "payloads",
+    "use_sim_time",
+    "params_file",
+    "respawn",
+    "log_level",
+}
+TIMEOUT_S = 30.0
+
+
+def ros2(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a ros2 command to its end and return it with its output."""
+    return subprocess.run(
+        ["ros2", *arguments], cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+
+
+@pytest.fixture
+def description() -> LaunchDescription:
+    """The launch file of this source tree, loaded."""
+    return get_launch_description_from_python_launch_file(str(LAUNCH_FILE))
+
+
+def test_every_argument_is_described(description: LaunchDescription) -> None:
+    arguments = description.get_launch_arguments()
+    assert {argument.name for argument in arguments} == ARGUMENTS
+    for argument in arguments:
+        assert len(argument.description.split()) > 3, argument.name
+    assert [argument.name for argument in arguments if argument.default_value is None] == ["asset"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ({}, {}),
+        ({"tf_rate": "25", "publish_tf": "false", "tf_output": ""}, {"tf_rate": 25.0, "publish_tf": False}),
+        ({"variants": "/Arm:gripper=none"}, {"variants": ["/Arm:gripper=none"]}),
+        ({"variants": "/World/a:x=1,/World/b:x=2"}, {"variants": ["/World/a:x=1", "/World/b:x=2"]}),
+        ({"variants": "['/Arm:gripper=none']"}, {"variants": ["/Arm:gripper=none"]}),
+        ({"asset": "42"}, {"asset": "42"}),
+    ],
+)
+def test_only_what_was_typed_becomes_a_parameter(
+    description: LaunchDescription, typed: dict[str, str], given: dict[str, object]
+) -> None:
+    context = LaunchContext()
+    for argument in description.get_launch_arguments():
+        if argument.name not in ("asset", "params_file"):
+            argument.execute(context)
+    context.launch_configurations.update({"asset": "robot.usda", **typed})
+    parameters = runpy.run_path(str(LAUNCH_FILE))["given_parameters"](context)
+    (evaluated,) = evaluate_parameters(context, normalize_parameters([parameters]))
+    assert evaluated == {"asset": "robot.usda", **given}
+
+
+def test_show_args(tmp_path: Path) -> None:
+    shown = ros2(*LAUNCH, "--show-args", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    for argument in ARGUMENTS:
+        assert f"'{argument}':" in shown.stdout
+
+
+def test_asset_is_required(tmp_path: Path) -> None:
+    launched = ros2(*LAUNCH, cwd=tmp_path)
+    assert launched.returncode != 0
+    assert "'asset'" in launched.stdout + launched.stderr
+
+
+def test_run_needs_an_asset(tmp_path: Path) -> None:
+    ran = ros2("run", "usd_ros_bridge", "bridge", cwd=tmp_path)
+    assert ran.returncode != 0
+    (line,) = [line for line in (ran.stdout + ran.stderr).splitlines() if line and "[ros2run]" not in line]
+    assert "asset" in line
+
+
+def test_interrupt_of_ros2_launch(tmp_path: Path) -> None:
+    """Ctrl-C on `ros2 launch` reaches the bridge, which ends cleanly before launch has to insist."""
+    command = ["ros2", *LAUNCH, f"asset:={ROVER}"]
+    output = tmp_path / "output"
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("waits_for_the_rover", context=context)
+    try:
+        with output.open("w") as stream:
+            launched = subprocess.Popen(command, cwd=tmp_path, stdout=stream, stderr=subprocess.STDOUT)
+            try:
+                heard, _ = wait_for_message(
+                    TFMessage, node, "/rover/tf", qos_profile=qos_profile_sensor_data, time_to_wait=TIMEOUT_S
+                )
+                launched.send_signal(signal.SIGINT)
+                status = launched.wait(timeout=TIMEOUT_S)
+            finally:
+                launched.kill()
+                launched.wait()
+    finally:
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    text = output.read_text()
+    assert heard, text
+    assert status == 0, text
+    assert "process has finished cleanly" in text
+    assert "Traceback" not in text
+    assert "escalating" not in text
