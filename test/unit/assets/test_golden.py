@@ -1,0 +1,64 @@
+"""Every small asset in test/assets, read and planned, against its golden plan in test/golden.
+
+`python -m pytest test/unit/assets --update-golden` rewrites the golden files; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.model.options import ReadOptions
+
+TEST = Path(__file__).parents[2]
+ASSETS = TEST / "assets"
+GOLDEN = TEST / "golden"
+NAMES = sorted(path.stem for path in ASSETS.glob("*.usda") if path.stem != "secret")
+
+
+def rounded(value: object) -> object:
+    """Returns JSON data with numbers rounded below float32's noise, so that goldens do not depend on the CPU."""
+    if isinstance(value, float):
+        return round(value, 6) + 0.0
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return value
+
+
+def plan_of(name: str) -> dict[str, object]:
+    packages = {"demo_description": str(ASSETS / "demo_description")}
+    plan = load_plan(str(ASSETS / f"{name}.usda"), read_options=ReadOptions(packages=packages))
+    text = json.dumps(rounded({**plan_to_json(plan), "asset": f"{name}.usda"}), indent=1, sort_keys=False, allow_nan=False)
+    # Messages may quote where a file was looked for.
+    return json.loads(text.replace(str(TEST), "<test>"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plan_matches_golden(name: str, request: pytest.FixtureRequest) -> None:
+    plan = plan_of(name)
+    path = GOLDEN / f"{name}.json"
+    if request.config.getoption("--update-golden"):
+        path.write_text(json.dumps(plan, indent=1) + "\n")
+    assert plan == json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("error_")])
+def test_error_assets_have_a_finding(name: str) -> None:
+    found = [d for d in plan_of(name)["diagnostics"] if d["severity"] in ("error", "warning")]
+    assert found, f"{name} should have an error or a warning"
+    assert all(d["message"] and d["code"] for d in found)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("error_")])
+def test_other_assets_have_no_error(name: str) -> None:
+    assert [d for d in plan_of(name)["diagnostics"] if d["severity"] == "error"] == []
+
+
+def test_every_golden_has_its_asset() -> None:
+    assert sorted(path.stem for path in GOLDEN.glob("*.json")) == NAMES
