@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Write the meshes of the examples: examples/*/geometries.usdc (REP 0158 section 1.2.1: heavy data is binary).
+"""Write the meshes of the examples: examples/*/geometries.usdc (REP 0158 section 1.2.1).
 
-Two kinds of shape are enough here: surfaces of revolution and profiles extruded with a bevel. All lengths are in
-metres, Z up; the origin of a mesh is the origin of the link that shows it. Run from anywhere:
+Two kinds of shape are enough here: surfaces of revolution and profiles extruded with a bevel. All lengths
+are in metres, Z up; the origin of a mesh is the origin of the link that shows it. Run from anywhere:
 
     python tools/make_example_meshes.py
 """
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 from pxr import Gf, Usd, UsdGeom, Vt
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-Mesh = tuple[np.ndarray, list[list[int]], np.ndarray]  # points (n, 3), faces (counter-clockwise), normals (n, 3)
+# Points (n, 3), faces (counter-clockwise from outside), normals (n, 3).
+Mesh = tuple[np.ndarray, list[list[int]], np.ndarray]
 
 _TURN_Z_TO = {
     "X": np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]),
@@ -28,7 +30,7 @@ def revolve(profile: list[tuple[float, float]], axis: str = "Z", segments: int =
     """Turn a profile about an axis: smooth around it, with a crease at every point of the profile.
 
     Args:
-        profile: (radius, height) pairs, in metres, with the solid on the left when walking along them upwards.
+        profile: (radius, height) pairs in metres, from the bottom up, the solid on the left.
         axis: The axis of revolution, along which the heights count.
         segments: Facets around the axis.
 
@@ -40,7 +42,7 @@ def revolve(profile: list[tuple[float, float]], axis: str = "Z", segments: int =
     points: list[np.ndarray] = []
     normals: list[np.ndarray] = []
     faces: list[list[int]] = []
-    for (r0, z0), (r1, z1) in zip(profile, profile[1:], strict=False):
+    for (r0, z0), (r1, z1) in itertools.pairwise(profile):
         normal = np.array([z1 - z0, r0 - r1]) / np.hypot(z1 - z0, r0 - r1)
         first = sum(map(len, points))
         for radius, height in ((r0, z0), (r1, z1)):
@@ -72,11 +74,16 @@ def extrude(profile: list[tuple[float, float]], half_width: float, bevel: float)
     outline = np.asarray(profile)
     centre = outline.mean(axis=0)
     inset = centre + (outline - centre) * (1.0 - bevel / np.abs(outline - centre).max(axis=0))
-    rings = [(inset, -half_width), (outline, bevel - half_width), (outline, half_width - bevel), (inset, half_width)]
+    rings = [
+        (inset, -half_width),
+        (outline, bevel - half_width),
+        (outline, half_width - bevel),
+        (inset, half_width),
+    ]
     loops = [np.column_stack([ring[:, 0], np.full(len(ring), y), ring[:, 1]]) for ring, y in rings]
     quads = [
         [low[i], low[(i + 1) % len(low)], high[(i + 1) % len(low)], high[i]][::-1]
-        for low, high in zip(loops, loops[1:], strict=False)
+        for low, high in itertools.pairwise(loops)
         for i in range(len(low))
     ]
     points: list[np.ndarray] = []
@@ -115,12 +122,45 @@ def write(path: Path, meshes: dict[str, Mesh]) -> None:
 
 def rover() -> dict[str, Mesh]:
     """Meshes of examples/rover."""
-    hull = [(-0.30, 0.075), (-0.27, 0.06), (0.10, 0.06), (0.14, 0.09), (0.14, 0.13), (0.08, 0.19), (-0.28, 0.19)]
-    tread = [(0.070, -0.020), (0.085, -0.025), (0.096, -0.022), (0.100, -0.014), (0.100, 0.014), (0.096, 0.022),
-             (0.085, 0.025), (0.070, 0.020)]
-    rim = [(0.0, -0.012), (0.018, -0.016), (0.060, -0.010), (0.068, -0.020), (0.072, -0.020), (0.072, 0.020),
-           (0.068, 0.020), (0.060, 0.010), (0.018, 0.016), (0.0, 0.012)]
-    lidar_base = [(0.0, -0.035), (0.040, -0.035), (0.044, -0.030), (0.044, -0.015), (0.040, -0.012), (0.0, -0.012)]
+    hull = [
+        (-0.30, 0.075),
+        (-0.27, 0.06),
+        (0.10, 0.06),
+        (0.14, 0.09),
+        (0.14, 0.13),
+        (0.08, 0.19),
+        (-0.28, 0.19),
+    ]
+    tread = [
+        (0.070, -0.020),
+        (0.085, -0.025),
+        (0.096, -0.022),
+        (0.100, -0.014),
+        (0.100, 0.014),
+        (0.096, 0.022),
+        (0.085, 0.025),
+        (0.070, 0.020),
+    ]
+    rim = [
+        (0.0, -0.012),
+        (0.018, -0.016),
+        (0.060, -0.010),
+        (0.068, -0.020),
+        (0.072, -0.020),
+        (0.072, 0.020),
+        (0.068, 0.020),
+        (0.060, 0.010),
+        (0.018, 0.016),
+        (0.0, 0.012),
+    ]
+    lidar_base = [
+        (0.0, -0.035),
+        (0.040, -0.035),
+        (0.044, -0.030),
+        (0.044, -0.015),
+        (0.040, -0.012),
+        (0.0, -0.012),
+    ]
     lidar_cap = [(0.0, 0.012), (0.042, 0.012), (0.044, 0.016), (0.040, 0.024), (0.0, 0.028)]
     return {
         "hull": extrude(hull, 0.13, 0.012),
