@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Converts real URDF robots to OpenUSD, runs the bridge on each and compares /tf with pinocchio: `make test-robots`.
+#
+# Environment: VENV (the bridge's environment, default .venv), ROBOTS_PYTHON (a Python 3.10 to 3.12 for the conversion
+# environment; searched for where unset). Arguments go to pytest: `tools/test_robots.sh -k ur5`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly REQUIREMENTS=tools/robots-requirements.txt
+readonly ROBOTS_VENV=.venv-robots
+readonly ROBOTS=build/robots
+readonly BRIDGE_PYTHON="${VENV:-.venv}/bin/python"
+
+fail() { echo "test-robots: $*" >&2; exit 1; }
+say() { echo "test-robots: $*" >&2; }
+
+# A sourced ROS 2 or a start of the ROS wheels leaves variables that would lead the conversion environment's Python to
+# another pinocchio and other libraries.
+clean() {
+  env -u PYTHONPATH -u PYTHONHOME -u LD_LIBRARY_PATH -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH \
+    -u _ROS_WHEELS_BOOTSTRAP_COMPLETE "$@"
+}
+
+# tinyobjloader, which the converter needs, has no wheel for Python 3.13.
+usable_python() { clean "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null; }
+
+find_python() {
+  local candidate
+  if [[ -n "${ROBOTS_PYTHON:-}" ]]; then
+    usable_python "$ROBOTS_PYTHON" || fail "ROBOTS_PYTHON=$ROBOTS_PYTHON is no Python 3.10 to 3.12 with venv and ensurepip"
+    echo "$ROBOTS_PYTHON"
+    return
+  fi
+  for candidate in "$BRIDGE_PYTHON" python3 python3.12 python3.11 python3.10 /usr/bin/python3; do
+    if usable_python "$candidate"; then
+      # The base interpreter: an environment made from another environment breaks when that one is rebuilt.
+      clean "$candidate" -c 'import os, sys; print(os.path.realpath(sys._base_executable))'
+      return
+    fi
+  done
+  fail "urdf-usd-converter needs a Python 3.10 to 3.12 with venv and ensurepip, and none was found; set ROBOTS_PYTHON"
+}
+
+make_environment() {
+  local python stamp
+  stamp="$ROBOTS_VENV/.installed-$(sha256sum "$REQUIREMENTS" | cut -c1-16)"
+  if [[ -e "$stamp" ]] && "$ROBOTS_VENV/bin/python" -c '' 2>/dev/null; then
+    return
+  fi
+  python=$(find_python)
+  say "installing the converter, the robots and pinocchio into $ROBOTS_VENV (about 1 GB, once)"
+  rm -rf "$ROBOTS_VENV"
+  clean "$python" -m venv "$ROBOTS_VENV" || fail "could not create $ROBOTS_VENV with $python"
+  clean "$ROBOTS_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS" \
+    || fail "could not install $REQUIREMENTS"
+  # Written last, so an interrupted installation starts anew.
+  touch "$stamp"
+}
+
+[[ -x "$BRIDGE_PYTHON" ]] || fail "$BRIDGE_PYTHON is missing: run 'make setup' first"
+make_environment
+clean "$ROBOTS_VENV/bin/python" test/robots/prepare_robots.py "$ROBOTS" || fail "the conversion failed"
+exec env USD_ROS_BRIDGE_ROBOTS="$PWD/$ROBOTS" "$BRIDGE_PYTHON" -m pytest test/robots "$@"
