@@ -68,6 +68,7 @@ OVERRIDDEN = {"tf_rate": 25.0, "system_default_qos": "rmw"}
 NOT_IN_THE_FILE = re.compile(r"start_type_description_service|qos_overrides\..*|enabled\..*")
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.launch_test
 @launch_testing.parametrize("namespace, overriding", [("", False), ("fleet", True)])
 def generate_test_description(namespace: str, overriding: bool) -> LaunchDescription:
