@@ -1,0 +1,54 @@
+# Two commands: `make run` and `make test`. Both set up what they need first; `make help` lists the rest.
+#
+#   ASSET=path    what `make run` opens         ARGS="..."   more arguments for it
+#   ROS=jazzy     the Jazzy wheels, in .venv-jazzy (default: kilted, in .venv)
+#   PYTHON=path   the Python 3.10 to 3.13 to use (default: python3)
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+ROS ?=
+VENV ?= $(if $(filter-out kilted,$(ROS)),.venv-$(ROS),.venv)
+ASSET ?= examples/rover/world.usda
+ARGS ?=
+SETUP := tools/setup_env.sh --venv "$(VENV)" --distro "$(ROS)"
+BIN := $(VENV)/bin
+
+# A mark of the wheels' start-up, which a parent process may have left behind: with it they would not start.
+unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
+export PYTHON
+
+.PHONY: help setup setup-tests run test lint format test-robots bench clean
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: ## install what the bridge needs into $(VENV)
+	@$(SETUP)
+
+setup-tests:
+	@$(SETUP) --with-tests
+
+run: setup ## run the bridge on ASSET
+	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
+
+test: setup-tests ## every test that needs no full ROS installation
+	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest $(ARGS)
+
+lint: setup-tests ## ruff, mypy --strict and the import contracts
+	@"$(BIN)/ruff" check .
+	@"$(BIN)/ruff" format --check .
+	@"$(BIN)/mypy"
+	@"$(BIN)/lint-imports"
+
+format: setup-tests ## let ruff format the code
+	@"$(BIN)/ruff" check --fix-only --quiet .
+	@"$(BIN)/ruff" format .
+
+test-robots: setup-tests ## converted robots on /tf against pinocchio
+	@VENV="$(VENV)" tools/test_robots.sh $(ARGS)
+
+bench: setup-tests ## the benchmarks
+	@"$(BIN)/python" -m benchmarks $(ARGS)
+
+clean: ## remove the environments and what was built
+	rm -rf .venv .venv-* build install log

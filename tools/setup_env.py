@@ -1,0 +1,371 @@
+"""Sets up the virtual environment that `make run`, `make test` and `make lint` use, and keeps it current.
+
+Standard library only: it runs before anything is installed. Each step has a key, a hash of what it depends on,
+kept in <venv>/.setup/state.json: a step whose key stands there is not repeated. A step is entered there when it
+has ended, so an interruption at any point costs that step alone; one exception is pip, which cannot be trusted to
+repair what was cut off half-way, so the environment is then made anew.
+
+Where a ROS 2 environment is sourced and this Python can import its rclpy, the environment is laid over it
+(--system-site-packages) and no ROS wheel is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = ROOT / "tools" / "requirements"
+DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", "test")))
+DEFAULT_DISTRO = "kilted"
+# The interpreter behind a virtual environment that happens to be active, ours included.
+PYTHON = getattr(sys, "_base_executable", "") or sys.executable
+# Variables by which an outer environment would reach into this one.
+FOREIGN = ("PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
+
+
+class SetupError(Exception):
+    """What is missing or failed, in one line that says what to do."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Set up the virtual environment of usd_ros_bridge.")
+    parser.add_argument("--venv", default=".venv", help="its directory, relative to the repository")
+    parser.add_argument("--distro", default="", help=f"ROS 2 distribution: {', '.join(DISTROS)}")
+    parser.add_argument("--with-tests", action="store_true", help="install what tests and lint need, too")
+    options = parser.parse_args()
+    try:
+        with lock():
+            Setup(ROOT / options.venv, options.distro, options.with_tests).run()
+    except SetupError as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nset-up: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+@contextlib.contextmanager
+def lock() -> Iterator[None]:
+    """Two set-ups in one clone wait for each other; the lock goes with the process that held it."""
+    descriptor = os.open(ROOT / "tools", os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("set-up: another one is running here, waiting for it", file=sys.stderr)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Setup:
+    """The steps, in order, over one virtual environment."""
+
+    def __init__(self, venv: Path, distro: str, with_tests: bool) -> None:
+        self.venv = venv
+        self.directory = venv / ".setup"
+        self.sourced = sourced_distro()
+        if self.sourced and distro not in ("", self.sourced):
+            raise SetupError(
+                f"ROS={distro} was asked for, but ROS 2 {self.sourced} is sourced: use a shell without it"
+            )
+        if not self.sourced and (distro or DEFAULT_DISTRO) not in DISTROS:
+            raise SetupError(f"there are no wheels for ROS={distro}, only for {' and '.join(DISTROS)}")
+        self.distro = self.sourced or distro or DEFAULT_DISTRO
+        self.bin = venv / "bin"
+        origin = [str(venv), os.path.realpath(PYTHON), sys.version, self.distro, str(bool(self.sourced))]
+        venv_key = digest(*origin)
+        run_key = digest(venv_key, *(file.read_text() for file in self.requirement_files()))
+        definitions = sorted(path for path in (ROOT / "interfaces").rglob("*") if path.is_file())
+        builder = ROOT / "tools" / "build_interfaces.py"
+        package = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
+        version = re.findall(r"^__version__ = .*$", package, re.MULTILINE)
+        project_files = [ROOT / "setup.py", ROOT / "setup.cfg", ROOT / "tools" / "venv_ros_prefix.py"]
+        steps: list[tuple[str, str, str, Callable[[], None]]] = [
+            ("venv", "virtual environment", venv_key, self.make_venv),
+            ("packages", self.packages_title(), run_key, self.install_packages),
+        ]
+        if not self.sourced:
+            parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in [*definitions, builder]]
+            title = "interfaces tf2_msgs and control_msgs, by the rosidl generators"
+            steps.append(("interfaces", title, digest(run_key, *parts), self.build_interfaces))
+        key = digest(venv_key, *version, *(path.read_text() for path in project_files))
+        steps.append(("project", "usd_ros_bridge itself, editable", key, self.install_project))
+        if with_tests:
+            key = digest(venv_key, (REQUIREMENTS / "test.txt").read_text())
+            steps.append(("tests", "test and lint tools", key, self.install_tests))
+        self.steps = steps
+
+    def requirement_files(self) -> list[Path]:
+        return [REQUIREMENTS / "run.txt"] + ([] if self.sourced else [REQUIREMENTS / f"{self.distro}.txt"])
+
+    def packages_title(self) -> str:
+        return "usd-core" if self.sourced else f"usd-core, and ROS 2 {self.distro.capitalize()} from its wheels"
+
+    def run(self) -> None:
+        begin = time.monotonic()
+        self.check_venv_is_ours()
+        state = self.read_state()
+        broken = "running" in state
+        if broken or state.get("venv") != self.steps[0][2]:
+            state = {}
+        todo = [step for step in self.steps if state.get(step[0]) != step[2]]
+        if not todo and (self.bin / "usd_ros_bridge").exists():
+            return
+        self.check_machine(names={step[0] for step in todo})
+        base = "over the sourced one" if self.sourced else "from wheels"
+        where = os.path.relpath(self.venv, ROOT)
+        print(
+            f"set-up: ROS 2 {self.distro.capitalize()} {base}, Python {platform.python_version()}, in {where}",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        for number, (name, title, key, action) in enumerate(todo, 1):
+            uses_pip = name in ("packages", "tests")
+            if name != "venv":
+                state.pop(name, None)
+                self.write_state({**state, "running": name} if uses_pip else state)
+            with progress(f"[{number}/{len(todo)}] {title}", self.log(name)):
+                action()
+            state[name] = key
+            self.write_state(state)
+        print(f"set-up: ready in {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
+
+    # What is there
+
+    def check_venv_is_ours(self) -> None:
+        empty = not self.venv.exists() or (self.venv.is_dir() and not any(self.venv.iterdir()))
+        if not empty and not self.directory.is_dir():
+            raise SetupError(f"{self.venv} exists but was not made by this set-up: move it away, or choose VENV=name")
+
+    def read_state(self) -> dict[str, str]:
+        try:
+            return dict(json.loads((self.directory / "state.json").read_text()))
+        except (OSError, ValueError):
+            return {}
+
+    def write_state(self, state: dict[str, str]) -> None:
+        temporary = self.directory / "state.json.new"
+        temporary.write_text(json.dumps(state, indent=1))
+        temporary.replace(self.directory / "state.json")
+
+    def log(self, step: str) -> Path:
+        return self.directory / f"{step}.log"
+
+    def check_machine(self, names: set[str]) -> None:
+        if not self.sourced and (sys.platform != "linux" or platform.machine() != "x86_64"):
+            raise SetupError(
+                f"the ROS 2 wheels are for x86-64 Linux, this is {platform.machine()} {sys.platform}: "
+                "source a ROS 2 installation first"
+            )
+        if not self.sourced and sysconfig.get_config_var("Py_GIL_DISABLED"):
+            raise SetupError(f"the ROS 2 wheels need a Python with the GIL, {PYTHON} has none: name another, PYTHON=path")
+        if "venv" in names:
+            self.check_venv_module()
+        if "interfaces" in names:
+            self.check_compilers()
+
+    def check_venv_module(self) -> None:
+        check = subprocess.run([PYTHON, "-c", "import ensurepip, venv"], env=environment(), capture_output=True)
+        if check.returncode:
+            raise SetupError(f"{PYTHON} has no venv and ensurepip: {debian(f'{python_name()}-venv')}")
+
+    def check_compilers(self) -> None:
+        include = sysconfig.get_paths()["include"]
+        for compiler, language, header, package in (
+            ("gcc", "c", "stdio.h", "libc6-dev"),
+            ("g++", "c++", "string", "g++"),
+            ("gcc", "c", "Python.h", f"{python_name()}-dev"),
+        ):
+            if shutil.which(compiler) is None:
+                raise SetupError(f"{compiler} is missing, the ROS interfaces are built with it: {debian(compiler)}")
+            found = subprocess.run(
+                [compiler, "-fsyntax-only", f"-I{include}", "-x", language, "-"],
+                input=f"#include <{header}>\n", capture_output=True, text=True,
+            )  # fmt: skip
+            if found.returncode:
+                raise SetupError(f"{compiler} does not find {header} for {PYTHON}: {debian(package)}")
+
+    # The steps
+
+    def make_venv(self) -> None:
+        if self.venv.exists():
+            # The marker goes last, so that a deletion that was cut off is still known as ours.
+            for path in self.venv.iterdir():
+                if path != self.directory:
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            (self.directory / "state.json").unlink(missing_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        flags = ["--system-site-packages"] if self.sourced else []
+        self.call("venv", PYTHON, "-m", "venv", *flags, str(self.venv))
+
+    def install_packages(self) -> None:
+        if not self.sourced:
+            self.pip("packages", *(f"-r{file}" for file in self.requirement_files()))
+            return
+        self.pip_over_sourced("packages", "run.txt")
+        for package in ("tf2_msgs", "control_msgs"):
+            if not any((Path(prefix) / "share" / package).is_dir() for prefix in ament_prefixes()):
+                apt = f"ros-{self.distro}-{package.replace('_', '-')}"
+                print(f"\nset-up: {package} is not installed (apt install {apt}): its interfaces stay disabled",
+                      file=sys.stderr)  # fmt: skip
+
+    def install_tests(self) -> None:
+        if self.sourced:
+            self.pip_over_sourced("tests", "test.txt")
+        else:
+            # Together with the rest, so that nothing that runs is moved to another version.
+            self.pip("tests", f"-r{REQUIREMENTS / 'test.txt'}", *(f"-c{file}" for file in self.requirement_files()))
+
+    def pip_over_sourced(self, step: str, file: str) -> None:
+        """Installs what the sourced environment lacks; its numpy stays, its message packages are built against it."""
+        lines = [line.split("#")[0].strip() for line in (REQUIREMENTS / file).read_text().splitlines()]
+        names = [line for line in lines if line and not line.startswith("numpy")]
+        wanted = [line if line.startswith("usd-core") else re.split("==|;", line)[0] for line in names]
+        numpy = subprocess.run(
+            [self.bin / "python", "-c", "import numpy; print(numpy.__version__)"],
+            env=environment(), capture_output=True, text=True,
+        )  # fmt: skip
+        constraint = self.directory / "constraints.txt"
+        constraint.write_text(f"numpy=={numpy.stdout.strip()}\n" if numpy.returncode == 0 else "")
+        self.pip(step, f"-c{constraint}", *dict.fromkeys(wanted))
+
+    def build_interfaces(self) -> None:
+        builder = ROOT / "tools" / "build_interfaces.py"
+        self.call("interfaces", str(self.bin / "python"), str(builder), "--distro", self.distro)
+
+    def install_project(self) -> None:
+        packages = next((self.venv / "lib").glob("python3*/site-packages"))
+        # What an interrupted run left half-written would stop pip: it is ours, and small, so begin anew.
+        for pattern in ("usd_ros_bridge-*.dist-info", "__editable__*usd_ros_bridge*", "*sd_ros_bridge_prefix*"):
+            for path in packages.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.pip("project", "--no-deps", "--no-build-isolation", f"-e{ROOT}")
+        shutil.copyfile(ROOT / "tools" / "venv_ros_prefix.py", packages / "_usd_ros_bridge_prefix.py")
+        # Named to sort behind the wheels' own .pth file, whose work it completes.
+        (packages / "usd_ros_bridge_prefix.pth").write_text("import _usd_ros_bridge_prefix\n")
+        self.register_in_ament_index()
+
+    def register_in_ament_index(self) -> None:
+        """Gives the editable installation what `colcon build` installs: share files, the index entry, `ros2 run`."""
+        share = self.venv / "share" / "usd_ros_bridge"
+        executables = self.venv / "lib" / "usd_ros_bridge"
+        index = self.venv / "share" / "ament_index" / "resource_index" / "packages"
+        for directory in (share, executables, index):
+            directory.mkdir(parents=True, exist_ok=True)
+        links = {share / name: ROOT / name for name in ("package.xml", "launch", "config", "examples")}
+        links[executables / "bridge"] = self.bin / "bridge"
+        for link, target in links.items():
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+        (index / "usd_ros_bridge").write_text("")
+
+    def pip(self, step: str, *arguments: str) -> None:
+        command = ["-m", "pip", "--disable-pip-version-check", "install", "--no-input", "--progress-bar=off"]
+        self.call(step, str(self.bin / "python"), *command, *arguments)
+
+    def call(self, step: str, *command: str) -> None:
+        with self.log(step).open("w") as log:
+            status = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=environment()).returncode
+        if status:
+            lines = self.log(step).read_text(errors="replace").strip().splitlines()
+            print("\n" + "\n".join(lines[-12:]), file=sys.stderr)
+            last = next((line for line in reversed(lines) if line.startswith("ERROR")), f"exit status {status}")
+            raise SetupError(f"{' '.join(command[1:4])} failed ({last}); all of it: {self.log(step)}")
+
+
+def sourced_distro() -> str:
+    """The distribution of the sourced ROS 2 environment that this Python can use; empty where there is none."""
+    distro = os.environ.get("ROS_DISTRO", "")
+    if not distro or not ament_prefixes():
+        return ""
+    code = "import rclpy; print(rclpy.__file__)"
+    found = subprocess.run([PYTHON, "-c", code], env=environment(), capture_output=True, text=True)
+    if found.returncode == 0:
+        return "" if found.stdout.startswith(str(ROOT)) else distro
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if any(path.startswith(prefix) for path in paths for prefix in ament_prefixes()):
+        raise SetupError(
+            f"ROS 2 {distro} is sourced, but {PYTHON} ({platform.python_version()}) cannot import its rclpy: "
+            "name its Python with PYTHON=path, or use a shell without it"
+        )
+    return ""
+
+
+def ament_prefixes() -> list[str]:
+    return [path for path in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if path]
+
+
+def environment() -> dict[str, str]:
+    variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    if not (os.environ.get("ROS_DISTRO") and ament_prefixes()):
+        variables.pop("PYTHONPATH", None)
+    return {**variables, "PIP_USER": "0"}
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def python_name() -> str:
+    return f"python3.{sys.version_info.minor}"
+
+
+def debian(package: str) -> str:
+    if package.startswith("python") and sys.base_prefix != "/usr":
+        return f"install its {package.partition('-')[2]} files, or name another Python with PYTHON=path"
+    return f"install it (Debian, Ubuntu: apt install {package})"
+
+
+@contextlib.contextmanager
+def progress(title: str, log: Path) -> Iterator[None]:
+    """Shows a step with its running time: one line that counts on a terminal, a line now and then elsewhere."""
+    begin = time.monotonic()
+    done = threading.Event()
+    terminal = sys.stderr.isatty()
+
+    def show() -> None:
+        while not done.wait(0.5 if terminal else 20):
+            text = f"{title} ... {time.monotonic() - begin:.0f} s{fetched(log)}"
+            print(f"\r\033[K{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    print(title, end="" if terminal else "\n", file=sys.stderr, flush=True)
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        if sys.exc_info()[0] is None:
+            text = f"{title}: {time.monotonic() - begin:.1f} s"
+            print(f"\r\033[K{text}" if terminal else text, file=sys.stderr, flush=True)
+
+
+def fetched(log: Path) -> str:
+    """How many packages pip has come to, by what it wrote so far."""
+    try:
+        count = log.read_text(errors="replace").count("\nCollecting ")
+    except OSError:
+        return ""
+    return f", {count} packages" if count else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
