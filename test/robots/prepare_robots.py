@@ -119,6 +119,15 @@ def sample(
         yield positions, {str(name): positions[name] for name in order}
 
 
+def limits(model: pinocchio.Model) -> dict[str, list[float] | None]:
+    """Lower and upper limit (rad or m) of each joint, None for a continuous one."""
+    result: dict[str, list[float] | None] = {}
+    for name, joint in zip(model.names[1:], model.joints[1:], strict=True):
+        bounds = (model.lowerPositionLimit[joint.idx_q], model.upperPositionLimit[joint.idx_q])
+        result[name] = [float(bound) for bound in bounds] if joint.nq == 1 else None
+    return result
+
+
 def configuration_vector(model: pinocchio.Model, positions: dict[str, float]) -> np.ndarray:
     """The positions as pinocchio wants them: a continuous joint is the cosine and the sine of its angle."""
     vector = pinocchio.neutral(model)
@@ -151,6 +160,7 @@ def oracle(urdf: Path, asset: str) -> dict[str, object]:
         "links": description.links,
         "solid_links": description.solid_links,
         "moving_links": description.moving_links,
+        "limits": limits(model),
         "configurations": configurations,
     }
 

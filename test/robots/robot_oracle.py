@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,8 @@ class RobotOracle:
     links: tuple[str, ...]
     solid_links: tuple[str, ...]
     moving_links: tuple[str, ...]
+    limits: Mapping[str, tuple[float, float]]
+    """By joint, rad or m; infinite for a continuous joint."""
     configurations: tuple[Configuration, ...]
 
     @property
@@ -82,6 +85,10 @@ def load_oracle(directory: Path) -> RobotOracle:
         links=links,
         solid_links=tuple(content["solid_links"]),
         moving_links=tuple(content["moving_links"]),
+        limits={
+            joint: (-inf, inf) if limits is None else (limits[0], limits[1])
+            for joint, limits in content["limits"].items()
+        },
         configurations=configurations,
     )
 
