@@ -23,16 +23,20 @@ Quaternion = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec:
-    """The USD side of a record's field: property name, SdfValueTypeName ("rel" for a relationship), fallback."""
+    """The USD side of a record's field: property name, SdfValueTypeName ("rel" for a relationship), fallback.
+
+    `aliases` are other names of the same property in other releases of the schema; the first one authored counts.
+    """
 
     name: str
     type_name: str
     fallback: Any = None
+    aliases: tuple[str, ...] = ()
 
 
-def attribute(name: str, type_name: str, fallback: Any = None) -> Any:
+def attribute(name: str, type_name: str, fallback: Any = None, *, aliases: tuple[str, ...] = ()) -> Any:
     """Declares a record field that is read from the USD property `name`; unauthored values are None."""
-    return field(default=None, metadata={"usd": AttributeSpec(name, type_name, fallback)})
+    return field(default=None, metadata={"usd": AttributeSpec(name, type_name, fallback, aliases)})
 
 
 @lru_cache(maxsize=None)
@@ -44,9 +48,12 @@ def attribute_fields(record_type: type) -> tuple[tuple[str, AttributeSpec], ...]
 def fallback(record: Record, field_name: str) -> Any:
     """Returns the field's authored value, or the schema's fallback where none is authored."""
     value = getattr(record, field_name)
-    if value is not None:
-        return value
-    return dict(attribute_fields(type(record)))[field_name].fallback
+    return _fallbacks(type(record))[field_name] if value is None else value
+
+
+@lru_cache(maxsize=None)
+def _fallbacks(record_type: type) -> dict[str, Any]:
+    return {name: spec.fallback for name, spec in attribute_fields(record_type)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,14 +238,18 @@ class JointRecord(Record):
         display_name: Prim metadata; converters keep a name there that USD cannot carry.
         limits: PhysicsLimitAPI instances, in order of application.
         drives: PhysicsDriveAPI instances, in order of application.
+        applied: Applied API schemas that are not UsdPhysics', in order; multiple-apply ones with their instance
+            (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with nothing but its relationship authored.
         solver_attributes: Every authored property under a vendor's prefix (newton:, physx...:, mjc:, ext_physics:,
-            isaac:, state:) by its USD name; relationships as tuples of paths. The resolver table reads these.
+            isaac:, state:, urdf:) by its USD name; relationships as tuples of paths, arrays as tuples. The resolver
+            table reads these.
     """
 
     type_name: str
     display_name: str = ""
     limits: tuple[AxisLimitRecord, ...] = ()
     drives: tuple[DriveRecord, ...] = ()
+    applied: tuple[str, ...] = ()
     solver_attributes: Mapping[str, Any] = field(default_factory=dict)
     ros_name: str | None = attribute("ros:joint:name", "string")
     body0: tuple[str, ...] | None = attribute("physics:body0", "rel")
@@ -281,16 +292,32 @@ class IsaacLinkRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsaacJointRecord(Record):
-    """IsaacJointAPI: the reported name and one index offset per degree of freedom."""
+    """IsaacJointAPI: the reported name, and the order of the joint's degrees of freedom.
 
-    name_override: str | None = attribute("isaac:nameOverride", "string")
+    Isaac Sim's schema writes a joint's override `isaac:NameOverride`, assets have either spelling. The per-axis offsets
+    (two spellings as well) are what came before `isaac:physics:DofOffsetOpOrder` (tokens TransX ... RotZ).
+    """
+
+    name_override: str | None = attribute("isaac:nameOverride", "string", aliases=("isaac:NameOverride",))
     dof_offset_order: tuple[str, ...] | None = attribute("isaac:physics:DofOffsetOpOrder", "token[]")
-    trans_x_offset: int | None = attribute("isaac:physics:Tr_X:DofOffset", "int")
-    trans_y_offset: int | None = attribute("isaac:physics:Tr_Y:DofOffset", "int")
-    trans_z_offset: int | None = attribute("isaac:physics:Tr_Z:DofOffset", "int")
-    rot_x_offset: int | None = attribute("isaac:physics:Rot_X:DofOffset", "int")
-    rot_y_offset: int | None = attribute("isaac:physics:Rot_Y:DofOffset", "int")
-    rot_z_offset: int | None = attribute("isaac:physics:Rot_Z:DofOffset", "int")
+    trans_x_offset: int | None = attribute(
+        "isaac:physics:Tr_X:DofOffset", "int", aliases=("isaac:physics:Tr_X:DoFOffset",)
+    )
+    trans_y_offset: int | None = attribute(
+        "isaac:physics:Tr_Y:DofOffset", "int", aliases=("isaac:physics:Tr_Y:DoFOffset",)
+    )
+    trans_z_offset: int | None = attribute(
+        "isaac:physics:Tr_Z:DofOffset", "int", aliases=("isaac:physics:Tr_Z:DoFOffset",)
+    )
+    rot_x_offset: int | None = attribute(
+        "isaac:physics:Rot_X:DofOffset", "int", aliases=("isaac:physics:Rot_X:DoFOffset",)
+    )
+    rot_y_offset: int | None = attribute(
+        "isaac:physics:Rot_Y:DofOffset", "int", aliases=("isaac:physics:Rot_Y:DoFOffset",)
+    )
+    rot_z_offset: int | None = attribute(
+        "isaac:physics:Rot_Z:DofOffset", "int", aliases=("isaac:physics:Rot_Z:DoFOffset",)
+    )
 
 
 # --- Geometry ---------------------------------------------------------------------------------------------------

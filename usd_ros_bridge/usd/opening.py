@@ -1,0 +1,145 @@
+"""Opening: an asset's stage with the caller's variants, payloads and packages, or one line that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pxr import Ar, Sdf, Tf, Usd, UsdUtils
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import AssetError, choices
+from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.usd.composition import note_diagnostics
+from usd_ros_bridge.usd.packages import PackageMap, scan_layers
+from usd_ros_bridge.usd.schemas import register_schemas
+from usd_ros_bridge.usd.variants import author_selections, check_selections
+
+PACKAGE_SCHEME = "package://"
+
+
+def open_stage(asset: str, options: ReadOptions | None = None) -> Usd.Stage:
+    """Opens an asset.
+
+    Variant selections go to the session layer before anything is composed. Composition arcs to packages that are not
+    known, or out of the package that they name (REP 0158 section 1.2.5), are left out of the composition, and
+    `read_stage` reports them.
+
+    Args:
+        asset: File path, `package://name/path`, or an identifier that an installed ArResolver knows.
+        options: Variants, payloads and packages.
+
+    Returns:
+        The stage. Hold it: prims expire with it.
+
+    Raises:
+        AssetError: The root layer is missing or cannot be opened.
+        OptionError: A package's name or directory is not possible.
+        VariantError: A variant selection names something that the stage does not have.
+    """
+    options = options or ReadOptions()
+    register_schemas()
+    packages = PackageMap(options.packages)
+    identifier = _identifier(asset, packages)
+    root = _root_layer(asset, identifier)
+    scan = scan_layers(root, packages, follow_payloads=options.payloads == "all")
+    session = Sdf.Layer.CreateAnonymous("usd_ros_bridge-session.usda")
+    author_selections(session, options.variants)
+    load = Usd.Stage.LoadAll if options.payloads == "all" else Usd.Stage.LoadNone
+    context = scan.context
+    stage = _compose(asset, root, session, context, load, scan.muted)
+    note_diagnostics(stage, scan.diagnostics, scan.refused)
+    check_selections(stage, options.variants)
+    return stage
+
+
+def _compose(asset: str, root: Any, session: Any, context: Any, load: Any, muted: list[str]) -> Usd.Stage:
+    try:
+        if not muted:
+            if context is None:
+                return Usd.Stage.Open(root, session, load)
+            return Usd.Stage.Open(root, session, context, load)
+        # With an empty population mask no prim is composed before the refused layers are muted.
+        mask = Usd.StagePopulationMask()
+        if context is None:
+            context = Ar.GetResolver().CreateDefaultContextForAsset(root.identifier)
+        stage = Usd.Stage.OpenMasked(root, session, context, mask, load)
+        stage.MuteAndUnmuteLayers(muted, [])
+        stage.SetPopulationMask(Usd.StagePopulationMask.All())
+        return stage
+    except Tf.ErrorException as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+
+
+def _identifier(asset: str, packages: PackageMap) -> str:
+    if asset.startswith(PACKAGE_SCHEME):
+        path = packages.resolve(asset)
+        if path is None:
+            raise AssetError(f"cannot open {quoted(asset)}: no such package, or a path that leaves it")
+        return str(path)
+    if asset.startswith("file://"):
+        return asset[len("file://") :]
+    return asset
+
+
+def _root_layer(asset: str, identifier: str) -> Any:
+    """Returns the root layer; tells apart what OpenUSD reports in one and the same way."""
+    if Sdf.Layer.IsAnonymousLayerIdentifier(identifier):
+        layer = Sdf.Layer.Find(identifier)
+        if layer is None:
+            raise AssetError(f"cannot open {quoted(asset)}: no such anonymous layer")
+        return layer
+    outer = Ar.SplitPackageRelativePathOuter(identifier)[0] if Ar.IsPackageRelativePath(identifier) else identifier
+    if not outer or "\0" in outer:
+        raise AssetError(f"cannot open {quoted(asset)}: no file name")
+    if "://" not in outer:
+        _check_file(asset, outer)
+    try:
+        layer = Sdf.Layer.FindOrOpen(identifier)
+    except Tf.ErrorException as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+    if layer is None:
+        raise AssetError(f"cannot open {quoted(asset)}: no resolver or file format of this OpenUSD can read it")
+    return layer
+
+
+def _check_file(asset: str, identifier: str) -> None:
+    path = Path(identifier)
+    try:
+        if path.is_dir():
+            raise AssetError(f"cannot open {quoted(asset)}: it is a directory")
+        if not path.exists():
+            raise AssetError(f"cannot open {quoted(asset)}: no such file")
+        if path.stat().st_size == 0:
+            raise AssetError(f"cannot open {quoted(asset)}: the file is empty")
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {error.strerror or error}") from None
+    extension = path.suffix.lstrip(".")
+    if Sdf.FileFormat.FindByExtension(extension) is None:
+        known = choices(f".{name}" for name in Sdf.FileFormat.FindAllFileFormatExtensions())
+        raise AssetError(f"cannot open {quoted(asset)}: unknown extension {quoted(path.suffix)}; known: {known}")
+
+
+def first_line(error: Exception) -> str:
+    """Returns what a Tf.ErrorException says, without the C++ function and file that it names."""
+    text = " ".join(str(error).split())
+    said = text.split(" : '", 1)[-1].split("' Error in", 1)[0].strip("' ")
+    return said[:200]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps OpenUSD's warnings off stderr while the context lasts: `read_stage` reports what matters in them.
+
+    For a process of our own only (the command line, the node): the delegate is the whole process's.
+    """
+    delegate = UsdUtils.CoalescingDiagnosticDelegate()
+    try:
+        yield
+    finally:
+        delegate.TakeUncoalescedDiagnostics()
+        del delegate

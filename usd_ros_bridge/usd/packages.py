@@ -1,0 +1,221 @@
+"""Packages: where package://name/path leads, and which arcs of an asset may not be followed (REP 0158 section 1.2.5).
+
+OpenUSD's own resolver takes `package://name/path` for a search path and normalises it to `package:/name/path`. A
+directory that holds a folder `package:` of links to packages therefore resolves it: for references, payloads,
+sublayers and asset values, nested and inside usdz. `..` is not contained there, hence the scan before composition.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from pxr import Ar, Sdf, Tf, UsdUtils
+
+from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.errors import OptionError
+
+SCHEME: Final = "package:"
+PATH_VARIABLE: Final = "USD_ROS_PACKAGE_PATH"
+PACKAGE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+class PackageMap:
+    """Directories of ROS packages by name: the caller's map, then USD_ROS_PACKAGE_PATH, then the ament index.
+
+    The index is read from its files (`share/ament_index/resource_index/packages` below AMENT_PREFIX_PATH), so that
+    no ROS installation is needed.
+    """
+
+    def __init__(self, explicit: Mapping[str, str] | None = None) -> None:
+        """Checks the caller's map.
+
+        Raises:
+            OptionError: A name is no package name, or a directory does not exist.
+        """
+        self._explicit: dict[str, Path] = {}
+        for name, directory in (explicit or {}).items():
+            if not PACKAGE_NAME.fullmatch(name):
+                raise OptionError(f"package: {quoted(name)} is no package name (letters, digits, '_' and '-')")
+            if not Path(directory).is_dir():
+                raise OptionError(f"package {name}: no such directory: {quoted(directory)}")
+            self._explicit[name] = Path(directory).absolute()
+
+    def directory(self, name: str) -> Path | None:
+        """Returns the directory of a package, None where none is known by that name."""
+        if name in self._explicit:
+            return self._explicit[name]
+        if not PACKAGE_NAME.fullmatch(name):
+            return None
+        for base in _paths_in(PATH_VARIABLE):
+            if (base / name).is_dir():
+                return base / name
+        for prefix in _paths_in("AMENT_PREFIX_PATH"):
+            if (prefix / "share/ament_index/resource_index/packages" / name).is_file():
+                return prefix / "share" / name
+        return None
+
+    def resolve(self, asset_path: str) -> Path | None:
+        """Returns the file that a package:// path names, None where it names none or leaves its package."""
+        name, path = split_package_path(asset_path)
+        directory = self.directory(name)
+        return None if directory is None or path is None else directory / path
+
+
+def _paths_in(variable: str) -> Iterator[Path]:
+    for entry in os.environ.get(variable, "").split(os.pathsep):
+        if entry:
+            yield Path(entry).absolute()
+
+
+def is_package_path(asset_path: str) -> bool:
+    """Returns whether an asset path names a package, in either spelling (`package://` or as USD normalises it)."""
+    return asset_path.startswith(SCHEME)
+
+
+def split_package_path(asset_path: str) -> tuple[str, PurePosixPath | None]:
+    """Returns the package and the path in it; no path where it leaves the package lexically."""
+    outer = Ar.SplitPackageRelativePathOuter(asset_path)[0] if Ar.IsPackageRelativePath(asset_path) else asset_path
+    name, _, rest = outer[len(SCHEME) :].lstrip("/").partition("/")
+    depth = 0
+    for part in rest.replace("\\", "/").split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if depth < 0:
+            return name, None
+    return name, PurePosixPath(os.path.normpath(rest) if rest else ".")
+
+
+class _LinkFolder:
+    """A private directory with a folder `package:` of links, for one stage; removed when the process ends."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="usd_ros_bridge-"))
+        (self.root / SCHEME).mkdir()
+        atexit.register(shutil.rmtree, self.root, ignore_errors=True)
+
+    def add(self, name: str, directory: Path) -> None:
+        link = self.root / SCHEME / name
+        if not link.is_symlink():
+            link.symlink_to(directory, target_is_directory=True)
+
+
+@dataclass(slots=True, eq=False)
+class Scan:
+    """What the layers of an asset depend on, before any is composed.
+
+    Attributes:
+        context: Resolver context for package://, None where the asset names no package.
+        muted: Identifiers of the layers that must not be composed.
+        refused: The asset paths that were refused, as authored and as OpenUSD normalises them.
+        diagnostics: One error per refused path.
+        layers: The layers that were opened: held, so that composition finds them.
+    """
+
+    context: Any = None
+    muted: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    layers: list[Any] = field(default_factory=list)
+
+
+def scan_layers(root: Any, packages: PackageMap, *, follow_payloads: bool = True) -> Scan:
+    """Visits every layer that `root` can reach: sublayers, references and payloads, those in variants included.
+
+    Args:
+        root: Root layer.
+        packages: Where packages are.
+        follow_payloads: Whether layers behind payloads are visited.
+    """
+    return _Scanner(root, packages, follow_payloads).run()
+
+
+class _Scanner:
+    def __init__(self, root: Any, packages: PackageMap, follow_payloads: bool) -> None:
+        self._root = root
+        self._packages = packages
+        self._follow_payloads = follow_payloads
+        self._links: _LinkFolder | None = None
+        self._scan = Scan(layers=[root])
+        self._seen = {root.identifier}
+
+    def run(self) -> Scan:
+        pending = [self._root]
+        while pending:
+            layer = pending.pop()
+            for asset_path in self._dependencies(layer):
+                found = self._open(layer, asset_path)
+                if found is not None and found.identifier not in self._seen:
+                    self._seen.add(found.identifier)
+                    self._scan.layers.append(found)
+                    pending.append(found)
+        return self._scan
+
+    def _dependencies(self, layer: Any) -> list[str]:
+        """Returns the asset paths of a layer's arcs that are allowed and to be followed."""
+        arcs = [path for path in layer.GetCompositionAssetDependencies() if path]
+        allowed = [path for path in arcs if not is_package_path(path) or self._admit(layer, path, arc=True)]
+        if layer.anonymous or not arcs and not layer.GetFileFormat().IsPackage():
+            pass
+        return [path for path in allowed if path not in self._skipped(layer, arcs)]
+
+    def _skipped(self, layer: Any, arcs: list[str]) -> set[str]:
+        if self._follow_payloads or not arcs or layer.anonymous:
+            return set()
+        sublayers, references, payloads = UsdUtils.ExtractExternalReferences(layer.identifier)
+        return set(payloads) - set(references) - set(sublayers)
+
+    def _open(self, layer: Any, asset_path: str) -> Any:
+        identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, asset_path)
+        if not identifier or identifier in self._seen:
+            return None
+        try:
+            if self._scan.context is None:
+                return Sdf.Layer.FindOrOpen(identifier)
+            with Ar.ResolverContextBinder(self._scan.context):
+                return Sdf.Layer.FindOrOpen(identifier)
+        except Tf.ErrorException:
+            return None  # Composition reports it, with the prim.
+
+    def _admit(self, layer: Any, asset_path: str, *, arc: bool) -> bool:
+        name, path = split_package_path(asset_path)
+        directory = self._packages.directory(name)
+        if directory is None:
+            self._refuse(layer, asset_path, f"no package {quoted(name)} is known",
+                         f"install it, add it to {PATH_VARIABLE}, or give --package {name}=directory", arc)  # fmt: skip
+            return False
+        if path is None:
+            self._refuse(layer, asset_path, f"it leaves the package {quoted(name)}", "name the package that has it", arc)
+            return False
+        if self._links is None:
+            self._links = _LinkFolder()
+            search = [str(self._links.root)]
+            if not self._root.anonymous and self._root.realPath:
+                search.insert(0, str(Path(self._root.realPath).parent))
+            self._scan.context = Ar.ResolverContext(Ar.DefaultResolverContext(search))
+        self._links.add(name, directory)
+        return True
+
+    def _refuse(self, layer: Any, asset_path: str, why: str, remedy: str, arc: bool) -> None:
+        if asset_path in self._scan.refused:
+            return
+        self._scan.refused.append(asset_path)
+        if arc:
+            identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, asset_path)
+            self._scan.refused.append(identifier)
+            self._scan.muted.append(identifier)
+        self._scan.diagnostics.append(
+            Diagnostic(
+                code="1.2.5.package",
+                severity="error",
+                path="",
+                message=f"{quoted(asset_path)} in the layer {quoted(layer.GetDisplayName())} is not followed: {why}",
+                remedy=remedy,
+            )
+        )

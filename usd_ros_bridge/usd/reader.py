@@ -1,0 +1,217 @@
+"""Reader: one pass over an open stage gives every record that planning needs. Nothing on the stage is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, Final, NamedTuple
+
+from pxr import Usd, UsdGeom
+
+from usd_ros_bridge.model import records
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.records import ControllerRecord, Record
+from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, attribute_fields
+from usd_ros_bridge.usd.collections import collection_members
+from usd_ros_bridge.usd.composition import composition_diagnostics
+from usd_ros_bridge.usd.joints import joint_type, read_joint
+from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
+from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.tracks import value_tracks
+from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
+
+SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
+    "RosContextAPI": ("contexts", records.ContextRecord),
+    "RosTopicAPI": ("topics", records.TopicRecord),
+    "RosServiceAPI": ("services", records.ServiceRecord),
+    "RosActionAPI": ("actions", records.ActionRecord),
+    "RosFrameAPI": ("frames", records.FrameRecord),
+    "RosControlExternalAPI": ("controllers", records.ExternalControlRecord),
+    "RosControlJointStateBroadcasterAPI": ("controllers", records.JointStateBroadcasterRecord),
+    "RosControlJointTrajectoryAPI": ("controllers", records.JointTrajectoryRecord),
+    "RosControlDiffDriveAPI": ("controllers", records.DiffDriveRecord),
+    "RosControlRigidBodyTwistAPI": ("controllers", records.RigidBodyTwistRecord),
+    "PhysicsRigidBodyAPI": ("bodies", records.RigidBodyRecord),
+    "PhysicsArticulationRootAPI": ("articulation_roots", records.ArticulationRootRecord),
+    "IsaacRobotAPI": ("isaac_robots", records.IsaacRobotRecord),
+    "IsaacLinkAPI": ("isaac_links", records.IsaacLinkRecord),
+    "IsaacJointAPI": ("isaac_joints", records.IsaacJointRecord),
+}
+"""Applied API schema -> where its records go and what they are."""
+
+IGNORED_SCHEMAS: Final[dict[str, str]] = {
+    "RosControlIntegratedAPI": "a marker that the controllers' schemas include",
+    "IsaacReferencePointAPI": "points of interest are Xforms; RosFrameAPI makes frames (REP 0158 section 2.7)",
+    "IsaacSiteAPI": "the later name of IsaacReferencePointAPI",
+}
+"""Schemas of the same families that have no record, and why."""
+
+LOCATED: Final = ("contexts", "topics", "services", "actions", "frames", "controllers", "bodies", "cameras",
+                  "articulation_roots", "isaac_robots", "isaac_links")  # fmt: skip
+"""Collections of StageRecords whose prims get an XformRecord."""
+
+TRACKED: Final = ("contexts", "topics", "services", "actions", "frames", "bodies", "cameras")
+"""Collections of StageRecords whose prims get a PoseTrackRecord where they move by time samples."""
+
+
+class Kind(NamedTuple):
+    """What a combination of prim type and applied schemas means to the reader."""
+
+    schemas: tuple[tuple[str, type[Record]], ...]
+    joint: str
+    applied: tuple[str, ...]
+
+
+NOTHING: Final = Kind((), "", ())
+
+
+class _Walk:
+    """The state of one pass: records by collection, and the place of every prim in traversal order."""
+
+    def __init__(self) -> None:
+        self.order: dict[str, int] = {}
+        self.found: dict[str, list[Any]] = {}
+        self.value_tracks: list[ValueTrackRecord] = []
+        self.diagnostics: list[Diagnostic] = []
+        self._kinds: dict[tuple[str, ...], Kind] = {}
+        self._reader = FieldReader(self.diagnostics)
+
+    def run(self, stage: Usd.Stage) -> None:
+        """Visits every prim once."""
+        order, kinds = self.order, self._kinds
+        prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
+        next(prims, None)
+        for index, prim in enumerate(prims):
+            path = prim.GetPath().pathString
+            order[path] = index
+            info = prim.GetPrimTypeInfo()
+            key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = _kind_of(prim, key[1:])
+            if kind is not NOTHING:
+                self._visit(prim, path, kind)
+
+    def _visit(self, prim: Usd.Prim, path: str, kind: Kind) -> None:
+        source = PrimProperties(prim, path)
+        for collection, record_type in kind.schemas:
+            self.add(collection, self._reader.record(record_type, source))
+        if kind.joint:
+            self.add("joints", read_joint(self._reader, source, type_name=kind.joint, applied=kind.applied))
+            self.value_tracks.extend(value_tracks(source, self.diagnostics))
+
+    def add(self, collection: str, record: Record) -> None:
+        """Adds a record to one of StageRecords' collections."""
+        self.found.setdefault(collection, []).append(record)
+
+    def paths(self, collections: Iterable[str]) -> list[str]:
+        """Returns the paths of the records in `collections`."""
+        return [record.path for name in collections for record in self.found.get(name, ())]
+
+    def targets(self) -> set[str]:
+        """Returns every path that a relationship of a record targets."""
+        return {
+            target
+            for collection in self.found.values()
+            for record in collection
+            for name in _relationships(type(record))
+            for target in getattr(record, name) or ()
+        }
+
+
+def _relationships(record_type: type[Record]) -> tuple[str, ...]:
+    found = _RELATIONSHIPS.get(record_type)
+    if found is None:
+        found = tuple(name for name, spec in attribute_fields(record_type) if spec.type_name == "rel")
+        _RELATIONSHIPS[record_type] = found
+    return found
+
+
+_RELATIONSHIPS: dict[type[Record], tuple[str, ...]] = {}
+
+
+def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> Kind:
+    schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
+    if prim.IsA(UsdGeom.Camera):
+        schemas.append(("cameras", records.CameraRecord))
+    joint = joint_type(prim)
+    return Kind(tuple(schemas), joint, applied) if schemas or joint else NOTHING
+
+
+def _xform_children(stage: Usd.Stage, bodies: Iterable[str]) -> list[str]:
+    """Returns the plain Xforms directly below bodies, which planning may make frames."""
+    return [
+        child.GetPath().pathString
+        for body in bodies
+        for child in stage.GetPrimAtPath(body).GetFilteredChildren(PREDICATE)
+        if child.GetTypeName() == "Xform"
+    ]
+
+
+def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None:
+    prim = stage.GetDefaultPrim()
+    if prim:
+        return str(prim.GetPath().pathString)
+    name = stage.GetRootLayer().defaultPrim
+    diagnostics.append(
+        Diagnostic(
+            code="1.2.5.default_prim",
+            severity="warning",
+            path="",
+            attribute="defaultPrim",
+            message=f"defaultPrim names no prim: '{name}'" if name else "no defaultPrim is authored",
+            remedy="set defaultPrim on the root layer: references to this asset need it (REP 0158 section 1.2.5)",
+        )
+    )
+    return None
+
+
+def read_stage(stage: Usd.Stage, *, asset: str) -> StageRecords:
+    """Reads an open stage, a host's included. The stage is not changed.
+
+    Args:
+        stage: The stage, as composed now: its variant selections, payloads and edits count.
+        asset: The asset as the caller names it.
+
+    Returns:
+        Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
+    """
+    metrics = stage_metrics(stage)
+    diagnostics = [*composition_diagnostics(stage), *metric_diagnostics(stage, metrics)]
+    default_prim = _default_prim(stage, diagnostics)
+    walk = _Walk()
+    walk.run(stage)
+    collections = collection_members(stage, (target for target in walk.targets() if ".collection:" in target))
+    order = walk.order
+    wanted = with_ancestors(
+        path
+        for path in (
+            *walk.paths(LOCATED),
+            *_xform_children(stage, walk.paths(("bodies",))),
+            *walk.targets(),
+            *(member for members in collections.values() for member in members),
+            *((default_prim,) if default_prim else ()),
+        )
+        if path in order
+    )
+    located = sorted(wanted & order.keys(), key=order.__getitem__)
+    xform_reader = XformReader(stage)
+    xforms = xform_reader.read(located)
+    tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
+    return StageRecords(
+        asset=asset,
+        default_prim=default_prim if default_prim in order else None,
+        metrics=metrics,
+        xforms=xforms,
+        order={path: order[path] for path in (*located, *walk.paths(("joints",)))},
+        pose_tracks=xform_reader.tracks(xforms, (path for path in located if path in tracked)),
+        value_tracks=tuple(walk.value_tracks),
+        collections=collections,
+        diagnostics=(*diagnostics, *walk.diagnostics),
+        **{name: tuple(found) for name, found in walk.found.items()},
+    )
+
+
+assert {name for name, _ in SCHEMAS.values()} < {field.name for field in fields(StageRecords)}
+assert all(issubclass(kind, ControllerRecord) for name, kind in SCHEMAS.values() if name == "controllers")

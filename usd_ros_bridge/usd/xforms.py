@@ -1,0 +1,117 @@
+"""Xforms: where prims are, and which of them move by time samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pxr import Usd, UsdGeom, Vt
+
+from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
+
+RESETS: Final = "!resetXformStack!"
+
+
+def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
+    """Returns GfMatrix4d, which are for row vectors, as an array (N, 4, 4) for column vectors."""
+    if not matrices:
+        return np.zeros((0, 4, 4))
+    return np.array(Vt.Matrix4dArray(matrices)).reshape(-1, 4, 4).transpose(0, 2, 1)
+
+
+def with_ancestors(paths: Iterable[str]) -> set[str]:
+    """Returns prim paths and the paths of all prims above them."""
+    found: set[str] = set()
+    for path in paths:
+        current = path
+        while current and current not in found:
+            found.add(current)
+            current = current.rpartition("/")[0]
+    return found
+
+
+def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
+    """Returns the times at which a prim's own transform is sampled, () unless the samples differ."""
+    if not xformable.TransformMightBeTimeVarying():
+        return ()
+    times = tuple(xformable.GetTimeSamples())
+    local = [xformable.GetLocalTransformation(Usd.TimeCode(time)) for time in times]
+    return times if any(matrix != local[0] for matrix in local[1:]) else ()
+
+
+class XformReader:
+    """Reads the transforms of prims, and of those that move, the samples."""
+
+    def __init__(self, stage: Usd.Stage) -> None:
+        self._stage = stage
+        # The earliest time gives an attribute's default where it has no samples: `Default` would give nothing where
+        # only samples exist (REP 0158 section 2.7 has frames that are animated by time samples).
+        self._cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+        self._times: dict[str, tuple[float, ...]] = {}
+
+    def read(self, paths: Sequence[str]) -> dict[str, XformRecord]:
+        """Returns the records of prims that exist, by path, in the order given."""
+        prims = [self._stage.GetPrimAtPath(path) for path in paths]
+        matrices = column_vector_matrices([self._cache.GetLocalToWorldTransform(prim) for prim in prims])
+        flat = matrices.reshape(-1, 16).tolist()
+        return {
+            path: self._record(path, prim, tuple(matrix))
+            for path, prim, matrix in zip(paths, prims, flat, strict=True)
+        }
+
+    def _record(self, path: str, prim: Usd.Prim, matrix: tuple[float, ...]) -> XformRecord:
+        resets = False
+        xformable = UsdGeom.Xformable(prim)
+        order = xformable.GetXformOpOrderAttr().Get() if xformable else None
+        if order:
+            resets = RESETS in order
+            times = _sample_times(xformable)
+            if times:
+                self._times[path] = times
+        return XformRecord(
+            path=path,
+            type_name=str(prim.GetTypeName()),
+            world_from_prim=matrix,
+            animated=path in self._times,
+            resets_stack=resets,
+            instance_proxy=prim.IsInstanceProxy(),
+        )
+
+    def tracks(self, xforms: Mapping[str, XformRecord], paths: Iterable[str]) -> tuple[PoseTrackRecord, ...]:
+        """Returns the baked time samples of those of `paths` that move in the world.
+
+        Args:
+            xforms: What `read` returned, the ancestors of `paths` included.
+            paths: Prim paths in the order wanted.
+        """
+        if not self._times:
+            return ()
+        moving = {path: times for path in paths if (times := self._times_of(xforms, path))}
+        by_time: dict[float, list[str]] = {}
+        for path, times in moving.items():
+            for time in times:
+                by_time.setdefault(time, []).append(path)
+        baked: dict[str, list[Any]] = {path: [] for path in moving}
+        for time in sorted(by_time):
+            self._cache.SetTime(Usd.TimeCode(time))
+            for path in by_time[time]:
+                baked[path].append(self._cache.GetLocalToWorldTransform(self._stage.GetPrimAtPath(path)))
+        return tuple(
+            PoseTrackRecord(
+                path=path, time_codes=np.array(times), world_from_prim=column_vector_matrices(baked[path])
+            )
+            for path, times in moving.items()
+        )
+
+    def _times_of(self, xforms: Mapping[str, XformRecord], path: str) -> tuple[float, ...]:
+        """Returns the union of the sample times of a prim and of what carries it, sorted."""
+        times: set[float] = set()
+        current = path
+        while current:
+            times.update(self._times.get(current, ()))
+            if xforms[current].resets_stack:
+                break
+            current = current.rpartition("/")[0]
+        return tuple(sorted(times))
