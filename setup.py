@@ -33,7 +33,9 @@ setup(
     name=NAME,
     version=version(),
     description="OpenUSD robots as live ROS 2 topics, frames, services and actions (REP 0158)",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8")
+    if (ROOT / "README.md").exists()
+    else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     author="usd_ros_bridge maintainers",

@@ -11,16 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 PREFIX = Path(sys.prefix)
 INTERFACES = Path(__file__).resolve().parent.parent / "interfaces"
@@ -129,7 +128,9 @@ def run_generator(package: Package, name: str, *arguments: str) -> None:
         "template_dir": str(templates),
         "idl_tuples": package.idl_tuples,
         "ros_interface_dependencies": [
-            f"{dependency}:{path}" for dependency in package.depends for path in (share / dependency).glob("*/*.idl")
+            f"{dependency}:{path}"
+            for dependency in package.depends
+            for path in (share / dependency).glob("*/*.idl")
         ],
         "ros_interface_files": [str(path) for path in package.definitions],
         "target_dependencies": [],
@@ -178,11 +179,11 @@ def build(package: Package) -> None:
 
 
 def compile_one(package: Package, source: Path) -> None:
-    import numpy
+    import numpy as np
 
     headers = [package.build / part for part in ("rosidl_generator_c", *TYPE_SUPPORTS)]
     headers += [path for path in (PREFIX / "include").iterdir() if not path.name.startswith("python")]
-    headers += [PREFIX / "include", Path(sysconfig.get_paths()["include"]), Path(numpy.get_include())]
+    headers += [PREFIX / "include", Path(sysconfig.get_paths()["include"]), Path(np.get_include())]
     compiler = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=gnu11"]
     run(
         *compiler, "-O2", "-fPIC", "-DNDEBUG", f"-DROSIDL_GENERATOR_C_BUILDING_DLL_{package.name}", "-c",
@@ -190,7 +191,9 @@ def compile_one(package: Package, source: Path) -> None:
     )  # fmt: skip
 
 
-def link(package: Package, target: Path, sources: list[Path], siblings: Iterable[str], libraries: list[str]) -> None:
+def link(
+    package: Package, target: Path, sources: list[Path], siblings: Iterable[str], libraries: list[str]
+) -> None:
     runtime = ["rosidl_runtime_c", "rosidl_typesupport_c", "rcutils"]
     if any(source.suffix == ".cpp" for source in sources):
         runtime += ["fastcdr", "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_fastrtps_cpp"]
@@ -229,7 +232,9 @@ def install(package: Package) -> None:
     for file in (package.build / "lib").iterdir():
         copy(file, PREFIX / "lib" / file.name)
     index = PREFIX / "share" / "ament_index" / "resource_index"
-    lines = sorted(f"{p.parent.name}/{name}" for p in package.definitions for name in (p.name, f"{p.stem}.idl"))
+    lines = sorted(
+        f"{p.parent.name}/{name}" for p in package.definitions for name in (p.name, f"{p.stem}.idl")
+    )
     (index / "packages" / package.name).write_text("")
     (index / "rosidl_interfaces" / package.name).write_text("\n".join(lines))
 
@@ -243,7 +248,7 @@ def copy(source: Path, target: Path) -> None:
     # A library that a running bridge has mapped must not change under it: replace the file, never its content.
     temporary = target.with_name(target.name + ".new")
     shutil.copyfile(source, temporary)
-    os.replace(temporary, target)
+    temporary.replace(target)
 
 
 def in_parallel(jobs: list[Callable[[], None]]) -> None:

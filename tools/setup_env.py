@@ -35,7 +35,14 @@ DEFAULT_DISTRO = "kilted"
 # The interpreter behind a virtual environment that happens to be active, ours included.
 PYTHON = getattr(sys, "_base_executable", "") or sys.executable
 # Variables by which an outer environment would reach into this one.
-FOREIGN = ("PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
+FOREIGN = (
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "_ROS_WHEELS_BOOTSTRAP_COMPLETE",
+)
 
 
 class SetupError(Exception):
@@ -117,7 +124,9 @@ class Setup:
         return [REQUIREMENTS / "run.txt"] + ([] if self.sourced else [REQUIREMENTS / f"{self.distro}.txt"])
 
     def packages_title(self) -> str:
-        return "usd-core" if self.sourced else f"usd-core, and ROS 2 {self.distro.capitalize()} from its wheels"
+        return (
+            "usd-core" if self.sourced else f"usd-core, and ROS 2 {self.distro.capitalize()} from its wheels"
+        )
 
     def run(self) -> None:
         begin = time.monotonic()
@@ -152,7 +161,9 @@ class Setup:
     def check_venv_is_ours(self) -> None:
         empty = not self.venv.exists() or (self.venv.is_dir() and not any(self.venv.iterdir()))
         if not empty and not self.directory.is_dir():
-            raise SetupError(f"{self.venv} exists but was not made by this set-up: move it away, or choose VENV=name")
+            raise SetupError(
+                f"{self.venv} exists but was not made by this set-up: move it away, or choose VENV=name"
+            )
 
     def read_state(self) -> dict[str, str]:
         try:
@@ -175,14 +186,18 @@ class Setup:
                 "source a ROS 2 installation first"
             )
         if not self.sourced and sysconfig.get_config_var("Py_GIL_DISABLED"):
-            raise SetupError(f"the ROS 2 wheels need a Python with the GIL, {PYTHON} has none: name another, PYTHON=path")
+            raise SetupError(
+                f"the ROS 2 wheels need a Python with the GIL, {PYTHON} has none: name another, PYTHON=path"
+            )
         if "venv" in names:
             self.check_venv_module()
         if "interfaces" in names:
             self.check_compilers()
 
     def check_venv_module(self) -> None:
-        check = subprocess.run([PYTHON, "-c", "import ensurepip, venv"], env=environment(), capture_output=True)
+        check = subprocess.run(
+            [PYTHON, "-c", "import ensurepip, venv"], env=environment(), capture_output=True, check=False
+        )
         if check.returncode:
             raise SetupError(f"{PYTHON} has no venv and ensurepip: {debian(f'{python_name()}-venv')}")
 
@@ -194,10 +209,12 @@ class Setup:
             ("gcc", "c", "Python.h", f"{python_name()}-dev"),
         ):
             if shutil.which(compiler) is None:
-                raise SetupError(f"{compiler} is missing, the ROS interfaces are built with it: {debian(compiler)}")
+                raise SetupError(
+                    f"{compiler} is missing, the ROS interfaces are built with it: {debian(compiler)}"
+                )
             found = subprocess.run(
                 [compiler, "-fsyntax-only", f"-I{include}", "-x", language, "-"],
-                input=f"#include <{header}>\n", capture_output=True, text=True,
+                input=f"#include <{header}>\n", capture_output=True, text=True, check=False,
             )  # fmt: skip
             if found.returncode:
                 raise SetupError(f"{compiler} does not find {header} for {PYTHON}: {debian(package)}")
@@ -231,7 +248,9 @@ class Setup:
             self.pip_over_sourced("tests", "test.txt")
         else:
             # Together with the rest, so that nothing that runs is moved to another version.
-            self.pip("tests", f"-r{REQUIREMENTS / 'test.txt'}", *(f"-c{file}" for file in self.requirement_files()))
+            self.pip(
+                "tests", f"-r{REQUIREMENTS / 'test.txt'}", *(f"-c{file}" for file in self.requirement_files())
+            )
 
     def pip_over_sourced(self, step: str, file: str) -> None:
         """Installs what the sourced environment lacks; its numpy stays, its message packages are built against it."""
@@ -240,7 +259,7 @@ class Setup:
         wanted = [line if line.startswith("usd-core") else re.split("==|;", line)[0] for line in names]
         numpy = subprocess.run(
             [self.bin / "python", "-c", "import numpy; print(numpy.__version__)"],
-            env=environment(), capture_output=True, text=True,
+            env=environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         constraint = self.directory / "constraints.txt"
         constraint.write_text(f"numpy=={numpy.stdout.strip()}\n" if numpy.returncode == 0 else "")
@@ -253,7 +272,11 @@ class Setup:
     def install_project(self) -> None:
         packages = next((self.venv / "lib").glob("python3*/site-packages"))
         # What an interrupted run left half-written would stop pip: it is ours, and small, so begin anew.
-        for pattern in ("usd_ros_bridge-*.dist-info", "__editable__*usd_ros_bridge*", "*sd_ros_bridge_prefix*"):
+        for pattern in (
+            "usd_ros_bridge-*.dist-info",
+            "__editable__*usd_ros_bridge*",
+            "*sd_ros_bridge_prefix*",
+        ):
             for path in packages.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.pip("project", "--no-deps", "--no-build-isolation", f"-e{ROOT}")
@@ -282,11 +305,15 @@ class Setup:
 
     def call(self, step: str, *command: str) -> None:
         with self.log(step).open("w") as log:
-            status = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=environment()).returncode
+            status = subprocess.run(
+                command, stdout=log, stderr=log, cwd=ROOT, env=environment(), check=False
+            ).returncode
         if status:
             lines = self.log(step).read_text(errors="replace").strip().splitlines()
             print("\n" + "\n".join(lines[-12:]), file=sys.stderr)
-            last = next((line for line in reversed(lines) if line.startswith("ERROR")), f"exit status {status}")
+            last = next(
+                (line for line in reversed(lines) if line.startswith("ERROR")), f"exit status {status}"
+            )
             raise SetupError(f"{' '.join(command[1:4])} failed ({last}); all of it: {self.log(step)}")
 
 
@@ -296,7 +323,9 @@ def sourced_distro() -> str:
     if not distro or not ament_prefixes():
         return ""
     code = "import rclpy; print(rclpy.__file__)"
-    found = subprocess.run([PYTHON, "-c", code], env=environment(), capture_output=True, text=True)
+    found = subprocess.run(
+        [PYTHON, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
     if found.returncode == 0:
         return "" if found.stdout.startswith(str(ROOT)) else distro
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -343,7 +372,12 @@ def progress(title: str, log: Path) -> Iterator[None]:
     def show() -> None:
         while not done.wait(0.5 if terminal else 20):
             text = f"{title} ... {time.monotonic() - begin:.0f} s{fetched(log)}"
-            print(f"\r\033[K{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+            print(
+                f"\r\033[K{text}" if terminal else text,
+                end="" if terminal else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
 
     print(title, end="" if terminal else "\n", file=sys.stderr, flush=True)
     thread = threading.Thread(target=show, daemon=True)

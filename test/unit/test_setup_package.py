@@ -1,0 +1,103 @@
+"""The package as pip and colcon see it: one version, its entry points, its files."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import distribution, entry_points
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import usd_ros_bridge
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE_XML = ElementTree.parse(ROOT / "package.xml")
+
+
+def test_one_version() -> None:
+    assert PACKAGE_XML.findtext("version") == usd_ros_bridge.__version__
+    assert distribution("usd_ros_bridge").version == usd_ros_bridge.__version__
+
+
+def test_backends_are_found_through_their_entry_points() -> None:
+    found = {entry.name: entry.value for entry in entry_points(group="usd_ros_bridge.backends")}
+    assert {"null", "kinematic", "playback", "joint_states"} <= set(found)
+
+
+def test_console_script_is_beside_the_python_of_the_environment() -> None:
+    script = Path(sys.executable).with_name("usd_ros_bridge")
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "inspect" in done.stdout
+    assert "run" in done.stdout
+
+
+def test_manifest_names_what_a_ros_user_needs() -> None:
+    names = {element.text for element in PACKAGE_XML.iter("exec_depend")}
+    assert {
+        "rclpy",
+        "tf2_ros",
+        "tf2_msgs",
+        "rosidl_runtime_py",
+        "launch",
+        "launch_ros",
+        "ament_index_python",
+    } <= names
+    assert PACKAGE_XML.findtext("export/build_type") == "ament_python"
+
+
+def test_colcon_puts_executables_where_ros2_run_looks() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert config["install"]["install_scripts"] == "$base/lib/usd_ros_bridge"
+    assert config["develop"]["script_dir"] == "$base/lib/usd_ros_bridge"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel of a copy of the tracked and untracked sources, as `pip install` would make it."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git clone: which files belong to the sources is not known")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file() and not name.startswith("test/"):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options, "-w", target, source],
+        capture_output=True, text=True, env={**os.environ, "PIP_NO_INDEX": "1"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return zipfile.ZipFile(next(target.glob("*.whl")))
+
+
+def test_wheel_carries_schemas_examples_and_index_entry(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    data = f"usd_ros_bridge-{usd_ros_bridge.__version__}.data/data/share"
+    assert f"{data}/ament_index/resource_index/packages/usd_ros_bridge" in names
+    assert f"{data}/usd_ros_bridge/package.xml" in names
+    for folder, pattern in (("launch", "*.launch.py"), ("config", "*.yaml"), ("examples", "*.usda")):
+        for path in (ROOT / folder).rglob(pattern):
+            assert f"{data}/usd_ros_bridge/{path.relative_to(ROOT).as_posix()}" in names
+    for path in (ROOT / "usd_ros_bridge" / "usd" / "schemas").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert path.relative_to(ROOT).as_posix() in names
+    assert not [name for name in names if name.startswith("test/") or "__pycache__" in name]
+
+
+def test_wheel_leaves_the_scripts_to_pip(wheel: zipfile.ZipFile) -> None:
+    """setup.cfg's directories are colcon's: in a wheel they would hide the console script from bin/."""
+    assert not [name for name in wheel.namelist() if ".data/scripts" in name or "/lib/usd_ros_bridge" in name]
+    points = wheel.read(f"usd_ros_bridge-{usd_ros_bridge.__version__}.dist-info/entry_points.txt").decode()
+    assert "usd_ros_bridge = usd_ros_bridge.cli:main" in points
+    assert "bridge = usd_ros_bridge.ros.node:main" in points
