@@ -28,11 +28,13 @@ class Capabilities:
             (and animated Xforms) only. False: every row of State.body_pose is measured.
         kinematic: Commands move bodies and joints directly; a Twist may move a base.
         topic_driven: The state arrives by an input; the loop ticks on arrival and does not wait for a deadline.
+        commands: `step` heeds commands. False: command subscriptions exist, but what they receive is dropped.
     """
 
     joint_driven: bool = True
     kinematic: bool = False
     topic_driven: bool = False
+    commands: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,24 @@ def exponential(vector: FloatArray) -> FloatArray:
     return np.concatenate((vector * scale, np.cos(half)), axis=-1)
 
 
+def twist_exponential(twist: FloatArray) -> FloatArray:
+    """Returns the poses (..., 7) that body-frame twists (..., 6) reach in unit time: the exponential map of SE(3).
+
+    Args:
+        twist: Linear then angular velocity times the duration, in the moving frame: metres, radians.
+    """
+    linear, angular = twist[..., :3], twist[..., 3:]
+    angle = np.linalg.norm(angular, axis=-1, keepdims=True)
+    small = angle < 1e-4
+    safe = np.where(small, 1.0, angle)
+    # Series to third order where the closed forms lose all digits.
+    b = np.where(small, 0.5 - angle**2 / 24.0, (1.0 - np.cos(safe)) / safe**2)
+    c = np.where(small, 1.0 / 6.0 - angle**2 / 120.0, (safe - np.sin(safe)) / safe**3)
+    once = np.cross(angular, linear)
+    translation = linear + b * once + c * np.cross(angular, once)
+    return np.concatenate((translation, exponential(angular)), axis=-1)
+
+
 def from_rotation_matrix(matrix: FloatArray) -> FloatArray:
     """Returns unit quaternions (..., 4), w not negative, of proper rotation matrices (..., 3, 3)."""
     m = np.asarray(matrix, dtype=np.float64)

@@ -1,0 +1,221 @@
+"""The joint_states backend: each robot's state arrives on a topic, as for robot_state_publisher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
+from usd_ros_bridge.backends.rest import MimicRules, rest_state
+from usd_ros_bridge.backends.settings import parse_settings, setting, topic_name
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import Commands, JointStateSample, State
+from usd_ros_bridge.model.transforms import FloatArray
+
+DEFAULT_TOPIC = "joint_states"
+JOINT_STATE = "sensor_msgs/msg/JointState"
+SENSOR_DATA_DEPTH = 10
+"""rclcpp::SensorDataQoS keeps 5; robot_state_publisher asks for 10."""
+
+RESTART_NS = 1_000_000_000
+"""A stamp this much older than the last means that time started over (a recording that loops)."""
+
+UNKNOWN_NS = -1
+_ON_ARRIVAL_NS = -2
+
+
+class JointStatesBackend:
+    """Shows robots as their joint states say, with the stamps of those messages.
+
+    As robot_state_publisher does: a message whose arrays have unequal lengths, or that has no positions, is ignored
+    with a warning; names that the robot does not have are ignored; a mimic joint follows its leader in the same
+    message unless the message names it itself; limits clamp nothing; a stamp of zero means the time of arrival. A
+    robot's joints that no message has named yet are shown at rest, and nothing is shown before the first message.
+    Messages of several publishers add up to one state, whose time is the newest stamp.
+
+    Options: `topic` (default `joint_states`), relative to each robot's namespace or absolute.
+    """
+
+    capabilities = Capabilities(topic_driven=True, commands=False)
+
+    def __init__(self) -> None:
+        self._plan: BridgePlan | None = None
+        self._state: State | None = None
+        self._robots: dict[str, _Robot] = {}
+        self._topic = DEFAULT_TOPIC
+
+    def open(self, context: BackendContext) -> None:
+        """Takes the state at rest; robots with joints are unknown until their first message."""
+        values = parse_settings("joint_states", context.options, {"topic": topic_name})
+        self._topic = setting(values, "topic", str, DEFAULT_TOPIC)
+        self._plan = context.plan
+        mimic = MimicRules(context.plan)
+        self._robots = {
+            f"{DEFAULT_TOPIC}:{index}": _Robot(context.plan, index, mimic, context.report)
+            for index, robot in enumerate(context.plan.robots)
+            if any(joint.dofs for joint in robot.joints)
+        }
+        self.reset()
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Needs one topic for each robot that has joints that move."""
+        return tuple(
+            BackendInput(
+                key=key,
+                robot=robot.index,
+                topic=self._topic,
+                type=JOINT_STATE,
+                reliability="best_effort",
+                depth=SENSOR_DATA_DEPTH,
+            )
+            for key, robot in self._robots.items()
+        )
+
+    def receive(self, key: str, sample: object) -> None:
+        """Takes a robot's joint states."""
+        assert isinstance(sample, JointStateSample)
+        assert self._state is not None, "the backend is not open"
+        self._robots[key].receive(sample, self._state)
+
+    def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002 - the robot's own controllers command
+        """Returns what has arrived; robots without joints have the time asked for."""
+        state = self._state
+        assert state is not None, "the backend is not open"
+        assert state.robot_time_ns is not None
+        state.time_ns = time_ns
+        state.robot_time_ns.fill(time_ns)
+        for robot in self._robots.values():
+            state.robot_time_ns[robot.index] = robot.time_at(time_ns)
+        return state
+
+    def reset(self) -> None:
+        """Forgets all messages."""
+        assert self._plan is not None, "the backend is not open"
+        self._state = rest_state(self._plan)
+        self._state.body_twist = None
+        self._state.joint_velocity.fill(np.nan)
+        self._state.robot_time_ns = np.full(len(self._plan.robots), UNKNOWN_NS, dtype=np.int64)
+        for robot in self._robots.values():
+            robot.reset()
+
+    def close(self) -> None:
+        """Lets the state go."""
+        self._state = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """Where the values of one list of names go: `state[rows] = multipliers * values[sources] + offsets`."""
+
+    names: tuple[str, ...]
+    rows: NDArray[np.intp]
+    sources: NDArray[np.intp]
+    multipliers: FloatArray
+    offsets: FloatArray
+    named: int
+
+
+class _Robot:
+    """One robot's messages: names to rows, mimic rules, stamps."""
+
+    def __init__(self, plan: BridgePlan, index: int, mimic: MimicRules, report: Report) -> None:
+        self.index = index
+        robot = plan.robots[index]
+        self._path = robot.path
+        self._report = report
+        self._mimic = mimic
+        self._rows = {
+            plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs
+        }
+        self._time_ns = UNKNOWN_NS
+        self._assignment = self._assign(())
+
+    def reset(self) -> None:
+        self._time_ns = UNKNOWN_NS
+
+    def time_at(self, time_ns: int) -> int:
+        """Returns the time of the state; a message without a stamp arrived at the tick that took it."""
+        if self._time_ns == _ON_ARRIVAL_NS:
+            self._time_ns = time_ns
+        return self._time_ns
+
+    def receive(self, sample: JointStateSample, state: State) -> None:
+        if not self._is_valid(sample):
+            return
+        if sample.names != self._assignment.names:
+            self._assignment = self._assign(sample.names)
+        if not self._assignment.rows.size:
+            return
+        self._advance(sample.stamp_ns)
+        assignment = self._assignment
+        rows, named = assignment.rows, assignment.named
+        state.joint_position[rows] = (
+            assignment.multipliers * sample.position[assignment.sources] + assignment.offsets
+        )
+        state.joint_velocity[rows] = (
+            assignment.multipliers * sample.velocity[assignment.sources] if len(sample.velocity) else np.nan
+        )
+        state.joint_effort[rows] = np.nan
+        if len(sample.effort):
+            state.joint_effort[rows[:named]] = sample.effort[assignment.sources[:named]]
+
+    def _is_valid(self, sample: JointStateSample) -> bool:
+        count = len(sample.names)
+        if len(sample.position) == count and all(
+            len(array) in (0, count) for array in (sample.velocity, sample.effort)
+        ):
+            return True
+        lengths = f"{len(sample.position)}/{len(sample.velocity)}/{len(sample.effort)}"
+        self._report(
+            f"joint_states.length:{self._path}",
+            f"joint states of {self._path}: a message with {count} names and {lengths} "
+            "positions/velocities/efforts is ignored",
+        )
+        return False
+
+    def _advance(self, stamp_ns: int) -> None:
+        if stamp_ns == 0:
+            self._time_ns = _ON_ARRIVAL_NS
+        elif stamp_ns > self._time_ns:
+            self._time_ns = stamp_ns
+        elif stamp_ns < self._time_ns - RESTART_NS:
+            self._report(
+                f"joint_states.backwards:{self._path}",
+                f"joint states of {self._path}: stamps went back by {(self._time_ns - stamp_ns) * 1e-9:.3f} s: "
+                "starting over",
+            )
+            self._time_ns = stamp_ns
+
+    def _assign(self, names: tuple[str, ...]) -> _Assignment:
+        """Finds rows and sources of a list of names; publishers rarely change theirs, so this is kept."""
+        source_by_row = {self._rows[name]: source for source, name in enumerate(names) if name in self._rows}
+        self._report_unknown(names)
+        entries = [(row, source, 1.0, 0.0) for row, source in source_by_row.items()]
+        given = frozenset(source_by_row)
+        for follower in self._rows.values():
+            if follower in given or follower not in self._mimic.direct:
+                continue
+            rule = self._mimic.resolve(follower, given)
+            if rule is not None and rule[0] in given:
+                entries.append((follower, source_by_row[rule[0]], rule[1], rule[2]))
+        rows, sources, multipliers, offsets = zip(*entries, strict=True) if entries else ((), (), (), ())
+        return _Assignment(
+            names=names,
+            rows=np.array(rows, dtype=np.intp),
+            sources=np.array(sources, dtype=np.intp),
+            multipliers=np.array(multipliers, dtype=np.float64),
+            offsets=np.array(offsets, dtype=np.float64),
+            named=len(source_by_row),
+        )
+
+    def _report_unknown(self, names: tuple[str, ...]) -> None:
+        unknown = [name for name in names if name not in self._rows]
+        if unknown:
+            self._report(
+                f"joint_states.unknown:{self._path}",
+                f"joint states of {self._path}: {len(unknown)} name(s) are not of this robot and are ignored: "
+                + ", ".join(quoted(name) for name in unknown[:5]),
+            )

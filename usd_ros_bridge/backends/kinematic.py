@@ -1,0 +1,172 @@
+"""The kinematic backend: commands move joints and bases as asked, without forces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
+from usd_ros_bridge.backends.rest import MimicRules, rest_state
+from usd_ros_bridge.backends.settings import parse_settings
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import Commands, Layout, State
+from usd_ros_bridge.model.transforms import FloatArray, compose, normalized, rotate, twist_exponential
+
+_SECONDS = 1e-9
+
+
+class KinematicBackend:
+    """Joints go where they are told, bodies move as they are told.
+
+    - A position target is clamped to the limits and reached at the authored maximum velocity, at once where there is
+      none, as ros2_control's mock hardware (mock_components/GenericSystem) mirrors commands.
+    - A velocity target is clamped to the maximum velocity and integrated up to the limits; it holds until the joint's
+      next command. Where a command gives both, the position is what counts, as in GenericSystem.
+    - Efforts have no meaning without masses: reported once, ignored.
+    - Mimic joints follow their leaders; what is commanded of them is ignored.
+    - The reported velocity is that of the motion that was made.
+    - A body twist holds until replaced and is integrated exactly (a constant twist makes a perfect arc).
+    """
+
+    capabilities = Capabilities(kinematic=True)
+
+    def __init__(self) -> None:
+        self._context: BackendContext | None = None
+        self._model: _Model | None = None
+
+    def open(self, context: BackendContext) -> None:
+        """Takes the state at rest from the plan."""
+        parse_settings("kinematic", context.options, {})
+        self._context = context
+        self.reset()
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Needs nothing: commands come through the plan's own subscriptions."""
+        return ()
+
+    def receive(self, key: str, sample: object) -> None:
+        """Never called: there are no inputs."""
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        """Moves everything by the time since the last step; the first step takes none."""
+        assert self._model is not None, "the backend is not open"
+        return self._model.step(time_ns, commands)
+
+    def reset(self) -> None:
+        """Goes back to the state at rest and forgets all targets."""
+        assert self._context is not None, "the backend is not open"
+        self._model = _Model(self._context.plan, self._context.report)
+
+    def close(self) -> None:
+        """Lets the state go."""
+        self._context = self._model = None
+
+
+class _Model:
+    """The state and everything that moves it, from rest."""
+
+    def __init__(self, plan: BridgePlan, report: Report) -> None:
+        self._report = report
+        self._state = rest_state(plan)
+        self._joints = _Joints(plan)
+        self._joints.follow(self._state)
+        self._bodies = _Bodies(plan.layout)
+        self._last_ns: int | None = None
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        seconds = 0.0 if self._last_ns is None else (time_ns - self._last_ns) * _SECONDS
+        self._last_ns = time_ns
+        if not np.isnan(commands.joint_effort).all():
+            self._report("kinematic.effort", "effort commands are ignored: the kinematic backend has no forces")
+        self._joints.step(seconds, commands, self._state)
+        self._bodies.step(seconds, commands, self._state)
+        self._state.time_ns = time_ns
+        return self._state
+
+
+class _Joints:
+    """Targets of all degrees of freedom, and how they are approached."""
+
+    def __init__(self, plan: BridgePlan) -> None:
+        layout = plan.layout
+        self._lower, self._upper = layout.lower, layout.upper
+        self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
+        self._mimic = MimicRules(plan)
+        self._target = np.full(len(layout.dofs), np.nan)
+        self._velocity = np.full(len(layout.dofs), np.nan)
+        self._moving = False
+
+    def follow(self, state: State) -> None:
+        """Applies the mimic rules to the state at rest."""
+        self._mimic.apply(state.joint_position, state.joint_velocity)
+
+    def step(self, seconds: float, commands: Commands, state: State) -> None:
+        self._take(commands)
+        if not self._moving:
+            return
+        before = state.joint_position.copy()
+        after = self._approach(before, seconds)
+        after = self._integrate(before, after, seconds)
+        state.joint_position[:] = after
+        if seconds > 0.0:
+            state.joint_velocity[:] = (after - before) / seconds
+        self._mimic.apply(state.joint_position, state.joint_velocity)
+        # One step more than the motion itself takes: its velocity must come back to zero.
+        self._moving = not (np.array_equal(after, before) and np.isnan(self._velocity).all())
+
+    def _take(self, commands: Commands) -> None:
+        position = ~np.isnan(commands.joint_position)
+        velocity = ~np.isnan(commands.joint_velocity) & ~position
+        if not (position.any() or velocity.any()):
+            return
+        self._target = np.where(position, np.clip(commands.joint_position, self._lower, self._upper), self._target)
+        self._target[velocity] = np.nan
+        limit = self._max_velocity
+        self._velocity = np.where(velocity, np.clip(commands.joint_velocity, -limit, limit), self._velocity)
+        self._velocity[position] = np.nan
+        self._moving = True
+
+    def _approach(self, before: FloatArray, seconds: float) -> FloatArray:
+        """Moves towards position targets; joints without a speed limit arrive."""
+        with np.errstate(invalid="ignore"):
+            reach = np.where(np.isinf(self._max_velocity), np.inf, self._max_velocity * seconds)
+        target = np.where(np.isnan(self._target), before, self._target)
+        distance = target - before
+        # The target itself where it is within reach: adding the distance would miss it by a rounding error.
+        return np.where(np.abs(distance) <= reach, target, before + np.clip(distance, -reach, reach))
+
+    def _integrate(self, before: FloatArray, after: FloatArray, seconds: float) -> FloatArray:
+        """Moves joints with velocity targets, up to their limits; one that starts outside may only come back."""
+        moved = before + np.nan_to_num(self._velocity) * seconds
+        bounded = np.clip(moved, np.minimum(self._lower, before), np.maximum(self._upper, before))
+        return np.where(np.isnan(self._velocity), after, bounded)
+
+
+class _Bodies:
+    """Twists that bodies hold, and jumps."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._twist = np.zeros((len(layout.bodies), 6))
+        self._rows = np.zeros(0, dtype=np.intp)
+
+    def step(self, seconds: float, commands: Commands, state: State) -> None:
+        jumps = np.flatnonzero(~np.isnan(commands.body_pose).any(axis=-1))
+        if jumps.size:
+            state.body_pose[jumps, :3] = commands.body_pose[jumps, :3]
+            state.body_pose[jumps, 3:] = normalized(commands.body_pose[jumps, 3:])
+        twists = np.flatnonzero(~np.isnan(commands.body_twist).any(axis=-1))
+        if twists.size:
+            self._twist[twists] = commands.body_twist[twists]
+            # Bodies that were told to stop stay in: their velocity has yet to be shown as zero.
+            assert state.body_twist is not None
+            self._rows = np.flatnonzero(self._twist.any(axis=-1) | state.body_twist.any(axis=-1))
+        if self._rows.size:
+            self._move(seconds, state)
+
+    def _move(self, seconds: float, state: State) -> None:
+        rows, twist = self._rows, self._twist[self._rows]
+        pose = compose(state.body_pose[rows], twist_exponential(twist * seconds))
+        pose[:, 3:] = normalized(pose[:, 3:])
+        state.body_pose[rows] = pose
+        assert state.body_twist is not None
+        state.body_twist[rows, :3] = rotate(pose[:, 3:], twist[:, :3])
+        state.body_twist[rows, 3:] = rotate(pose[:, 3:], twist[:, 3:])

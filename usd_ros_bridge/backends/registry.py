@@ -1,0 +1,62 @@
+"""Finds backends by name, through the entry points of every installed distribution."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+from usd_ros_bridge.backends.protocol import ENTRY_POINT_GROUP, Backend
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BackendError, choices
+
+
+def backend_names() -> tuple[str, ...]:
+    """Returns the names of all backends that are installed, sorted."""
+    return tuple(sorted(_entries()))
+
+
+def load_backend(backend: str | Backend) -> Backend:
+    """Makes a backend.
+
+    Args:
+        backend: Name of an entry point, or a backend, which is returned as it is.
+
+    Returns:
+        A backend that is not open.
+
+    Raises:
+        BackendError: No such backend is installed, or it cannot be imported or made; the message names what is
+            possible, or what is missing.
+    """
+    if not isinstance(backend, str):
+        return _checked(backend, type(backend).__name__)
+    entries = _entries()
+    if backend not in entries:
+        raise BackendError(f"backend {quoted(backend)} is not installed; there are: {choices(entries)}")
+    return _checked(_make(entries[backend]), backend)
+
+
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _make(entry: EntryPoint) -> object:
+    try:
+        factory = entry.load()
+    except ImportError as error:
+        missing = f"module {error.name} is missing" if error.name else str(error)
+        raise BackendError(f"backend {entry.name} cannot be loaded: {missing}") from error
+    except AttributeError as error:
+        raise BackendError(f"backend {entry.name} cannot be loaded: {entry.value} does not exist") from error
+    try:
+        made: object = factory()
+    except Exception as error:
+        raise BackendError(f"backend {entry.name} cannot be made: {type(error).__name__}: {error}") from error
+    return made
+
+
+def _checked(made: object, name: str) -> Backend:
+    if isinstance(made, Backend):
+        return made
+    needed = ("capabilities", "open", "inputs", "receive", "step", "reset", "close")
+    missing = [member for member in needed if not hasattr(made, member)]
+    raise BackendError(f"{name} is no backend: it has no {', '.join(missing)}")

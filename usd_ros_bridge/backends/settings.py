@@ -1,0 +1,87 @@
+"""Options of backends: `key=value` texts become typed values; a mistake names what is possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BackendError, choices
+
+T = TypeVar("T")
+
+Parser = Callable[[str], object]
+"""Turns an option's text into a value; raises ValueError with what is possible."""
+
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def flag(text: str) -> bool:
+    """Returns a truth value."""
+    value = _FLAGS.get(text.strip().lower())
+    if value is None:
+        raise ValueError("true or false")
+    return value
+
+
+def number(text: str) -> float:
+    """Returns a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError("a finite number")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """Returns a finite number greater than zero."""
+    try:
+        value = number(text)
+    except ValueError:
+        value = 0.0
+    if value <= 0.0:
+        raise ValueError("a number greater than zero")
+    return value
+
+
+def topic_name(text: str) -> str:
+    """Returns a topic name that is not empty."""
+    if not text.strip():
+        raise ValueError("a topic name")
+    return text.strip()
+
+
+def parse_settings(backend: str, options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[str, object]:
+    """Checks a backend's options.
+
+    Args:
+        backend: Name of the backend, for messages.
+        options: Texts by key.
+        parsers: By every key that is possible.
+
+    Returns:
+        Values by key, of the given options only.
+
+    Raises:
+        BackendError: A key is unknown or a value not possible.
+    """
+    values = {}
+    for key, text in options.items():
+        parser = parsers.get(key)
+        if parser is None:
+            raise BackendError(f"backend {backend} has no option {quoted(key)}; its options: {choices(parsers)}")
+        try:
+            values[key] = parser(text)
+        except ValueError as error:
+            raise BackendError(f"option {key} of backend {backend} is {quoted(text)}, but must be {error}") from None
+    return values
+
+
+def setting(values: Mapping[str, object], key: str, kind: type[T], default: T) -> T:
+    """Returns a parsed option, or `default` where it was not given."""
+    value = values.get(key, default)
+    assert isinstance(value, kind)
+    return value

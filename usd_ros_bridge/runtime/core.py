@@ -1,0 +1,415 @@
+"""The runtime: drains what arrived, steps the backend, emits what is due. One tick after another, in one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.transforms import IDENTITY, FloatArray
+from usd_ros_bridge.runtime.endpoints import Emitter, Sink
+from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
+from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
+from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.report import Reporter, describe
+from usd_ros_bridge.runtime.schedule import Schedule
+from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, make_sink
+from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter, RuntimeStatus, SinkStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """How a runtime runs.
+
+    Attributes:
+        backend_options: The backend's `key=value` options, as text.
+        seed: Seed for anything random in the backend.
+        queue_depth: Samples kept per subscription between two ticks; the newest win.
+    """
+
+    backend_options: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    queue_depth: int = DEFAULT_DEPTH
+
+
+@dataclass(slots=True, eq=False)
+class _Emission:
+    """An emitter and its counters."""
+
+    name: str
+    emitter: Emitter
+    rate: float | None
+    entry: int
+    meter: RateMeter = field(default_factory=RateMeter)
+    errors: int = 0
+    last_error: str = ""
+    removed: bool = False
+
+
+class Delivery:
+    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits."""
+
+    def __init__(self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = "") -> None:
+        """Makes a delivery; the runtime does.
+
+        Args:
+            inbox: Where samples wait for the tick.
+            name: For people.
+            take: Takes one sample in the tick; None where nothing does.
+            reason: Why not.
+        """
+        self.name = name
+        self.reason = reason
+        self._inbox = inbox
+        self._take = take
+        self.errors = 0
+        self.last_error = ""
+        self._refused = 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether anything takes the samples."""
+        return self._take is not None
+
+    def deliver(self, sample: object) -> None:
+        """Puts one decoded sample into the inbox; drops and counts it where nothing takes it."""
+        if self._take is None:
+            self._refused += 1
+        else:
+            self._inbox.put(self, sample)
+
+    def take(self, sample: object) -> None:
+        """Takes one sample, in the tick."""
+        assert self._take is not None
+        self._take(sample)
+
+    def status(self) -> SinkStatus:
+        """Returns the counters."""
+        counts = self._inbox.counts(self)
+        return SinkStatus(
+            name=self.name,
+            received=counts.received + self._refused,
+            dropped=counts.dropped + self._refused,
+            errors=self.errors,
+            last_error=self.last_error,
+            reason=self.reason,
+        )
+
+
+class Runtime:
+    """Holds a plan and an open backend and moves numbers between them.
+
+    `tick`, `add_emitter`, `bind_sink` and `reset` belong to one thread; `Delivery.deliver`, `inbox.put` and `status`
+    to any. What a backend, a sink or an emitter raises is reported once per kind, counted, and stops nothing else.
+    """
+
+    def __init__(
+        self,
+        plan: BridgePlan,
+        backend: Backend,
+        *,
+        options: RuntimeOptions | None = None,
+        reporter: Reporter | None = None,
+        wakeup: Wakeup | None = None,
+    ) -> None:
+        """Stores what to run; `open` acquires.
+
+        Args:
+            plan: The plan.
+            backend: Not open yet.
+            options: Defaults where None.
+            reporter: Where warnings go; the standard library's logging by default.
+            wakeup: Set when a sample arrives that the loop must not let wait.
+        """
+        self.plan = plan
+        self.backend = backend
+        self.options = options or RuntimeOptions()
+        self.reporter = reporter or Reporter()
+        self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
+        self.schedule = Schedule(self.reporter.report)
+        self.kinematics = Kinematics(plan)
+        self.commands = Commands.empty(plan.layout)
+        self.frame_resolver: FrameResolver | None = None
+        self.inputs: tuple[BackendInput, ...] = ()
+        self._emissions: list[_Emission] = []
+        self._scheduled: dict[int, _Emission] = {}
+        self._every_tick: list[_Emission] = []
+        self._deliveries: list[Delivery] = []
+        self._feeds: list[TransformFeed] = []
+        self._snapshot: Snapshot | None = None
+        self._frames: FrameTable | None = None
+        self._last_time: int | None = None
+        self._state_known = False
+        self._ticks = 0
+        self._backend_errors = 0
+        self._last_backend_error = ""
+        self._open = False
+
+    # --- Life cycle --------------------------------------------------------------------------------------------
+
+    def open(self) -> Runtime:
+        """Opens the backend and prepares frames; returns itself.
+
+        Raises:
+            BackendError: The backend refuses its options.
+            BridgeError: The runtime is open already.
+        """
+        if self._open:
+            raise BridgeError("the runtime is open already")
+        self.backend.open(
+            BackendContext(
+                plan=self.plan,
+                report=self.reporter.report,
+                options=self.options.backend_options,
+                seed=self.options.seed,
+            )
+        )
+        self._open = True
+        self.inputs = self.backend.inputs()
+        joint_driven = self.capabilities.joint_driven
+        self._frames = FrameTable(
+            self.plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report
+        )
+        self._snapshot = Snapshot(self.plan, self.kinematics, self._frames, joint_driven=joint_driven)
+        return self
+
+    def close(self) -> None:
+        """Closes the backend. Idempotent; emitters belong to those who added them."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self.backend.close()
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: closing goes on
+            self.reporter.report("backend.close", f"the backend failed to close: {describe(error)}")
+
+    def __enter__(self) -> Runtime:
+        return self.open()
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the open backend can do."""
+        return self.backend.capabilities
+
+    @property
+    def frames(self) -> FrameTable:
+        """The frames of all robots; once open."""
+        assert self._frames is not None, "the runtime is not open"
+        return self._frames
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last tick's snapshot; once open. Its state is there after the first tick."""
+        assert self._snapshot is not None, "the runtime is not open"
+        return self._snapshot
+
+    # --- Endpoints ---------------------------------------------------------------------------------------------
+
+    def add_emitter(self, emitter: Emitter, *, name: str, rate: float | None = None) -> None:
+        """Adds an emitter.
+
+        Args:
+            emitter: Asked when it is due.
+            name: Prim path or topic, for status and reports.
+            rate: Hz; None asks it at every tick.
+        """
+        entry = -1 if rate is None else self.schedule.add(name, rate)
+        emission = _Emission(name, emitter, rate, entry)
+        self._emissions.append(emission)
+        if rate is None:
+            self._every_tick.append(emission)
+        else:
+            self._scheduled[entry] = emission
+
+    def remove_emitter(self, emitter: Emitter) -> None:
+        """Removes an emitter; one that is not there is ignored."""
+        for emission in [e for e in self._emissions if e.emitter is emitter]:
+            emission.removed = True
+            self._emissions.remove(emission)
+            if emission.entry < 0:
+                self._every_tick.remove(emission)
+            else:
+                self.schedule.remove(emission.entry)
+                del self._scheduled[emission.entry]
+
+    def transform_feed(self, robot: int) -> TransformFeed:
+        """Returns what to send to /tf for a robot, re-armed by every reset."""
+        feed = TransformFeed(self.plan, robot, self.reporter.report)
+        self._feeds.append(feed)
+        return feed
+
+    def bind_sink(self, topic: TopicPlan, *, sink: Sink | None = None) -> Delivery:
+        """Binds a subscription to what takes its samples.
+
+        Args:
+            topic: The subscription.
+            sink: An embedder's own; by default the built-in one for the topic's type.
+
+        Returns:
+            Where to deliver samples. `accepted` is false, with a reason, where nothing takes them: they are counted
+            and dropped.
+        """
+        reason = ""
+        if sink is None:
+            try:
+                sink = make_sink(self._sink_context(), topic)
+            except SinkRefusal as refusal:
+                reason = str(refusal)
+        take = None
+        if sink is not None:
+            taker = sink
+            take = lambda sample: taker.apply(sample, self.commands)  # noqa: E731
+        return self._add_delivery(Delivery(self.inbox, topic.name, take, reason))
+
+    def bind_input(self, backend_input: BackendInput) -> Delivery:
+        """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
+        key = backend_input.key
+        delivery = Delivery(self.inbox, backend_input.topic, lambda sample: self.backend.receive(key, sample))
+        self.inbox.configure(delivery, wakes=self.capabilities.topic_driven)
+        return self._add_delivery(delivery)
+
+    # --- Time --------------------------------------------------------------------------------------------------
+
+    def next_due_ns(self) -> int | None:
+        """Returns the bridge time at which the next emitter is due; 0 means at once, None that none ever is."""
+        return self.schedule.next_due_ns
+
+    def tick(self, time_ns: int) -> bool:
+        """Does everything once: samples that arrived, the backend's step, what is due.
+
+        Args:
+            time_ns: Bridge time, nanoseconds. Less than at the last tick means that time started over: a reset.
+
+        Returns:
+            Whether the backend gave a state.
+        """
+        if self._last_time is not None and time_ns < self._last_time:
+            self.reporter.report(
+                "time.backwards", f"time went back by {(self._last_time - time_ns) * 1e-9:.3f} s: starting over"
+            )
+            self.reset()
+        self._last_time = time_ns
+        self._ticks += 1
+        for delivery, sample in self.inbox.drain():
+            assert isinstance(delivery, Delivery)
+            self._take(delivery, sample)
+        due = self.schedule.due(time_ns)
+        state = self._step(time_ns)
+        if state is None:
+            return False
+        self.snapshot.begin(state)
+        self._state_known = True
+        for emission in self._every_tick:
+            self._emit(emission)
+        for entry in due.tolist():
+            self._emit(self._scheduled[entry])
+        return True
+
+    def reset(self) -> None:
+        """Goes back to the state at rest; everything is due again and time may be anything."""
+        self._last_time = None
+        self.commands.clear()
+        self.schedule.reset()
+        self.snapshot.reset()
+        for feed in self._feeds:
+            feed.reset()
+        try:
+            self.backend.reset()
+        except Exception as error:  # noqa: BLE001 - the runtime's edge
+            self._count_backend_error("reset", error)
+
+    def status(self) -> RuntimeStatus:
+        """Returns the counters, from any thread."""
+        now = self._last_time or 0
+        return RuntimeStatus(
+            time_ns=self._last_time,
+            ticks=self._ticks,
+            backend_errors=self._backend_errors,
+            last_backend_error=self._last_backend_error,
+            emitters=tuple(
+                EmitterStatus(
+                    name=emission.name,
+                    rate=emission.rate,
+                    published=emission.meter.count,
+                    achieved_rate=emission.meter.rate(now),
+                    skipped=self.schedule.skipped(emission.entry) if emission.entry >= 0 else 0,
+                    errors=emission.errors,
+                    last_error=emission.last_error,
+                )
+                for emission in tuple(self._emissions)
+            ),
+            sinks=tuple(delivery.status() for delivery in tuple(self._deliveries)),
+            reports=self.reporter.reported(),
+        )
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _take(self, delivery: Delivery, sample: object) -> None:
+        try:
+            delivery.take(sample)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: one sink's fault stops nothing else
+            delivery.errors += 1
+            delivery.last_error = describe(error)
+            self.reporter.report(
+                f"sink.error:{delivery.name}", f"what takes {delivery.name} failed: {delivery.last_error}"
+            )
+
+    def _step(self, time_ns: int) -> State | None:
+        try:
+            return self.backend.step(time_ns, self.commands)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
+            self._count_backend_error("step", error)
+            return None
+        finally:
+            self.commands.clear()
+
+    def _emit(self, emission: _Emission) -> None:
+        if emission.removed:
+            return
+        try:
+            if emission.emitter.emit(self.snapshot):
+                emission.meter.mark(self.snapshot.time_ns)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: one publisher's fault stops nothing else
+            emission.errors += 1
+            emission.last_error = describe(error)
+            self.reporter.report(
+                f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}"
+            )
+
+    def _count_backend_error(self, what: str, error: Exception) -> None:
+        self._backend_errors += 1
+        self._last_backend_error = describe(error)
+        self.reporter.report(
+            f"backend.{what}:{type(error).__name__}", f"the backend failed to {what}: {self._last_backend_error}"
+        )
+
+    def _add_delivery(self, delivery: Delivery) -> Delivery:
+        self._deliveries.append(delivery)
+        return delivery
+
+    def _sink_context(self) -> SinkContext:
+        return SinkContext(
+            plan=self.plan,
+            kinematics=self.kinematics,
+            capabilities=self.capabilities,
+            report=self.reporter.report,
+            resolve=self._resolve_frame,
+        )
+
+    def _resolve_frame(self, topic: TopicPlan, frame_id: str) -> FloatArray | None:
+        """Finds a frame: the world under its names, the robot's own frames, else what the outer layer knows."""
+        robot = self.plan.robots[topic.robot] if topic.robot >= 0 else None
+        if frame_id in ("", robot.parent_frame if robot else "world"):
+            return IDENTITY
+        if robot is not None and self._state_known:
+            world_from_frame = self.snapshot.frame_pose(topic.robot, frame_id)
+            if world_from_frame is not None:
+                return world_from_frame
+        return self.frame_resolver(topic, frame_id) if self.frame_resolver is not None else None

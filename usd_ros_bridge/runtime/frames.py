@@ -1,0 +1,264 @@
+"""Frames of all robots at once, and the rules of what is sent to /tf (REP 0158 section 2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
+from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, normalized, relative
+from usd_ros_bridge.runtime.kinematics import Kinematics, pose_array, selection
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.runtime.snapshot import Snapshot
+
+Report = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RobotFrames:
+    """Which frames of a robot are broadcast, and where.
+
+    Attributes:
+        moving: Indices in RobotPlan.frames of the frames that go to /tf, in the plan's order.
+        static: Indices in RobotPlan.frames of the frames that go to /tf_static, in the plan's order.
+        static_poses: (S, 7) `parent_from_frame` of those.
+        span: Rows of the moving frames among those of all robots.
+    """
+
+    moving: tuple[int, ...]
+    static: tuple[int, ...]
+    static_poses: FloatArray
+    span: slice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransformSample:
+    """What one robot's TFMessage of one tick shows.
+
+    Attributes:
+        stamp_ns: Time of the state, nanoseconds.
+        poses: (F, 7) `parent_from_frame` in the order of RobotFrames.moving; overwritten at the next tick.
+        valid: (F,) which of them may be sent, None for all.
+    """
+
+    stamp_ns: int
+    poses: FloatArray
+    valid: NDArray[np.bool_] | None
+
+
+class _PoseFrames:
+    """Frames whose transform is the difference of two world poses, each carried by a body, by nothing, or by a start.
+
+    Attributes:
+        needs_tree: Whether a carrier's pose follows from joint positions.
+    """
+
+    def __init__(self, slots: list[int], children: list[tuple[int, FloatArray]],
+                 parents: list[tuple[int, FloatArray]], odometry: list[bool], kinematics: Kinematics) -> None:
+        world = len(kinematics.driven)
+        self.slots = selection(slots)
+        self.count = len(slots)
+        self._child_rows = np.array([row if row >= 0 else world for row, _ in children], dtype=np.intp)
+        self._parent_rows = np.array([row if row >= 0 else world for row, _ in parents], dtype=np.intp)
+        self._child_offsets = _Offsets([offset for _, offset in children])
+        self._parent_offsets = _Offsets([offset for _, offset in parents])
+        self._odometry = np.flatnonzero(odometry)
+        self._bodies = np.tile(IDENTITY, (world + 1, 1))
+        used = np.concatenate((self._child_rows, self._parent_rows))
+        self.needs_tree = bool(kinematics.driven[used[used < world]].any())
+
+    def evaluate(self, body_pose: FloatArray, start_pose: FloatArray) -> FloatArray:
+        """Returns (N, 7) `parent_from_frame`."""
+        self._bodies[:-1] = body_pose
+        child = self._child_offsets.apply(self._bodies[self._child_rows])
+        parent = self._bodies[self._parent_rows]
+        if self._odometry.size:
+            parent[self._odometry] = start_pose[self._parent_rows[self._odometry]]
+        pose = relative(self._parent_offsets.apply(parent), child)
+        pose[:, 3:] = normalized(pose[:, 3:])
+        return pose
+
+
+class _Offsets:
+    """Constant poses to the right of others; identities, which most are, cost nothing."""
+
+    def __init__(self, offsets: list[FloatArray]) -> None:
+        poses = np.array(offsets).reshape(-1, 7)
+        self._rows = np.flatnonzero(np.any(poses != IDENTITY, axis=-1))
+        self._poses = poses[self._rows]
+
+    def apply(self, poses: FloatArray) -> FloatArray:
+        if self._rows.size:
+            poses[self._rows] = compose(poses[self._rows], self._poses)
+        return poses
+
+
+class FrameTable:
+    """Transforms of the moving frames of all robots, in one array; the static ones are constants.
+
+    Attributes:
+        robots: By robot index.
+    """
+
+    def __init__(self, plan: BridgePlan, kinematics: Kinematics, *, joint_driven: bool, report: Report) -> None:
+        """Makes the index arrays.
+
+        Args:
+            plan: The plan.
+            kinematics: The plan's kinematics.
+            joint_driven: Whether the backend's joint positions determine the bodies below joints; if not, the
+                transforms of frames that joints end in come from body poses, too.
+            report: Where a transform that is not finite is reported.
+        """
+        self._plan = plan
+        self._kinematics = kinematics
+        self._joint_driven = joint_driven
+        self._report = report
+        self.robots: tuple[RobotFrames, ...] = self._split(plan)
+        self._compile()
+
+    def evaluate(self, snapshot: Snapshot) -> FloatArray:
+        """Computes the moving frames of all robots.
+
+        Returns:
+            (F, 7) `parent_from_frame`, overwritten by the next call.
+        """
+        if self._edge_count:
+            self._out[self._edge_slots] = snapshot.edge_pose[self._edge_rows]
+        posed = self._posed
+        if posed.count:
+            complete = self._joint_driven and posed.needs_tree
+            body_pose = snapshot.body_pose if complete else snapshot.state.body_pose
+            self._out[posed.slots] = posed.evaluate(body_pose, snapshot.start_poses)
+        return self._out
+
+    def world_from_frame(self, snapshot: Snapshot, robot: int, frame_id: str) -> FloatArray | None:
+        """Returns `world_from_frame` (7,) of a frame by its id without prefix, None where the robot has none such."""
+        for frame in self._plan.robots[robot].frames:
+            if frame.id == frame_id:
+                offset = pose_array(frame.carrier_from_frame)
+                return offset if frame.carrier < 0 else compose(snapshot.pose(frame.carrier), offset)
+        return None
+
+    def _split(self, plan: BridgePlan) -> tuple[RobotFrames, ...]:
+        robots, first = [], 0
+        for robot in plan.robots:
+            moving = tuple(i for i, frame in enumerate(robot.frames) if not frame.static and not _skipped(robot, i))
+            static = tuple(i for i, frame in enumerate(robot.frames) if frame.static and self._usable(frame))
+            robots.append(RobotFrames(
+                moving=moving,
+                static=static,
+                static_poses=np.array([pose_array(robot.frames[i].parent_from_frame) for i in static]).reshape(-1, 7),
+                span=slice(first, first + len(moving)),
+            ))
+            first += len(moving)
+        return tuple(robots)
+
+    def _usable(self, frame: FramePlan) -> bool:
+        if np.isfinite(pose_array(frame.parent_from_frame)).all():
+            return True
+        self._report(f"frames.finite:{frame.path}", f"the transform of frame {frame.id} is not finite: left out")
+        return False
+
+    def _compile(self) -> None:
+        edge_slots: list[int] = []
+        edge_rows: list[int] = []
+        slots: list[int] = []
+        children: list[tuple[int, FloatArray]] = []
+        parents: list[tuple[int, FloatArray]] = []
+        odometry: list[bool] = []
+        rest = []
+        for index, robot in enumerate(self._plan.robots):
+            for place, number in enumerate(self.robots[index].moving):
+                frame, slot = robot.frames[number], self.robots[index].span.start + place
+                rest.append(pose_array(frame.parent_from_frame))
+                edge = self._kinematics.first_edge[index] + frame.edge
+                if self._joint_driven and frame.edge >= 0 and edge not in self._kinematics.free_edges:
+                    edge_slots.append(slot)
+                    edge_rows.append(edge)
+                    continue
+                relative_to_start = (
+                    number == robot.base and robot.base_transform == "odometry" and frame.carrier >= 0
+                )
+                child = (frame.carrier, pose_array(frame.carrier_from_frame))
+                parent = child if relative_to_start else _parent(robot, frame)
+                if parent[0] == child[0] and not relative_to_start:
+                    continue
+                slots.append(slot)
+                children.append(child)
+                parents.append(parent)
+                odometry.append(relative_to_start)
+        self._out = np.array(rest).reshape(-1, 7)
+        self._edge_count = len(edge_slots)
+        self._edge_slots, self._edge_rows = selection(edge_slots), selection(edge_rows)
+        self._posed = _PoseFrames(slots, children, parents, odometry, self._kinematics)
+
+
+def _skipped(robot: RobotPlan, number: int) -> bool:
+    """Whether another node owns the frame: the base's, where `base_transform` says so."""
+    return number == robot.base and robot.base_transform == "none"
+
+
+def _parent(robot: RobotPlan, frame: FramePlan) -> tuple[int, FloatArray]:
+    """Returns what carries a frame's parent, -1 for the world, and the parent in it."""
+    if frame.parent_index < 0:
+        return -1, IDENTITY
+    parent = robot.frames[frame.parent_index]
+    return parent.carrier, pose_array(parent.carrier_from_frame)
+
+
+class TransformFeed:
+    """What to send to /tf for one robot, tick by tick: each state once, and nothing that is not finite."""
+
+    def __init__(self, plan: BridgePlan, robot: int, report: Report) -> None:
+        """Makes a feed of the robot with index `robot`."""
+        self._robot = robot
+        self._path = plan.robots[robot].path
+        self._report = report
+        self._last_ns: int | None = None
+
+    def reset(self) -> None:
+        """Allows the last stamp again: time may have started over."""
+        self._last_ns = None
+
+    def sample(self, snapshot: Snapshot) -> TransformSample | None:
+        """Returns what to send now.
+
+        Returns:
+            None where nothing is known of the robot, it has no moving frame, its state has been sent already, or
+            no pose is finite.
+        """
+        stamp = snapshot.robot_time_ns(self._robot)
+        if stamp < 0 or stamp == self._last_ns:
+            return None
+        poses = snapshot.frame_poses(self._robot)
+        if not len(poses):
+            return None
+        valid: NDArray[np.bool_] | None = None
+        # One sum finds any NaN or infinity; which rows hold them matters only then.
+        with np.errstate(invalid="ignore"):
+            clean = bool(np.isfinite(poses.sum()))
+        if not clean:
+            finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))
+            self._report_dropped(snapshot, finite)
+            if not finite.any():
+                return None
+            valid = finite
+        self._last_ns = stamp
+        return TransformSample(stamp_ns=stamp, poses=poses, valid=valid)
+
+    def _report_dropped(self, snapshot: Snapshot, valid: NDArray[np.bool_]) -> None:
+        robot = snapshot.plan.robots[self._robot]
+        moving = snapshot.moving_frames(self._robot)
+        names = [robot.frames[moving[i]].id for i in np.flatnonzero(~valid)[:5]]
+        self._report(
+            f"tf.finite:{self._path}",
+            f"transforms of {self._path} are not finite and left out: {', '.join(names)}"
+            + (" and more" if np.count_nonzero(~valid) > len(names) else ""),
+        )
+

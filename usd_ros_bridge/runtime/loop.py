@@ -1,0 +1,136 @@
+"""The stand-alone loop: ticks a runtime at absolute deadlines, on arrival of states, until it is stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.inbox import Wakeup
+
+_HELD_NS = 1_000_000_000
+
+
+class Clock(Protocol):
+    """Bridge time, and how to wait for it."""
+
+    def now_ns(self) -> int | None:
+        """Returns the time in nanoseconds, None while it is not known."""
+        ...
+
+    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
+        """Returns once the clock shows `deadline_ns` (None: never), went back, or `wakeup` was set. Uses no CPU."""
+        ...
+
+
+class SystemClock:
+    """Wall time, as ROS time is without a simulator. Small steps back are held until time catches up."""
+
+    def __init__(self) -> None:
+        """Starts now."""
+        self._last = 0
+
+    def now_ns(self) -> int:
+        """Returns nanoseconds since the epoch.
+
+        A correction of the clock by less than a second shows the last time again rather than going back, because a
+        step back means a reset to everything that follows; a larger one is passed on.
+        """
+        now = time.time_ns()
+        if self._last - _HELD_NS < now < self._last:
+            return self._last
+        self._last = now
+        return now
+
+    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
+        """Waits for `deadline_ns` or for `wakeup`."""
+        if deadline_ns is None:
+            wakeup.wait()
+            return
+        # Measured from the last time shown, too: a clock that was set back meanwhile must not prolong the sleep.
+        remaining = deadline_ns - max(time.time_ns(), self._last)
+        if remaining > 0:
+            wakeup.wait(remaining * 1e-9)
+
+
+class ExternalClock:
+    """Time that something else tells: a simulator's /clock. Unknown until the first `advance`."""
+
+    def __init__(self) -> None:
+        """Starts without a time."""
+        self._lock = threading.Lock()
+        self._now: int | None = None
+        self._deadline: int | None = None
+        self._went_back = False
+        self._wakeup: Wakeup | None = None
+
+    def now_ns(self) -> int | None:
+        """Returns the last time told."""
+        with self._lock:
+            return self._now
+
+    def advance(self, time_ns: int) -> None:
+        """Tells the time, from any thread; ends a wait whose deadline it reaches, or any where time went back."""
+        with self._lock:
+            first = self._now is None
+            back = self._now is not None and time_ns < self._now
+            self._now = time_ns
+            self._went_back = self._went_back or back
+            reached = self._deadline is not None and time_ns >= self._deadline
+            wakeup = self._wakeup if first or back or reached else None
+        if wakeup is not None:
+            wakeup.set()
+
+    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
+        """Waits until the time told reaches `deadline_ns`, goes back, or `wakeup` is set."""
+        with self._lock:
+            if self._went_back or (
+                self._now is not None and deadline_ns is not None and self._now >= deadline_ns
+            ):
+                self._went_back = False
+                return
+            self._deadline, self._wakeup = deadline_ns, wakeup
+        wakeup.wait()
+        with self._lock:
+            self._deadline, self._wakeup, self._went_back = None, None, False
+
+
+class Loop:
+    """Ticks an open runtime until it is stopped.
+
+    It sleeps until the earliest emitter is due, by absolute time, so that a late tick delays no other; where the
+    backend's state arrives by topic, an arrival ends the sleep.
+    """
+
+    def __init__(self, runtime: Runtime, clock: Clock | None = None) -> None:
+        """Stores what to tick.
+
+        Args:
+            runtime: Open.
+            clock: Bridge time; wall time by default.
+        """
+        self._runtime = runtime
+        self._clock = clock or SystemClock()
+        self._wakeup = runtime.inbox.wakeup
+        self._stopped = False
+
+    def run(self) -> None:
+        """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
+        while True:
+            if not self.stopped():
+                self._clock.wait(self._runtime.next_due_ns(), self._wakeup)
+            if self.stopped():
+                return
+            now = self._clock.now_ns()
+            if now is not None:
+                self._runtime.tick(now)
+
+    def stop(self) -> None:
+        """Ends `run` after the tick in progress; from any thread or signal handler, any number of times."""
+        self._stopped = True
+        self._wakeup.set()
+
+    def stopped(self) -> bool:
+        """Returns whether `stop` was called."""
+        return self._stopped

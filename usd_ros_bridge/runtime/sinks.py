@@ -1,0 +1,241 @@
+"""Built-in sinks: samples that arrived become commands of joints and bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.protocol import Capabilities, Report
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
+from usd_ros_bridge.model.transforms import FloatArray, compose, normalized
+from usd_ros_bridge.runtime.endpoints import Sink
+from usd_ros_bridge.runtime.kinematics import Kinematics
+
+FrameResolver = Callable[[TopicPlan, str], FloatArray | None]
+"""`resolve(topic, frame_id)`: `world_from_frame` (7,), None where the frame is unknown."""
+
+
+class SinkRefusal(Exception):  # noqa: N818 - an answer, never an error that a user sees as an exception
+    """A subscription has no built-in sink here; the text says why, in words for a log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkContext:
+    """What built-in sinks are made from.
+
+    Attributes:
+        plan: The plan.
+        kinematics: The plan's kinematics.
+        capabilities: What the backend can do.
+        report: For warnings about samples.
+        resolve: Finds the frame that a pose is given in.
+    """
+
+    plan: BridgePlan
+    kinematics: Kinematics
+    capabilities: Capabilities
+    report: Report
+    resolve: FrameResolver
+
+
+@dataclass(frozen=True, slots=True)
+class _JointNames:
+    """Where the joints of one list of names go."""
+
+    names: tuple[str, ...]
+    indices: NDArray[np.intp]
+    rows: NDArray[np.intp]
+
+
+class JointTargets:
+    """sensor_msgs/msg/JointState: targets by name. An empty array, NaN and infinity command nothing."""
+
+    def __init__(self, context: SinkContext, topic: TopicPlan, rows: tuple[int, ...]) -> None:
+        """Makes a sink for the joints of `rows`."""
+        self._report = context.report
+        self._topic = topic.name
+        self._row_by_name = {context.plan.layout.dofs[row]: row for row in rows}
+        self._last = self._look_up(())
+
+    def apply(self, sample: object, commands: Commands) -> None:
+        """Writes position, velocity and effort targets.
+
+        A message with an array whose length is neither zero nor that of `name` is ignored as a whole.
+        """
+        assert isinstance(sample, JointStateSample)
+        arrays = (sample.position, sample.velocity, sample.effort)
+        count = len(sample.names)
+        if any(len(array) not in (0, count) for array in arrays):
+            lengths = "/".join(str(len(array)) for array in arrays)
+            self._report(
+                f"sink.length:{self._topic}",
+                f"{self._topic}: a JointState with {count} names and {lengths} positions/velocities/efforts is ignored",
+            )
+            return
+        joints = self._last if sample.names == self._last.names else self._look_up(sample.names)
+        self._last = joints
+        targets = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
+        for array, target in zip(arrays, targets, strict=True):
+            if len(array):
+                _write_finite(array[joints.indices], target, joints.rows)
+
+    def _look_up(self, names: tuple[str, ...]) -> _JointNames:
+        known = [(index, self._row_by_name[name]) for index, name in enumerate(names) if name in self._row_by_name]
+        for name in names:
+            if name not in self._row_by_name:
+                self._report(
+                    f"sink.joint:{self._topic}:{name}",
+                    f"{self._topic}: joint {quoted(name)} is none that can be commanded here, and is ignored",
+                )
+        pairs = np.array(known, dtype=np.intp).reshape(-1, 2)
+        return _JointNames(names, pairs[:, 0], pairs[:, 1])
+
+
+class JointArray:
+    """std_msgs/msg/Float64MultiArray: position targets of the joints in order, as for a forward command controller."""
+
+    def __init__(self, context: SinkContext, topic: TopicPlan, rows: tuple[int, ...]) -> None:
+        """Makes a sink for the joints of `rows`, in this order."""
+        self._report = context.report
+        self._topic = topic.name
+        self._rows = np.array(rows, dtype=np.intp)
+        self._names = ", ".join(context.plan.layout.dofs[row] for row in rows)
+
+    def apply(self, sample: object, commands: Commands) -> None:
+        """Writes position targets; an array of another length is ignored."""
+        assert isinstance(sample, ArraySample)
+        if len(sample.values) != len(self._rows):
+            self._report(
+                f"sink.length:{self._topic}",
+                f"{self._topic}: an array of {len(sample.values)} values is ignored: "
+                f"{len(self._rows)} are needed ({self._names})",
+            )
+            return
+        _write_finite(np.asarray(sample.values, dtype=np.float64), commands.joint_position, self._rows)
+
+
+class BaseTwist:
+    """geometry_msgs/msg/Twist and TwistStamped: the velocity of a base, in its own frame, until the next one."""
+
+    def __init__(self, context: SinkContext, topic: TopicPlan, body: int) -> None:
+        """Makes a sink for the body of row `body`."""
+        self._report = context.report
+        self._topic = topic.name
+        self._body = body
+
+    def apply(self, sample: object, commands: Commands) -> None:
+        """Writes the twist; one that is not finite is ignored."""
+        assert isinstance(sample, TwistSample)
+        if not np.isfinite(sample.twist).all():
+            self._report(f"sink.finite:{self._topic}", f"{self._topic}: a twist that is not finite is ignored")
+            return
+        commands.body_twist[self._body] = sample.twist
+
+
+class BodyPose:
+    """geometry_msgs/msg/PoseStamped: where a kinematic body jumps to."""
+
+    def __init__(self, context: SinkContext, topic: TopicPlan, body: int) -> None:
+        """Makes a sink for the body of row `body`."""
+        self._report = context.report
+        self._resolve = context.resolve
+        self._topic = topic
+        self._body = body
+
+    def apply(self, sample: object, commands: Commands) -> None:
+        """Writes the pose in the world; one that is not finite or in an unknown frame is ignored."""
+        assert isinstance(sample, PoseSample)
+        name = self._topic.name
+        frame_from_body = sample.frame_from_body.copy()
+        frame_from_body[3:] = normalized(frame_from_body[3:])
+        if not np.isfinite(frame_from_body).all():
+            self._report(f"sink.finite:{name}", f"{name}: a pose that is not finite, or has no rotation, is ignored")
+            return
+        world_from_frame = self._resolve(self._topic, sample.frame_id)
+        if world_from_frame is None:
+            self._report(
+                f"sink.frame:{name}:{sample.frame_id}",
+                f"{name}: a pose in frame {quoted(sample.frame_id)} is ignored: no transform to it is known",
+            )
+            return
+        commands.body_pose[self._body] = compose(world_from_frame, frame_from_body)
+
+
+def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
+    """Returns the built-in sink of a subscription.
+
+    Raises:
+        SinkRefusal: There is none for its type, or nothing here takes its commands; the text says why.
+    """
+    factory = _FACTORIES.get(topic.type)
+    if factory is None:
+        raise SinkRefusal(f"nothing takes messages of type {topic.type}")
+    if not context.capabilities.commands:
+        raise SinkRefusal("the backend takes no commands")
+    return factory(context, topic)
+
+
+def _joint_targets(context: SinkContext, topic: TopicPlan) -> Sink:
+    return JointTargets(context, topic, _commanded_rows(context.plan, topic))
+
+
+def _joint_array(context: SinkContext, topic: TopicPlan) -> Sink:
+    return JointArray(context, topic, _commanded_rows(context.plan, topic))
+
+
+def _base_twist(context: SinkContext, topic: TopicPlan) -> Sink:
+    return BaseTwist(context, topic, _moved_body(context, topic))
+
+
+def _body_pose(context: SinkContext, topic: TopicPlan) -> Sink:
+    return BodyPose(context, topic, _moved_body(context, topic))
+
+
+_FACTORIES: dict[str, Callable[[SinkContext, TopicPlan], Sink]] = {
+    "sensor_msgs/msg/JointState": _joint_targets,
+    "std_msgs/msg/Float64MultiArray": _joint_array,
+    "geometry_msgs/msg/Twist": _base_twist,
+    "geometry_msgs/msg/TwistStamped": _base_twist,
+    "geometry_msgs/msg/PoseStamped": _body_pose,
+}
+
+
+def _commanded_rows(plan: BridgePlan, topic: TopicPlan) -> tuple[int, ...]:
+    """Returns the rows of the topic's joints without those that follow others."""
+    followers = {
+        dof.row for robot in plan.robots for joint in robot.joints for dof in joint.dofs if dof.mimic is not None
+    }
+    rows = tuple(row for row in topic.dofs if row not in followers)
+    if not rows:
+        raise SinkRefusal("no joint below its context can be commanded")
+    return rows
+
+
+def _moved_body(context: SinkContext, topic: TopicPlan) -> int:
+    """Returns the row of the body that a topic moves: its own where that is free to move, else its robot's base."""
+    driven = context.kinematics.driven
+    base = context.plan.robots[topic.robot].base_row if topic.robot >= 0 else -1
+    candidates = [row for row in (topic.body, base) if row >= 0]
+    if not candidates:
+        raise SinkRefusal("no body at or above the prim, and no base")
+    for row in candidates:
+        if driven[row]:
+            continue
+        if context.capabilities.kinematic or context.plan.layout.kinematic[row]:
+            return row
+    if all(driven[row] for row in candidates):
+        raise SinkRefusal("the body hangs from a joint; a fixed base cannot be moved")
+    raise SinkRefusal("physics moves the body, and no controller claims the topic")
+
+
+def _write_finite(values: FloatArray, target: FloatArray, rows: NDArray[np.intp]) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        target[rows] = values
+    else:
+        target[rows[finite]] = values[finite]

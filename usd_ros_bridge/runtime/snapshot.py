@@ -1,0 +1,209 @@
+"""The snapshot: what is known at one tick, computed when it is first asked for and kept until the next tick."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import State
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.motion import MotionTracker, TimeArray
+
+UNKNOWN_NS = -1
+"""`robot_time_ns` of a robot of which nothing has been measured yet."""
+
+
+class Snapshot:
+    """The state of one tick and what follows from it. Reused tick by tick: keep neither it nor its arrays.
+
+    Arrays are read-only by convention; quaternions are x y z w, poses (..., 7), everything SI.
+    """
+
+    def __init__(self, plan: BridgePlan, kinematics: Kinematics, frames: FrameTable, *, joint_driven: bool) -> None:
+        """Prepares for the ticks of one open backend.
+
+        Args:
+            plan: The plan.
+            kinematics: The plan's kinematics.
+            frames: The plan's frames.
+            joint_driven: Whether joint positions determine the bodies below joints (Capabilities.joint_driven).
+        """
+        self._plan = plan
+        self._kinematics = kinematics
+        self._frames = frames
+        self._driven = kinematics.driven if joint_driven else np.zeros_like(kinematics.driven)
+        bodies = len(plan.layout.bodies)
+        self._tracker = MotionTracker(bodies)
+        self._tracking = False
+        self._start = np.full((bodies, 7), np.nan)
+        self._started = np.zeros(bodies, dtype=bool)
+        self._all_started = False
+        self._state: State | None = None
+        self._edge_pose: FloatArray | None = None
+        self._body_pose: FloatArray | None = None
+        self._frame_pose: FloatArray | None = None
+
+    # --- For the runtime ---------------------------------------------------------------------------------------
+
+    def begin(self, state: State) -> None:
+        """Shows `state` from here on."""
+        self._state = state
+        self._forget()
+        if not self._all_started:
+            self._remember_start()
+        if self._tracking:
+            self._observe()
+
+    def reset(self) -> None:
+        """Forgets start poses and velocities: what comes next has nothing to do with what was."""
+        self._tracker.clear()
+        self._started[:] = False
+        self._start[:] = np.nan
+        self._all_started = False
+
+    # --- For emitters ------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> BridgePlan:
+        """The plan."""
+        return self._plan
+
+    @property
+    def state(self) -> State:
+        """What the backend measured."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def time_ns(self) -> int:
+        """Bridge time of the state, nanoseconds."""
+        return self.state.time_ns
+
+    def robot_time_ns(self, robot: int) -> int:
+        """Returns the time of a robot's state, nanoseconds; -1 while nothing is known of it.
+
+        Args:
+            robot: Index in BridgePlan.robots; -1 (no robot) has the time of the state.
+        """
+        state = self.state
+        if robot < 0 or state.robot_time_ns is None:
+            return state.time_ns
+        return int(state.robot_time_ns[robot])
+
+    @property
+    def edge_pose(self) -> FloatArray:
+        """(E, 7) `parent_from_child` of all edges of all robots."""
+        if self._edge_pose is None:
+            self._edge_pose = self._kinematics.edge_poses(self.state.joint_position)
+        return self._edge_pose
+
+    @property
+    def body_pose(self) -> FloatArray:
+        """(B, 7) `world_from_body` of all bodies, those below joints included."""
+        if self._body_pose is None:
+            if self._driven.any():
+                self._body_pose = self._kinematics.body_poses(self.state, self.edge_pose)
+            else:
+                self._body_pose = self.state.body_pose
+        return self._body_pose
+
+    @property
+    def body_twist(self) -> FloatArray:
+        """(B, 6) linear then angular velocity of each body's origin in the world frame, m/s and rad/s.
+
+        From the state where the backend measures it (rows that joint positions determine excepted), else
+        differentiated between ticks: zeros at the first tick after it was first asked for.
+        """
+        self._track()
+        return self._tracker.twist
+
+    @property
+    def body_acceleration(self) -> FloatArray:
+        """(B, 6) linear then angular acceleration of each body's origin in the world frame, gravity left out.
+
+        Differentiated between ticks: zeros at the first two ticks after it was first asked for.
+        """
+        self._track()
+        return self._tracker.acceleration
+
+    def pose(self, row: int) -> FloatArray:
+        """Returns `world_from_body` (7,) of one body, without computing others where it is measured."""
+        source = self.body_pose if self._driven[row] else self.state.body_pose
+        pose: FloatArray = source[row]
+        return pose
+
+    def twist(self, row: int) -> FloatArray:
+        """Returns the twist (6,) of one body as in `body_twist`, without computing others where it is measured."""
+        measured = self.state.body_twist
+        if measured is not None and not self._driven[row] and not np.isnan(measured[row]).any():
+            twist: FloatArray = measured[row]
+            return twist
+        differentiated: FloatArray = self.body_twist[row]
+        return differentiated
+
+    def start_pose(self, row: int) -> FloatArray:
+        """Returns `world_from_body` (7,) at the first state after opening or a reset: where odometry starts."""
+        pose: FloatArray = self._start[row]
+        return pose
+
+    @property
+    def start_poses(self) -> FloatArray:
+        """(B, 7) `world_from_body` at the first state after opening or a reset, NaN before."""
+        return self._start
+
+    @property
+    def all_frame_poses(self) -> FloatArray:
+        """(F, 7) `parent_from_frame` of the moving frames of all robots, as FrameTable orders them."""
+        if self._frame_pose is None:
+            self._frame_pose = self._frames.evaluate(self)
+        return self._frame_pose
+
+    def frame_poses(self, robot: int) -> FloatArray:
+        """Returns (F, 7) `parent_from_frame` of a robot's moving frames, in the order of `RobotFrames.moving`.
+
+        Rows may be NaN where a backend's numbers are: `TransformFeed` leaves those out.
+        """
+        poses: FloatArray = self.all_frame_poses[self._frames.robots[robot].span]
+        return poses
+
+    def moving_frames(self, robot: int) -> tuple[int, ...]:
+        """Returns the indices in RobotPlan.frames of the rows of `frame_poses`."""
+        return self._frames.robots[robot].moving
+
+    def frame_pose(self, robot: int, frame: str) -> FloatArray | None:
+        """Returns `world_from_frame` (7,) of a frame of a robot by its id, None where there is none."""
+        return self._frames.world_from_frame(self, robot, frame)
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._edge_pose = self._body_pose = self._frame_pose = None
+
+    def _body_time(self) -> TimeArray:
+        """Returns (B,) the time of each body's state."""
+        state = self.state
+        time = np.full(len(self._plan.layout.bodies), state.time_ns, dtype=np.int64)
+        if state.robot_time_ns is not None:
+            owned = self._kinematics.body_robot >= 0
+            time[owned] = state.robot_time_ns[self._kinematics.body_robot[owned]]
+        return time
+
+    def _remember_start(self) -> None:
+        fresh = ~self._started & (self._body_time() >= 0)
+        if fresh.any():
+            self._start[fresh] = self.body_pose[fresh]
+            self._started |= fresh
+        self._all_started = bool(self._started.all())
+
+    def _track(self) -> None:
+        if not self._tracking:
+            self._tracking = True
+            self._observe()
+
+    def _observe(self) -> None:
+        measured = self.state.body_twist
+        if measured is not None and self._driven.any():
+            measured = np.where(self._driven[:, None], np.nan, measured)
+        self._tracker.observe(self._body_time(), self.body_pose, measured)

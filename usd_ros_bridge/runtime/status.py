@@ -1,0 +1,114 @@
+"""Counters of a running bridge: what was published at what rate, what arrived, what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usd_ros_bridge.runtime.report import Reported
+
+WINDOW_NS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitterStatus:
+    """One emitter.
+
+    Attributes:
+        name: As given to `Runtime.add_emitter`: a prim's path or a topic.
+        rate: Hz asked for, None where it is asked at every tick.
+        published: Messages since the runtime was opened.
+        achieved_rate: Hz over the last seconds of bridge time, 0 where nothing was published in them.
+        skipped: Periods that passed without a tick of their own.
+        errors: How often it raised.
+        last_error: One line, "" where it never raised.
+    """
+
+    name: str
+    rate: float | None
+    published: int
+    achieved_rate: float
+    skipped: int
+    errors: int
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStatus:
+    """One input: a subscription's sink or a backend's topic.
+
+    Attributes:
+        name: Resolved topic name, or the backend's key.
+        received: Samples that arrived.
+        dropped: Samples that gave way to newer ones unread, or that nothing takes.
+        errors: How often taking one raised.
+        last_error: One line, "" where it never raised.
+        reason: Why nothing takes the samples, "" where something does.
+    """
+
+    name: str
+    received: int
+    dropped: int
+    errors: int
+    last_error: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeStatus:
+    """A running bridge at one moment.
+
+    Attributes:
+        time_ns: Bridge time of the last tick, None before the first.
+        ticks: Ticks since the runtime was opened.
+        backend_errors: Ticks in which the backend raised and the state did not change.
+        last_backend_error: One line, "" where it never raised.
+        emitters: In the order they were added.
+        sinks: In the order they were bound.
+        reports: What was reported, each kind once.
+    """
+
+    time_ns: int | None
+    ticks: int
+    backend_errors: int
+    last_backend_error: str
+    emitters: tuple[EmitterStatus, ...]
+    sinks: tuple[SinkStatus, ...]
+    reports: tuple[Reported, ...]
+
+
+class RateMeter:
+    """Measures a rate over windows of bridge time; one comparison per event."""
+
+    __slots__ = ("_rate", "_window_count", "_window_start", "count")
+
+    def __init__(self) -> None:
+        """Starts at nothing."""
+        self.count = 0
+        self._window_start: int | None = None
+        self._window_count = 0
+        self._rate = 0.0
+
+    def mark(self, time_ns: int) -> None:
+        """Counts one event."""
+        self.count += 1
+        if self._window_start is None or time_ns < self._window_start:
+            self._window_start, self._window_count = time_ns, self.count
+        elif time_ns - self._window_start >= WINDOW_NS:
+            self._rate = self._since(time_ns)
+            self._window_start, self._window_count = time_ns, self.count
+
+    def rate(self, time_ns: int) -> float:
+        """Returns events per second over the last complete window, or over the current one where that is all there is.
+
+        Args:
+            time_ns: Now; after two windows without an event the rate decays.
+        """
+        if self._window_start is None or time_ns <= self._window_start:
+            return self._rate
+        if not self._rate or time_ns - self._window_start > 2 * WINDOW_NS:
+            return self._since(time_ns)
+        return self._rate
+
+    def _since(self, time_ns: int) -> float:
+        assert self._window_start is not None
+        return (self.count - self._window_count) * 1e9 / (time_ns - self._window_start)
