@@ -196,9 +196,7 @@ class _Robot:
         entries = [(row, source, 1.0, 0.0) for row, source in source_by_row.items()]
         given = frozenset(source_by_row)
         for follower in self._rows.values():
-            if follower in given or follower not in self._mimic.direct:
-                continue
-            rule = self._mimic.resolve(follower, given)
+            rule = None if follower in given else self._mimic.resolve(follower, given)
             if rule is not None and rule[0] in given:
                 entries.append((follower, source_by_row[rule[0]], rule[1], rule[2]))
         rows, sources, multipliers, offsets = zip(*entries, strict=True) if entries else ((), (), (), ())

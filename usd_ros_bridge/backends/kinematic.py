@@ -90,14 +90,14 @@ class _Joints:
         layout = plan.layout
         self._lower, self._upper = layout.lower, layout.upper
         self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
-        self._mimic = MimicRules(plan)
+        self._followers = MimicRules(plan).followers()
         self._target = np.full(len(layout.dofs), np.nan)
         self._velocity = np.full(len(layout.dofs), np.nan)
         self._moving = False
 
     def follow(self, state: State) -> None:
         """Applies the mimic rules to the state at rest."""
-        self._mimic.apply(state.joint_position, state.joint_velocity)
+        self._followers.follow(state.joint_position, state.joint_velocity)
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
         self._take(commands)
@@ -109,7 +109,7 @@ class _Joints:
         state.joint_position[:] = after
         if seconds > 0.0:
             state.joint_velocity[:] = (after - before) / seconds
-        self._mimic.apply(state.joint_position, state.joint_velocity)
+        self._followers.follow(state.joint_position, state.joint_velocity)
         # One step more than the motion itself takes: its velocity must come back to zero.
         self._moving = not (np.array_equal(after, before) and np.isnan(self._velocity).all())
 

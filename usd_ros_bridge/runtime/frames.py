@@ -70,10 +70,20 @@ class _PoseFrames:
         self._odometry = np.flatnonzero(odometry)
         self._bodies = np.tile(IDENTITY, (world + 1, 1))
         used = np.concatenate((self._child_rows, self._parent_rows))
+        # Bodies right below the world, the only moving frames of most robots that come from poses.
+        self._direct = bool(
+            (self._parent_rows == world).all()
+            and (self._child_rows < world).all()
+            and not (self._odometry.size or self._child_offsets.used or self._parent_offsets.used)
+        )
         self.needs_tree = bool(kinematics.driven[used[used < world]].any())
 
     def evaluate(self, body_pose: FloatArray, start_pose: FloatArray) -> FloatArray:
         """Returns (N, 7) `parent_from_frame`."""
+        if self._direct:
+            pose: FloatArray = body_pose[self._child_rows]
+            pose[:, 3:] = normalized(pose[:, 3:])
+            return pose
         self._bodies[:-1] = body_pose
         child = self._child_offsets.apply(self._bodies[self._child_rows])
         parent = self._bodies[self._parent_rows]
@@ -91,6 +101,7 @@ class _Offsets:
         poses = np.array(offsets).reshape(-1, 7)
         self._rows = np.flatnonzero(np.any(poses != IDENTITY, axis=-1))
         self._poses = poses[self._rows]
+        self.used = self._rows.size > 0
 
     def apply(self, poses: FloatArray) -> FloatArray:
         if self._rows.size:

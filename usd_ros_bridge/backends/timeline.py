@@ -1,0 +1,111 @@
+"""Time samples of many tracks at once: one search finds the segment of every track, whatever its own key times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.model.transforms import (
+    FloatArray,
+    exponential,
+    normalized,
+    quaternion_conjugate,
+    quaternion_multiply,
+    rotation_vector,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Where a time lies in each of N tracks.
+
+    Attributes:
+        lower: (N,) index of the key before, among the keys of all tracks.
+        fraction: (N,) 0 at that key, 1 at the next; held before the first and after the last.
+        rate: (N,) fraction per second, 0 where held.
+    """
+
+    lower: NDArray[np.intp]
+    fraction: FloatArray
+    rate: FloatArray
+
+
+class Keys:
+    """Key times of N tracks, ragged, in one array.
+
+    Attributes:
+        next: (K,) index of the key after each key, itself for the last of a track.
+    """
+
+    def __init__(self, times: Sequence[FloatArray]) -> None:
+        """Takes the key times of each track: seconds, increasing, at least one."""
+        counts = np.array([len(time) for time in times], dtype=np.intp)
+        self._time = np.concatenate([np.zeros(0), *times])
+        self._last = np.cumsum(counts) - 1
+        self._first = self._last - counts + 1
+        self.next = np.arange(1, self._time.size + 1)
+        self.next[self._last] = self._last
+        duration = self._time[self.next] - self._time
+        self._per_second = np.divide(1.0, duration, out=np.zeros_like(duration), where=duration > 0.0)
+        # Each track is moved to a stretch of its own, which makes all keys one increasing array to search in.
+        self._origin = float(self._time.min(initial=0.0))
+        self._length = float(self._time.max(initial=0.0)) - self._origin + 1.0
+        self._shift = self._length * np.arange(len(times))
+        self._sorted = self._time - self._origin + np.repeat(self._shift, counts)
+
+    def locate(self, seconds: float) -> Segments:
+        """Finds the segment of each track at one time."""
+        within = min(max(seconds - self._origin, 0.0), self._length - 1.0)
+        found = np.searchsorted(self._sorted, within + self._shift, side="right") - 1
+        lower = np.clip(found, self._first, np.maximum(self._last - 1, self._first))
+        raw = (seconds - self._time[lower]) * self._per_second[lower]
+        held = (raw < 0.0) | (raw > 1.0)
+        return Segments(lower, np.clip(raw, 0.0, 1.0), np.where(held, 0.0, self._per_second[lower]))
+
+
+class ScalarTracks:
+    """Scalars of N tracks, interpolated linearly, as OpenUSD does."""
+
+    def __init__(self, times: Sequence[FloatArray], values: Sequence[FloatArray]) -> None:
+        """Takes key times in seconds and one value per key."""
+        self._keys = Keys(times)
+        self._value = np.concatenate([np.zeros(0), *values])
+        self._change = self._value[self._keys.next] - self._value
+
+    def at(self, seconds: float) -> tuple[FloatArray, FloatArray]:
+        """Returns values (N,) and their change per second (N,)."""
+        where = self._keys.locate(seconds)
+        change = self._change[where.lower]
+        return self._value[where.lower] + where.fraction * change, where.rate * change
+
+
+class PoseTracks:
+    """Poses of N tracks: positions interpolated linearly, rotations along the shortest arc."""
+
+    def __init__(self, times: Sequence[FloatArray], poses: Sequence[FloatArray]) -> None:
+        """Takes key times in seconds and one pose (7,) per key."""
+        self._keys = Keys(times)
+        self._pose = np.concatenate([np.zeros((0, 7)), *poses])
+        self._pose[:, 3:] = normalized(self._pose[:, 3:])
+        after = self._pose[self._keys.next]
+        turn = quaternion_multiply(after[:, 3:], quaternion_conjugate(self._pose[:, 3:]))
+        self._change = np.concatenate((after[:, :3] - self._pose[:, :3], rotation_vector(turn)), axis=-1)
+
+    def at(self, seconds: float) -> tuple[FloatArray, FloatArray]:
+        """Returns poses (N, 7) and their twists (N, 6): linear then angular, in the frame of the poses."""
+        where = self._keys.locate(seconds)
+        return self._between(where.lower, where.fraction), where.rate[:, None] * self._change[where.lower]
+
+    def _between(self, lower: NDArray[np.intp], fraction: FloatArray) -> FloatArray:
+        part = fraction[:, None] * self._change[lower]
+        rotation = quaternion_multiply(exponential(part[:, 3:]), self._pose[lower, 3:])
+        return np.concatenate((self._pose[lower, :3] + part[:, :3], normalized(rotation)), axis=-1)
+
+
+def pose_samples(time: FloatArray, poses: FloatArray, at: FloatArray) -> FloatArray:
+    """Returns one track's poses (M, 7) at times (M,) seconds; (T,) and (T, 7) are its keys."""
+    tracks = PoseTracks([time], [poses])
+    return np.concatenate([np.zeros((0, 7)), *(tracks.at(float(seconds))[0] for seconds in at)])
