@@ -1,0 +1,126 @@
+"""The inbox under threads: nothing is lost uncounted, order holds, waits end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from usd_ros_bridge.runtime.inbox import Inbox, Wakeup
+
+
+def test_drains_in_the_order_of_arrival() -> None:
+    inbox = Inbox()
+    arrived = [("a", 1), ("b", 2), ("a", 3), ("c", 4), ("b", 5)]
+    for key, payload in arrived:
+        inbox.put(key, payload)
+    assert [tuple(item) for item in inbox.drain()] == arrived
+    assert inbox.drain() == []
+
+
+def test_a_flood_on_one_key_costs_the_others_nothing() -> None:
+    inbox = Inbox(depth=3)
+    inbox.put("calm", "first")
+    for index in range(10):
+        inbox.put("flood", index)
+    assert [tuple(item) for item in inbox.drain()] == [("calm", "first"), ("flood", 7), ("flood", 8), ("flood", 9)]
+    assert inbox.counts("flood").received == 10
+    assert inbox.counts("flood").dropped == 7
+    assert inbox.counts("calm").dropped == 0
+    assert inbox.counts("never").received == 0
+
+
+def test_a_key_may_keep_another_number() -> None:
+    inbox = Inbox(depth=3)
+    inbox.put("state", "before")
+    inbox.configure("state", depth=1)
+    inbox.put("state", "after")
+    assert [item.payload for item in inbox.drain()] == ["after"]
+
+
+def test_many_threads_lose_nothing_and_keep_their_own_order() -> None:
+    inbox = Inbox(depth=100_000)
+    count, threads = 2000, 8
+    start = threading.Barrier(threads)
+
+    def produce(key: int) -> None:
+        start.wait()
+        for index in range(count):
+            inbox.put(key, index)
+
+    producers = [threading.Thread(target=produce, args=(key,)) for key in range(threads)]
+    for producer in producers:
+        producer.start()
+    seen: dict[int, list[object]] = {key: [] for key in range(threads)}
+    while any(producer.is_alive() for producer in producers) or inbox.pending:
+        for item in inbox.drain():
+            assert isinstance(item.key, int)
+            seen[item.key].append(item.payload)
+    for producer in producers:
+        producer.join()
+    assert all(payloads == list(range(count)) for payloads in seen.values())
+
+
+def test_bounded_under_threads_counts_every_loss() -> None:
+    inbox = Inbox(depth=5)
+    producers = [
+        threading.Thread(target=lambda: [inbox.put("k", index) for index in range(1000)]) for _ in range(4)
+    ]
+    for producer in producers:
+        producer.start()
+    taken = 0
+    while any(producer.is_alive() for producer in producers) or inbox.pending:
+        taken += len(inbox.drain())
+    counts = inbox.counts("k")
+    assert counts.received == 4000
+    assert taken + counts.dropped == 4000
+
+
+def test_only_waking_keys_end_a_wait() -> None:
+    inbox = Inbox()
+    inbox.configure("state", wakes=True)
+    inbox.put("other", 1)
+    assert not inbox.wait(0.01)
+    inbox.put("state", 1)
+    assert inbox.wait(10.0)
+    assert not inbox.wait(0.0)
+
+
+def test_an_arrival_ends_a_wait_in_another_thread() -> None:
+    inbox = Inbox()
+    inbox.configure("state", wakes=True)
+    woken = threading.Event()
+
+    def wait() -> None:
+        assert inbox.wait(10.0)
+        woken.set()
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    inbox.put("state", 1)
+    assert woken.wait(10.0)
+    waiter.join()
+
+
+def test_a_wake_up_before_the_wait_is_not_lost() -> None:
+    wakeup = Wakeup()
+    wakeup.set()
+    wakeup.set()
+    assert wakeup.wait(0.0)
+    assert not wakeup.wait(0.0)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_a_signal_handler_ends_the_wait_of_its_own_thread() -> None:
+    wakeup = Wakeup()
+    before = signal.signal(signal.SIGALRM, lambda *_: wakeup.set())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        started = time.monotonic()
+        assert wakeup.wait(10.0)
+        assert time.monotonic() - started < 5.0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,130 @@
+"""The schedule against a brute-force one, and what it says about stalls and impossible rates."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usd_ros_bridge.runtime.schedule import SECOND_NS, Schedule, period_ns
+
+
+class Reports(list[tuple[str, str]]):
+    def __call__(self, kind: str, message: str) -> None:
+        self.append((kind, message))
+
+
+MS = 1_000_000
+
+
+def brute_force(periods: list[int], times: list[int]) -> list[list[int]]:
+    """What is due at each tick: an entry whose grid, started at the first tick, passed a point since it was due."""
+    due = []
+    grids: list[int | None] = [None] * len(periods)
+    for time in times:
+        rows = []
+        for row, period in enumerate(periods):
+            grid = grids[row]
+            if grid is None:
+                grid = time
+            if grid <= time:
+                rows.append(row)
+                while grid <= time:
+                    grid += period
+            grids[row] = grid
+        due.append(rows)
+    return due
+
+
+@given(
+    st.lists(st.integers(1, 200), min_size=1, max_size=6),
+    st.lists(st.integers(0, 300), min_size=1, max_size=40),
+    st.integers(0, 10**18),
+)
+def test_due_as_counted_by_hand(periods: list[int], steps: list[int], start: int) -> None:
+    schedule = Schedule(Reports())
+    for period in periods:
+        schedule.add("x", SECOND_NS / period)
+    times, now = [], start
+    for step in steps:
+        now += step
+        times.append(now)
+    assert [schedule.due(time).tolist() for time in times] == brute_force(periods, times)
+    assert schedule.next_due_ns is not None
+    assert schedule.next_due_ns > now
+
+
+def test_jitter_does_not_change_the_average_rate() -> None:
+    schedule = Schedule(Reports())
+    schedule.add("x", 50.0)
+    late = [index * 20 * MS + (7 * MS if index % 3 else 0) for index in range(300)]
+    assert sum(len(schedule.due(time)) for time in late) == 300
+
+
+def test_a_rate_that_does_not_divide_the_tick_rate_is_met_on_average() -> None:
+    schedule = Schedule(Reports())
+    schedule.add("x", 30.0)
+    assert sum(len(schedule.due(tick * 10 * MS)) for tick in range(1000)) in range(299, 302)
+
+
+def test_nothing_bursts_after_a_stall() -> None:
+    reports = Reports()
+    schedule = Schedule(reports)
+    schedule.add("/scan", 100.0)
+    for tick in range(5):
+        schedule.due(tick * 10 * MS)
+    assert schedule.due(1040 * MS).tolist() == [0]
+    assert schedule.skipped(0) == 99
+    assert schedule.due(1041 * MS).tolist() == []
+    assert schedule.due(1050 * MS).tolist() == [0]
+    assert [kind for kind, _ in reports] == ["schedule.stall"]
+    assert "99 period(s) of /scan (100 Hz)" in reports[0][1]
+    assert "1 s" in reports[0][1]
+
+
+def test_a_rate_above_the_ticks_is_met_once_per_tick_and_named() -> None:
+    reports = Reports()
+    schedule = Schedule(reports)
+    schedule.add("/imu", 1000.0)
+    schedule.add("/tf", 50.0)
+    due = [schedule.due(tick * 20 * MS).tolist() for tick in range(10)]
+    assert due == [[0, 1]] * 10
+    assert {kind for kind, _ in reports} == {"schedule.rate:/imu"}
+    assert "1000 Hz but ticks come at 50 Hz" in reports[0][1]
+
+
+def test_reset_makes_everything_due_at_any_time() -> None:
+    schedule = Schedule(Reports())
+    schedule.add("x", 10.0)
+    assert schedule.due(5 * SECOND_NS).size == 1
+    assert schedule.due(1 * SECOND_NS).size == 0
+    schedule.reset()
+    assert schedule.next_due_ns == 0
+    assert schedule.due(1 * SECOND_NS).size == 1
+    assert schedule.next_due_ns == 1 * SECOND_NS + 100 * MS
+
+
+def test_indices_outlive_a_removal() -> None:
+    schedule = Schedule(Reports())
+    first, second = schedule.add("a", 10.0), schedule.add("b", 10.0)
+    schedule.remove(first)
+    assert schedule.due(SECOND_NS).tolist() == [second]
+    schedule.reset()
+    assert schedule.due(SECOND_NS).tolist() == [second]
+    schedule.remove(second)
+    assert schedule.next_due_ns is None
+    assert schedule.due(9 * SECOND_NS).size == 0
+
+
+def test_a_changed_rate_counts_from_the_next_tick() -> None:
+    schedule = Schedule(Reports())
+    entry = schedule.add("a", 1.0)
+    schedule.due(0)
+    schedule.set_rate(entry, 100.0)
+    assert schedule.due(3 * MS).tolist() == [entry]
+    assert schedule.next_due_ns == 13 * MS
+
+
+def test_periods_are_whole_nanoseconds() -> None:
+    assert period_ns(30.0) == 33_333_333
+    assert period_ns(1e12) == 1
+    assert Schedule(Reports()).next_due_ns is None

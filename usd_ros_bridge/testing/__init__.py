@@ -1,0 +1,1 @@
+"""Helpers for tests of backends, controllers and embedders: small plans without a stage."""
