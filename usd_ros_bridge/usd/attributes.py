@@ -6,8 +6,8 @@ schema's type without loss is used, with a warning; any other is an error, and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from dataclasses import replace
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pxr import Usd
@@ -15,7 +15,7 @@ from pxr import Usd
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
-from usd_ros_bridge.usd.values import Unusable, convert, value_type
+from usd_ros_bridge.usd.values import Unusable, convert
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -47,17 +47,47 @@ class Slot(NamedTuple):
 
 
 class PrimProperties:
-    """The authored properties of one prim by name, composed once for all the records that the prim carries."""
+    """The authored properties of one prim, composed when first asked for.
 
-    __slots__ = ("path", "prim", "properties")
+    Attributes:
+        prim: The prim.
+        path: Its path.
+        memo: What was read from another prim with the same specs, or will be reused for the next one.
+    """
 
-    def __init__(self, prim: Usd.Prim, path: str) -> None:
+    __slots__ = ("_properties", "memo", "path", "prim")
+
+    def __init__(self, prim: Usd.Prim, path: str, memo: dict[Any, Any]) -> None:
         self.prim = prim
         self.path = path
-        # Both lists are in the same (dictionary) order; asking each property for its name costs more.
-        self.properties: dict[str, Any] = dict(
-            zip(prim.GetAuthoredPropertyNames(), prim.GetAuthoredProperties(), strict=True)
-        )
+        self.memo = memo
+        self._properties: dict[str, Any] | None = None
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The authored properties by name."""
+        if self._properties is None:
+            # Both lists are in the same (dictionary) order; asking each property for its name costs more.
+            names, properties = self.prim.GetAuthoredPropertyNames(), self.prim.GetAuthoredProperties()
+            self._properties = dict(zip(names, properties, strict=True))
+        return self._properties
+
+    def targets(self, name: str) -> tuple[str, ...] | None:
+        """Returns the targets of the relationship called `name` as composed, None where none are authored."""
+        relationship = self.prim.GetRelationship(name)
+        targets = relationship.GetTargets()
+        if targets:
+            return tuple([target.pathString for target in targets])
+        return () if relationship.HasAuthoredTargets() else None
+
+
+class _Template(NamedTuple):
+    """What a record has in common with those of other prims that are composed from the same specs."""
+
+    fields: dict[str, Any]
+    relationships: tuple[tuple[str, str], ...]
+    invalid: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def section_of(record_type: type[Record]) -> str:
@@ -65,8 +95,8 @@ def section_of(record_type: type[Record]) -> str:
     return next(SECTIONS[base] for base in record_type.__mro__ if base in SECTIONS)
 
 
-@lru_cache(maxsize=None)
-def slots_of(record_type: type[Record], axis: str = "") -> dict[str, Slot]:
+@cache
+def slots_of(record_type: Any, axis: str = "") -> dict[str, Slot]:
     """Returns the slots of a record type by USD property name, the `{axis}` of multiple-apply schemas filled in."""
     slots: dict[str, Slot] = {}
     for field_name, spec in attribute_fields(record_type):
@@ -76,24 +106,29 @@ def slots_of(record_type: type[Record], axis: str = "") -> dict[str, Slot]:
     return slots
 
 
-def _wrong_type(slot: Slot, path: str, name: str, authored: str, value: Any) -> Diagnostic:
+def _wrong_type(slot: Slot, prop: Any) -> Diagnostic:
+    if isinstance(prop, Usd.Relationship):
+        authored, value = "rel", ", ".join(map(str, prop.GetTargets()))
+    else:
+        authored, value = authored_type_name(prop), authored_value(prop)
     return Diagnostic(
         code=slot.code,
         severity="error",
-        path=path,
-        attribute=name,
+        path=prop.GetPrim().GetPath().pathString,
+        attribute=prop.GetName(),
         message=f"has the type {quoted(authored)} (value {quoted(value)}) instead of {slot.spec.type_name}; ignored",
         remedy=f"author it as {slot.spec.type_name}",
     )
 
 
-def _other_type(slot: Slot, path: str, name: str, authored: str) -> Diagnostic:
+def _other_type(slot: Slot, prop: Any) -> Diagnostic:
     return Diagnostic(
         code=slot.code,
         severity="warning",
-        path=path,
-        attribute=name,
-        message=f"has the type {quoted(authored)} instead of {slot.spec.type_name}; the value is used all the same",
+        path=prop.GetPrim().GetPath().pathString,
+        attribute=prop.GetName(),
+        message=f"has the type {quoted(authored_type_name(prop))} instead of {slot.spec.type_name}; the value is used "
+        "all the same",
         remedy=f"author it as {slot.spec.type_name}",
     )
 
@@ -119,18 +154,20 @@ def authored_type_name(attribute: Any) -> str:
     return str(attribute.GetTypeName())
 
 
-def _read_relationship(prop: Any) -> tuple[str, ...] | None:
-    targets = prop.GetTargets()
-    if targets:
-        return tuple([target.pathString for target in targets])
-    return () if prop.HasAuthoredTargets() else None
-
-
 class FieldReader:
-    """Reads records' fields and collects what is wrong with them."""
+    """Reads records' fields and collects what is wrong with them.
+
+    A stage with a thousand references to one robot has a thousand prims for each of its prims, composed from the same
+    specs: they have the same values (relationships apart, whose targets follow the reference), which are read once.
+    """
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
         self._diagnostics = diagnostics
+        self._memos: dict[tuple[Any, ...], dict[Any, Any]] = {}
+
+    def source(self, prim: Usd.Prim, path: str) -> PrimProperties:
+        """Returns the properties of a prim, to read records from."""
+        return PrimProperties(prim, path, self._memos.setdefault(tuple(prim.GetPrimStack()), {}))
 
     def record(
         self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str = "", **fields: Any
@@ -143,61 +180,62 @@ class FieldReader:
             axis: Instance name of a multiple-apply schema; also the record's `axis`.
             fields: Fields that are not read from properties.
         """
-        slots = slots_of(record_type, axis)
-        invalid: list[str] = []
-        ranks: dict[str, int] = {}
-        for name in source.properties:
-            slot = slots.get(name)
-            if slot is None or slot.rank >= ranks.get(slot.field, len(slots)):
-                continue
-            value = self._read(source, name, slot, invalid)
-            if value is not None:
-                fields[slot.field] = value
-                ranks[slot.field] = slot.rank
+        schema: Any = record_type
+        template = source.memo.get((schema, axis))
+        if template is None:
+            template = source.memo[schema, axis] = _read_template(slots_of(schema, axis), source)
+        fields.update(template.fields)
+        for field_name, name in template.relationships:
+            fields[field_name] = source.targets(name)
         if axis:
             fields["axis"] = axis
-        return record_type(path=source.path, invalid=tuple(sorted(invalid)), **fields)
+        for diagnostic in template.diagnostics:
+            self._diagnostics.append(replace(diagnostic, path=source.path))
+        return record_type(path=source.path, invalid=template.invalid, **fields)
 
-    def _read(self, source: PrimProperties, name: str, slot: Slot, invalid: list[str]) -> Any:
-        prop = source.properties[name]
-        is_relationship = isinstance(prop, Usd.Relationship)
-        if is_relationship != (slot.spec.type_name == "rel"):
-            invalid.append(name)
-            authored = "rel" if is_relationship else str(prop.GetTypeName())
-            value = ", ".join(map(str, prop.GetTargets())) if is_relationship else prop.Get()
-            self._diagnostics.append(_wrong_type(slot, source.path, name, authored, value))
-            return None
-        if is_relationship:
-            return _read_relationship(prop)
-        value = authored_value(prop, slot.spec.fallback)
-        if value is None:
-            return None
+
+def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:
+    fields: dict[str, Any] = {}
+    relationships: dict[str, str] = {}
+    invalid: list[str] = []
+    diagnostics: list[Diagnostic] = []
+    ranks: dict[str, int] = {}
+    for name, prop in source.properties.items():
+        slot = slots.get(name)
+        if slot is None or slot.rank >= ranks.get(slot.field, len(slots)):
+            continue
+        if slot.spec.type_name == "rel" and isinstance(prop, Usd.Relationship):
+            relationships[slot.field] = name
+            ranks[slot.field] = slot.rank
+            continue
         try:
-            result = convert(value, slot.spec.type_name)
+            value = _read_value(prop, slot, diagnostics)
         except Unusable:
             invalid.append(name)
-            self._diagnostics.append(
-                _wrong_type(slot, source.path, name, authored_type_name(prop), value)
-            )
-            return None
-        if prop.GetTypeName() != value_type(slot.spec.type_name) or type(value) in _MISMATCH.get(
-            slot.spec.type_name, ()
-        ):
-            self._diagnostics.append(_other_type(slot, source.path, name, authored_type_name(prop)))
-        return result
+            diagnostics.append(_wrong_type(slot, prop))
+            continue
+        if value is not None:
+            fields[slot.field] = value
+            ranks[slot.field] = slot.rank
+    return _Template(fields, tuple(relationships.items()), tuple(invalid), tuple(diagnostics))
 
 
-_MISMATCH: Final[dict[str, tuple[type, ...]]] = {
-    "float": (int,),
-    "double": (int,),
-    "int": (float,),
-    "bool": (int,),
-}
-"""Python types that betray an authored type other than a registered schema's: there GetTypeName() is the schema's."""
+def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
+    """Returns an attribute's value as the slot's type, None where none is authored.
 
-
-def matching(source: PrimProperties, prefix: str, suffix: str) -> Iterator[tuple[str, Any]]:
-    """Yields the attributes of a prim whose name starts with `prefix` and ends with `suffix`, and their names."""
-    for name, prop in source.properties.items():
-        if name.startswith(prefix) and name.endswith(suffix) and isinstance(prop, Usd.Attribute):
-            yield name, prop
+    Raises:
+        Unusable: The value has another type.
+    """
+    if isinstance(prop, Usd.Relationship):
+        if prop.HasAuthoredTargets():
+            raise Unusable
+        return None
+    value = authored_value(prop, slot.spec.fallback)
+    if value is None:
+        return None
+    if slot.spec.type_name == "rel":
+        raise Unusable
+    result = convert(value, slot.spec.type_name)
+    if authored_type_name(prop) != slot.spec.type_name:
+        diagnostics.append(_other_type(slot, prop))
+    return result

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pxr import Usd
 
 from usd_ros_bridge.usd.traversal import PREDICATE
 
 
-def collection_members(stage: Usd.Stage, targets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def collection_members(
+    stage: Usd.Stage, targets: Iterable[str], order: Mapping[str, int]
+) -> dict[str, tuple[str, ...]]:
     """Returns the prims of each collection that exists, by collection path (`/Robot.collection:arm`).
 
-    Members come in traversal order, as OpenUSD computes membership: a set has no order of its own.
+    Args:
+        stage: The stage.
+        targets: Collection paths.
+        order: Position of each prim in traversal order, the order of members: a collection has none of its own.
     """
     found: dict[str, tuple[str, ...]] = {}
     for target in sorted(set(targets)):
@@ -21,5 +26,6 @@ def collection_members(stage: Usd.Stage, targets: Iterable[str]) -> dict[str, tu
             continue
         query = collection.ComputeMembershipQuery()
         members = Usd.CollectionAPI.ComputeIncludedPaths(query, stage, PREDICATE)
-        found[target] = tuple(path.pathString for path in members if path.IsPrimPath())
+        paths = {path.pathString for path in members if path.IsPrimPath()}
+        found[target] = tuple(sorted(paths & order.keys(), key=order.__getitem__))
     return found

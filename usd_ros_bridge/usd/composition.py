@@ -4,73 +4,105 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from pxr import Usd
 
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.usd.packages import Refusal, is_package_path
 
 CODES: Final = {
     "ErrorInvalidAssetPath": ("1.2.5.asset", "correct the path or add the missing file"),
     "ErrorMutedAssetPath": ("1.2.5.muted", "unmute the layer"),
     "ErrorInvalidSublayerPath": ("1.2.5.asset", "correct the path or add the missing file"),
-    "ErrorUnresolvedPrimPath": ("1.2.5.default_prim", "name a prim that the layer has, or give it a defaultPrim"),
+    "ErrorUnresolvedPrimPath": (
+        "1.2.5.default_prim",
+        "name a prim that the layer has, or give it a defaultPrim",
+    ),
 }
 """Class of PcpError -> code and remedy. Every other class is `1.2.3.composition`."""
 
 OTHER: Final = ("1.2.3.composition", "correct the composition arc")
 
 NOTES_KEY: Final = "usd_ros_bridge"
-"""Key in the session layer's customLayerData, where `open_stage` leaves what it found before composition: the
-diagnostics travel with the stage and die with it. Only stages that the bridge opened itself have it."""
+"""Key in the session layer's customLayerData, where `open_stage` leaves what it refused to compose: the notes travel
+with the stage and die with it. Only stages that the bridge opened itself have them."""
 
 _ASSET: Final = re.compile(r"@([^@]*)@")
 
 
-def _prim_path(error: Any) -> str:
-    path = str(getattr(error.rootSite, "path", "") or "")
-    return "" if path in {"/", "."} else path
+def note_refusals(session: Any, refusals: Iterable[Refusal]) -> None:
+    """Leaves what was refused before composition on the session layer of a stage that the bridge opens."""
+    notes = [
+        {"identifier": refusal.identifier, "diagnostic": asdict(refusal.diagnostic)} for refusal in refusals
+    ]
+    session.customLayerData = {**session.customLayerData, NOTES_KEY: json.dumps(notes)}
 
 
-def note_diagnostics(stage: Usd.Stage, diagnostics: list[Diagnostic], refused: list[str]) -> None:
-    """Leaves what was found before composition on the session layer of a stage that the bridge opened."""
-    data = {"diagnostics": [_as_dict(diagnostic) for diagnostic in diagnostics], "refused": refused}
-    session = stage.GetSessionLayer()
-    session.customLayerData = {**session.customLayerData, NOTES_KEY: json.dumps(data)}
-
-
-def _as_dict(diagnostic: Diagnostic) -> dict[str, str]:
-    return {name: getattr(diagnostic, name) for name in Diagnostic.__dataclass_fields__}
-
-
-def noted(stage: Usd.Stage) -> tuple[list[Diagnostic], list[str]] | None:
-    """Returns what `note_diagnostics` left: diagnostics, refused assets. None for a stage that a host opened."""
+def _noted(stage: Usd.Stage) -> list[tuple[str, Diagnostic]] | None:
+    """Returns identifiers of refused layers and their diagnostics, None for a stage that a host opened."""
     session = stage.GetSessionLayer()
     text = session.customLayerData.get(NOTES_KEY) if session else None
     if not isinstance(text, str):
         return None
-    data = json.loads(text)
-    return [Diagnostic(**entry) for entry in data["diagnostics"]], list(data["refused"])
+    return [(note["identifier"], Diagnostic(**note["diagnostic"])) for note in json.loads(text)]
 
 
 def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
     """Returns a diagnostic for each arc that did not compose, refused package:// arcs included."""
-    notes = noted(stage)
-    diagnostics, refused = notes if notes is not None else ([], [])
-    found: dict[Diagnostic, None] = dict.fromkeys(diagnostics)
-    for error in stage.GetCompositionErrors():
-        text = str(error)
-        # A refused arc has its own diagnostic; that OpenUSD then misses the layer is no news.
-        if any(asset in refused for asset in _ASSET.findall(text)):
-            continue
-        code, remedy = CODES.get(type(error).__name__, OTHER)
-        found.setdefault(
-            Diagnostic(
-                code=code,
-                severity="error",
-                path=_prim_path(error),
-                message=f"composition: {quoted(' '.join(text.split()))}",
-                remedy=remedy,
-            )
+    notes = _noted(stage)
+    if notes is None:
+        return [*_host_diagnostics(stage), *(_of_error(error) for error in _errors(stage))]
+    found: dict[Diagnostic, None] = {}
+    refused = {identifier: diagnostic for identifier, diagnostic in notes if identifier}
+    placed: set[Diagnostic] = set()
+    for error in _errors(stage):
+        own = next((refused[asset] for asset in _ASSET.findall(str(error)) if asset in refused), None)
+        if own is None:
+            found[_of_error(error)] = None
+        else:
+            # OpenUSD says on which prim the layer is missing; that it is, is no news.
+            placed.add(own)
+            found[replace(own, path=_prim_path(error))] = None
+    return [*(diagnostic for _, diagnostic in notes if diagnostic not in placed), *found]
+
+
+def _errors(stage: Usd.Stage) -> list[Any]:
+    return list(stage.GetCompositionErrors())
+
+
+def _prim_path(error: Any) -> str:
+    path = str(error.rootSite.path)
+    return "" if path == "/" else path
+
+
+def _of_error(error: Any) -> Diagnostic:
+    code, remedy = CODES.get(type(error).__name__, OTHER)
+    return Diagnostic(
+        code=code,
+        severity="error",
+        path=_prim_path(error),
+        message=f"not composed: {quoted(' '.join(str(error).split()))}",
+        remedy=remedy,
+    )
+
+
+def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
+    """Says that package:// is the host's business on a stage that a host opened (REP 0158 section 1.2.5)."""
+    users = sorted(
+        layer.GetDisplayName()
+        for layer in stage.GetUsedLayers(includeClipLayers=False)
+        if any(is_package_path(path) for path in layer.GetCompositionAssetDependencies())
+    )
+    return [
+        Diagnostic(
+            code="1.2.5.package",
+            severity="info",
+            path="",
+            message=f"the layer {quoted(name)} uses package://, which is resolved as the host's ArResolver does",
+            remedy="",
         )
-    return list(found)
+        for name in users
+    ]

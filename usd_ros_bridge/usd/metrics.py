@@ -49,8 +49,9 @@ def stage_metrics(stage: Usd.Stage) -> StageMetrics:
         for metric in METRICS
         if any(layer.pseudoRoot.HasInfo(metric.name) for layer in _root_layers(stage))
     }
-    ranged = any(layer.pseudoRoot.HasInfo("startTimeCode") for layer in _root_layers(stage)), any(
-        layer.pseudoRoot.HasInfo("endTimeCode") for layer in _root_layers(stage)
+    ranged = (
+        any(layer.pseudoRoot.HasInfo("startTimeCode") for layer in _root_layers(stage)),
+        any(layer.pseudoRoot.HasInfo("endTimeCode") for layer in _root_layers(stage)),
     )
     return StageMetrics(
         meters_per_unit=float(UsdGeom.GetStageMetersPerUnit(stage)),
@@ -96,7 +97,9 @@ def _layer_diagnostics(stage: Usd.Stage, values: dict[str, Any]) -> list[Diagnos
     """Warns of layers in other units or axes than the stage's: composition converts time codes and nothing else."""
     found = []
     own = {layer.identifier for layer in _root_layers(stage)}
-    for layer in sorted(stage.GetUsedLayers(includeClipLayers=False), key=lambda layer: str(layer.identifier)):
+    for layer in sorted(
+        stage.GetUsedLayers(includeClipLayers=False), key=lambda layer: str(layer.identifier)
+    ):
         if layer.identifier in own or layer.empty:
             continue
         for metric in METRICS[:3]:

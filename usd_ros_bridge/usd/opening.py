@@ -12,8 +12,8 @@ from pxr import Ar, Sdf, Tf, Usd, UsdUtils
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import AssetError, choices
 from usd_ros_bridge.model.options import ReadOptions
-from usd_ros_bridge.usd.composition import note_diagnostics
-from usd_ros_bridge.usd.packages import PackageMap, scan_layers
+from usd_ros_bridge.usd.composition import note_refusals
+from usd_ros_bridge.usd.packages import PackageMap, Scan, scan_layers
 from usd_ros_bridge.usd.schemas import register_schemas
 from usd_ros_bridge.usd.variants import author_selections, check_selections
 
@@ -47,30 +47,26 @@ def open_stage(asset: str, options: ReadOptions | None = None) -> Usd.Stage:
     scan = scan_layers(root, packages, follow_payloads=options.payloads == "all")
     session = Sdf.Layer.CreateAnonymous("usd_ros_bridge-session.usda")
     author_selections(session, options.variants)
+    note_refusals(session, scan.refusals)
     load = Usd.Stage.LoadAll if options.payloads == "all" else Usd.Stage.LoadNone
-    context = scan.context
-    stage = _compose(asset, root, session, context, load, scan.muted)
-    note_diagnostics(stage, scan.diagnostics, scan.refused)
+    try:
+        stage = _compose(root, session, scan, load)
+    except Tf.ErrorException as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
     check_selections(stage, options.variants)
     return stage
 
 
-def _compose(asset: str, root: Any, session: Any, context: Any, load: Any, muted: list[str]) -> Usd.Stage:
-    try:
-        if not muted:
-            if context is None:
-                return Usd.Stage.Open(root, session, load)
-            return Usd.Stage.Open(root, session, context, load)
-        # With an empty population mask no prim is composed before the refused layers are muted.
-        mask = Usd.StagePopulationMask()
-        if context is None:
-            context = Ar.GetResolver().CreateDefaultContextForAsset(root.identifier)
-        stage = Usd.Stage.OpenMasked(root, session, context, mask, load)
-        stage.MuteAndUnmuteLayers(muted, [])
-        stage.SetPopulationMask(Usd.StagePopulationMask.All())
-        return stage
-    except Tf.ErrorException as error:
-        raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+def _compose(root: Any, session: Any, scan: Scan, load: Any) -> Usd.Stage:
+    context = scan.context or Ar.GetResolver().CreateDefaultContextForAsset(root.identifier)
+    refused = [refusal.identifier for refusal in scan.refusals if refusal.identifier]
+    if not refused:
+        return Usd.Stage.Open(root, session, context, load)
+    # With an empty population mask no prim is composed before the refused layers are muted.
+    stage = Usd.Stage.OpenMasked(root, session, context, Usd.StagePopulationMask(), load)
+    stage.MuteAndUnmuteLayers(refused, [])
+    stage.SetPopulationMask(Usd.StagePopulationMask.All())
+    return stage
 
 
 def _identifier(asset: str, packages: PackageMap) -> str:
@@ -91,7 +87,11 @@ def _root_layer(asset: str, identifier: str) -> Any:
         if layer is None:
             raise AssetError(f"cannot open {quoted(asset)}: no such anonymous layer")
         return layer
-    outer = Ar.SplitPackageRelativePathOuter(identifier)[0] if Ar.IsPackageRelativePath(identifier) else identifier
+    outer = (
+        Ar.SplitPackageRelativePathOuter(identifier)[0]
+        if Ar.IsPackageRelativePath(identifier)
+        else identifier
+    )
     if not outer or "\0" in outer:
         raise AssetError(f"cannot open {quoted(asset)}: no file name")
     if "://" not in outer:
@@ -101,7 +101,9 @@ def _root_layer(asset: str, identifier: str) -> Any:
     except Tf.ErrorException as error:
         raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
     if layer is None:
-        raise AssetError(f"cannot open {quoted(asset)}: no resolver or file format of this OpenUSD can read it")
+        raise AssetError(
+            f"cannot open {quoted(asset)}: no resolver or file format of this OpenUSD can read it"
+        )
     return layer
 
 
@@ -121,7 +123,9 @@ def _check_file(asset: str, identifier: str) -> None:
     extension = path.suffix.lstrip(".")
     if Sdf.FileFormat.FindByExtension(extension) is None:
         known = choices(f".{name}" for name in Sdf.FileFormat.FindAllFileFormatExtensions())
-        raise AssetError(f"cannot open {quoted(asset)}: unknown extension {quoted(path.suffix)}; known: {known}")
+        raise AssetError(
+            f"cannot open {quoted(asset)}: unknown extension {quoted(path.suffix)}; known: {known}"
+        )
 
 
 def first_line(error: Exception) -> str:

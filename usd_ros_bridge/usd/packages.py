@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -43,7 +44,9 @@ class PackageMap:
         self._explicit: dict[str, Path] = {}
         for name, directory in (explicit or {}).items():
             if not PACKAGE_NAME.fullmatch(name):
-                raise OptionError(f"package: {quoted(name)} is no package name (letters, digits, '_' and '-')")
+                raise OptionError(
+                    f"package: {quoted(name)} is no package name (letters, digits, '_' and '-')"
+                )
             if not Path(directory).is_dir():
                 raise OptionError(f"package {name}: no such directory: {quoted(directory)}")
             self._explicit[name] = Path(directory).absolute()
@@ -82,7 +85,11 @@ def is_package_path(asset_path: str) -> bool:
 
 def split_package_path(asset_path: str) -> tuple[str, PurePosixPath | None]:
     """Returns the package and the path in it; no path where it leaves the package lexically."""
-    outer = Ar.SplitPackageRelativePathOuter(asset_path)[0] if Ar.IsPackageRelativePath(asset_path) else asset_path
+    outer = (
+        Ar.SplitPackageRelativePathOuter(asset_path)[0]
+        if Ar.IsPackageRelativePath(asset_path)
+        else asset_path
+    )
     name, _, rest = outer[len(SCHEME) :].lstrip("/").partition("/")
     depth = 0
     for part in rest.replace("\\", "/").split("/"):
@@ -106,22 +113,33 @@ class _LinkFolder:
             link.symlink_to(directory, target_is_directory=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An asset path that is not followed.
+
+    Attributes:
+        asset_path: As authored.
+        identifier: As OpenUSD names the layer, "" where the path is a value (a texture) and no composition arc.
+        diagnostic: What is wrong, without a prim path: composition may know the prim.
+    """
+
+    asset_path: str
+    identifier: str
+    diagnostic: Diagnostic
+
+
 @dataclass(slots=True, eq=False)
 class Scan:
     """What the layers of an asset depend on, before any is composed.
 
     Attributes:
-        context: Resolver context for package://, None where the asset names no package.
-        muted: Identifiers of the layers that must not be composed.
-        refused: The asset paths that were refused, as authored and as OpenUSD normalises them.
-        diagnostics: One error per refused path.
+        context: Resolver context for package://, None where the asset needs none.
+        refusals: What must not be composed.
         layers: The layers that were opened: held, so that composition finds them.
     """
 
     context: Any = None
-    muted: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     layers: list[Any] = field(default_factory=list)
 
 
@@ -133,23 +151,25 @@ def scan_layers(root: Any, packages: PackageMap, *, follow_payloads: bool = True
         packages: Where packages are.
         follow_payloads: Whether layers behind payloads are visited.
     """
-    return _Scanner(root, packages, follow_payloads).run()
+    return _Scanner(root, packages, follow_payloads=follow_payloads).run()
 
 
 class _Scanner:
-    def __init__(self, root: Any, packages: PackageMap, follow_payloads: bool) -> None:
+    def __init__(self, root: Any, packages: PackageMap, *, follow_payloads: bool) -> None:
         self._root = root
         self._packages = packages
         self._follow_payloads = follow_payloads
         self._links: _LinkFolder | None = None
         self._scan = Scan(layers=[root])
         self._seen = {root.identifier}
+        # A host may bring a resolver of its own for the scheme: then where packages are is its business.
+        self._is_resolved_elsewhere = SCHEME.rstrip(":") in Ar.GetRegisteredURISchemes()
 
     def run(self) -> Scan:
         pending = [self._root]
         while pending:
             layer = pending.pop()
-            for asset_path in self._dependencies(layer):
+            for asset_path in self._arcs_to_follow(layer):
                 found = self._open(layer, asset_path)
                 if found is not None and found.identifier not in self._seen:
                     self._seen.add(found.identifier)
@@ -157,65 +177,83 @@ class _Scanner:
                     pending.append(found)
         return self._scan
 
-    def _dependencies(self, layer: Any) -> list[str]:
-        """Returns the asset paths of a layer's arcs that are allowed and to be followed."""
-        arcs = [path for path in layer.GetCompositionAssetDependencies() if path]
-        allowed = [path for path in arcs if not is_package_path(path) or self._admit(layer, path, arc=True)]
-        if layer.anonymous or not arcs and not layer.GetFileFormat().IsPackage():
-            pass
-        return [path for path in allowed if path not in self._skipped(layer, arcs)]
+    def _arcs_to_follow(self, layer: Any) -> list[str]:
+        """Judges all asset paths of a layer; returns those of its arcs that are allowed and lead to other layers."""
+        arcs = {path for path in layer.GetCompositionAssetDependencies() if path}
+        references, payloads = self._external_references(layer)
+        for value in sorted(references - arcs):
+            self._is_admitted(layer, value, is_arc=False)
+        skipped = set() if self._follow_payloads else payloads - references
+        return [
+            path
+            for path in sorted(arcs)
+            if self._is_admitted(layer, path, is_arc=True) and path not in skipped
+        ]
 
-    def _skipped(self, layer: Any, arcs: list[str]) -> set[str]:
-        if self._follow_payloads or not arcs or layer.anonymous:
-            return set()
-        sublayers, references, payloads = UsdUtils.ExtractExternalReferences(layer.identifier)
-        return set(payloads) - set(references) - set(sublayers)
+    def _external_references(self, layer: Any) -> tuple[set[str], set[str]]:
+        """Returns the layer's references (asset values and sublayers among them), and its payloads."""
+        if layer.anonymous:
+            return set(), set()
+        try:
+            with self._bound():
+                sublayers, references, payloads = UsdUtils.ExtractExternalReferences(layer.identifier)
+        except Tf.ErrorException:
+            return set(), set()
+        return {*sublayers, *references}, set(payloads)
+
+    def _bound(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._scan.context is None else Ar.ResolverContextBinder(self._scan.context)
 
     def _open(self, layer: Any, asset_path: str) -> Any:
         identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, asset_path)
         if not identifier or identifier in self._seen:
             return None
         try:
-            if self._scan.context is None:
-                return Sdf.Layer.FindOrOpen(identifier)
-            with Ar.ResolverContextBinder(self._scan.context):
+            with self._bound():
                 return Sdf.Layer.FindOrOpen(identifier)
         except Tf.ErrorException:
             return None  # Composition reports it, with the prim.
 
-    def _admit(self, layer: Any, asset_path: str, *, arc: bool) -> bool:
+    def _is_admitted(self, layer: Any, asset_path: str, *, is_arc: bool) -> bool:
+        if not is_package_path(asset_path):
+            return True
         name, path = split_package_path(asset_path)
+        if path is None:
+            self._refuse(
+                layer, asset_path, is_arc, f"it leaves the package {quoted(name)}", "name the other package"
+            )
+            return False
+        if self._is_resolved_elsewhere:
+            return True
         directory = self._packages.directory(name)
         if directory is None:
-            self._refuse(layer, asset_path, f"no package {quoted(name)} is known",
-                         f"install it, add it to {PATH_VARIABLE}, or give --package {name}=directory", arc)  # fmt: skip
+            remedy = (
+                f"install it, add it to {PATH_VARIABLE}, or give its directory (--package {name}=directory)"
+            )
+            self._refuse(layer, asset_path, is_arc, f"no package {quoted(name)} is known", remedy)
             return False
-        if path is None:
-            self._refuse(layer, asset_path, f"it leaves the package {quoted(name)}", "name the package that has it", arc)
-            return False
+        self._link(name, directory)
+        return True
+
+    def _link(self, name: str, directory: Path) -> None:
         if self._links is None:
             self._links = _LinkFolder()
             search = [str(self._links.root)]
+            # What OpenUSD searches by default, which a context of our own would replace.
             if not self._root.anonymous and self._root.realPath:
                 search.insert(0, str(Path(self._root.realPath).parent))
             self._scan.context = Ar.ResolverContext(Ar.DefaultResolverContext(search))
         self._links.add(name, directory)
-        return True
 
-    def _refuse(self, layer: Any, asset_path: str, why: str, remedy: str, arc: bool) -> None:
-        if asset_path in self._scan.refused:
+    def _refuse(self, layer: Any, asset_path: str, is_arc: bool, why: str, remedy: str) -> None:
+        if any(refusal.asset_path == asset_path for refusal in self._scan.refusals):
             return
-        self._scan.refused.append(asset_path)
-        if arc:
-            identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, asset_path)
-            self._scan.refused.append(identifier)
-            self._scan.muted.append(identifier)
-        self._scan.diagnostics.append(
-            Diagnostic(
-                code="1.2.5.package",
-                severity="error",
-                path="",
-                message=f"{quoted(asset_path)} in the layer {quoted(layer.GetDisplayName())} is not followed: {why}",
-                remedy=remedy,
-            )
+        diagnostic = Diagnostic(
+            code="1.2.5.package",
+            severity="error",
+            path="",
+            message=f"{quoted(asset_path)} in the layer {quoted(layer.GetDisplayName())} is not followed: {why}",
+            remedy=remedy,
         )
+        identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, asset_path) if is_arc else ""
+        self._scan.refusals.append(Refusal(asset_path, identifier, diagnostic))

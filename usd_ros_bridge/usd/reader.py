@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pxr import Usd, UsdGeom
 
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.records import ControllerRecord, Record
+from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, attribute_fields
+from usd_ros_bridge.usd.attributes import FieldReader
 from usd_ros_bridge.usd.collections import collection_members
 from usd_ros_bridge.usd.composition import composition_diagnostics
-from usd_ros_bridge.usd.joints import joint_type, read_joint
+from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint
 from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
-from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.tracks import value_tracks
+from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
@@ -59,19 +62,23 @@ class Kind(NamedTuple):
     """What a combination of prim type and applied schemas means to the reader."""
 
     schemas: tuple[tuple[str, type[Record]], ...]
-    joint: str
-    applied: tuple[str, ...]
+    joint: JointKind | None
+    is_body: bool
 
 
-NOTHING: Final = Kind((), "", ())
+NOTHING: Final = Kind((), None, False)
 
 
 class _Walk:
-    """The state of one pass: records by collection, and the place of every prim in traversal order."""
+    """The state of one pass: records by collection, and the place of every prim in traversal order.
+
+    `xform_children` are the Xforms directly below bodies, which planning may make frames.
+    """
 
     def __init__(self) -> None:
         self.order: dict[str, int] = {}
         self.found: dict[str, list[Any]] = {}
+        self.xform_children: list[str] = []
         self.value_tracks: list[ValueTrackRecord] = []
         self.diagnostics: list[Diagnostic] = []
         self._kinds: dict[tuple[str, ...], Kind] = {}
@@ -80,6 +87,7 @@ class _Walk:
     def run(self, stage: Usd.Stage) -> None:
         """Visits every prim once."""
         order, kinds = self.order, self._kinds
+        bodies: set[str] = set()
         prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
         next(prims, None)
         for index, prim in enumerate(prims):
@@ -90,15 +98,19 @@ class _Walk:
             kind = kinds.get(key)
             if kind is None:
                 kind = kinds[key] = _kind_of(prim, key[1:])
+            if kind.is_body:
+                bodies.add(path)
+            if key[0] == "Xform" and path[: path.rindex("/")] in bodies:
+                self.xform_children.append(path)
             if kind is not NOTHING:
                 self._visit(prim, path, kind)
 
     def _visit(self, prim: Usd.Prim, path: str, kind: Kind) -> None:
-        source = PrimProperties(prim, path)
+        source = self._reader.source(prim, path)
         for collection, record_type in kind.schemas:
             self.add(collection, self._reader.record(record_type, source))
         if kind.joint:
-            self.add("joints", read_joint(self._reader, source, type_name=kind.joint, applied=kind.applied))
+            self.add("joints", read_joint(self._reader, source, kind.joint))
             self.value_tracks.extend(value_tracks(source, self.diagnostics))
 
     def add(self, collection: str, record: Record) -> None:
@@ -115,38 +127,24 @@ class _Walk:
             target
             for collection in self.found.values()
             for record in collection
-            for name in _relationships(type(record))
+            for name in _relationships(record.__class__)
             for target in getattr(record, name) or ()
         }
 
 
-def _relationships(record_type: type[Record]) -> tuple[str, ...]:
-    found = _RELATIONSHIPS.get(record_type)
-    if found is None:
-        found = tuple(name for name, spec in attribute_fields(record_type) if spec.type_name == "rel")
-        _RELATIONSHIPS[record_type] = found
-    return found
-
-
-_RELATIONSHIPS: dict[type[Record], tuple[str, ...]] = {}
+@cache
+def _relationships(record_type: Any) -> tuple[str, ...]:
+    return tuple(name for name, spec in attribute_fields(record_type) if spec.type_name == "rel")
 
 
 def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> Kind:
     schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
-    joint = joint_type(prim)
-    return Kind(tuple(schemas), joint, applied) if schemas or joint else NOTHING
-
-
-def _xform_children(stage: Usd.Stage, bodies: Iterable[str]) -> list[str]:
-    """Returns the plain Xforms directly below bodies, which planning may make frames."""
-    return [
-        child.GetPath().pathString
-        for body in bodies
-        for child in stage.GetPrimAtPath(body).GetFilteredChildren(PREDICATE)
-        if child.GetTypeName() == "Xform"
-    ]
+    joint = joint_kind(prim, applied)
+    if not schemas and joint is None:
+        return NOTHING
+    return Kind(tuple(schemas), joint, any(name == "bodies" for name, _ in schemas))
 
 
 def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None:
@@ -177,25 +175,31 @@ def read_stage(stage: Usd.Stage, *, asset: str) -> StageRecords:
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
+    with _collector_paused():
+        return _read(stage, asset)
+
+
+def _read(stage: Usd.Stage, asset: str) -> StageRecords:
     metrics = stage_metrics(stage)
     diagnostics = [*composition_diagnostics(stage), *metric_diagnostics(stage, metrics)]
     default_prim = _default_prim(stage, diagnostics)
     walk = _Walk()
     walk.run(stage)
-    collections = collection_members(stage, (target for target in walk.targets() if ".collection:" in target))
     order = walk.order
+    targets = walk.targets()
+    collections = collection_members(stage, (target for target in targets if ".collection:" in target), order)
     wanted = with_ancestors(
         path
         for path in (
             *walk.paths(LOCATED),
-            *_xform_children(stage, walk.paths(("bodies",))),
-            *walk.targets(),
+            *walk.xform_children,
+            *targets,
             *(member for members in collections.values() for member in members),
             *((default_prim,) if default_prim else ()),
         )
         if path in order
     )
-    located = sorted(wanted & order.keys(), key=order.__getitem__)
+    located = sorted(wanted, key=order.__getitem__)
     xform_reader = XformReader(stage)
     xforms = xform_reader.read(located)
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
@@ -211,6 +215,18 @@ def read_stage(stage: Usd.Stage, *, asset: str) -> StageRecords:
         diagnostics=(*diagnostics, *walk.diagnostics),
         **{name: tuple(found) for name, found in walk.found.items()},
     )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keeps the cyclic garbage collector from searching 100,000 new records, none of which is in a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 assert {name for name, _ in SCHEMAS.values()} < {field.name for field in fields(StageRecords)}

@@ -7,7 +7,7 @@ from pxr import Usd
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.stage import ValueTrackRecord
-from usd_ros_bridge.usd.attributes import PrimProperties, matching
+from usd_ros_bridge.usd.attributes import PrimProperties
 from usd_ros_bridge.usd.values import Unusable, convert
 
 SAMPLED = (("state:", ":physics:position"), ("drive:", ":physics:targetPosition"))
@@ -15,20 +15,24 @@ SAMPLED = (("state:", ":physics:position"), ("drive:", ":physics:targetPosition"
 
 def value_tracks(source: PrimProperties, diagnostics: list[Diagnostic]) -> list[ValueTrackRecord]:
     """Returns the time-sampled positions of one joint: PhysicsJointStateAPI's, and drive targets."""
-    tracks = []
-    for prefix, suffix in SAMPLED:
-        for name, attribute in matching(source, prefix, suffix):
-            if attribute.GetNumTimeSamples() == 0:
-                continue
-            track = _value_track(source.path, name, attribute, diagnostics)
-            if track is not None:
-                tracks.append(track)
-    return tracks
+    names = source.memo.get(value_tracks)
+    if names is None:
+        names = source.memo[value_tracks] = [name for name in source.properties if _is_sampled(source, name)]
+    tracks = (_value_track(source.path, source.prim.GetAttribute(name), diagnostics) for name in names)
+    return [track for track in tracks if track is not None]
+
+
+def _is_sampled(source: PrimProperties, name: str) -> bool:
+    if not any(name.startswith(prefix) and name.endswith(suffix) for prefix, suffix in SAMPLED):
+        return False
+    prop = source.properties[name]
+    return isinstance(prop, Usd.Attribute) and prop.GetNumTimeSamples() > 0
 
 
 def _value_track(
-    path: str, name: str, attribute: Usd.Attribute, diagnostics: list[Diagnostic]
+    path: str, attribute: Usd.Attribute, diagnostics: list[Diagnostic]
 ) -> ValueTrackRecord | None:
+    name = attribute.GetName()
     times: list[float] = []
     values: list[float] = []
     try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final
 
 from pxr import Gf, Sdf
 
 VECTORS: Final = (
-    Gf.Vec2d, Gf.Vec2f, Gf.Vec2h, Gf.Vec2i, Gf.Vec3d, Gf.Vec3f, Gf.Vec3h, Gf.Vec3i, Gf.Vec4d, Gf.Vec4f, Gf.Vec4h, Gf.Vec4i,
+    Gf.Vec2d, Gf.Vec2f, Gf.Vec2h, Gf.Vec2i,
+    Gf.Vec3d, Gf.Vec3f, Gf.Vec3h, Gf.Vec3i,
+    Gf.Vec4d, Gf.Vec4f, Gf.Vec4h, Gf.Vec4i,
 )  # fmt: skip
 QUATERNIONS: Final = (Gf.Quatd, Gf.Quatf, Gf.Quath)
 
@@ -123,9 +124,3 @@ def convert(value: Any, type_name: str) -> Any:
         Unusable: It cannot, or not without loss.
     """
     return _CONVERTERS[type_name](value)
-
-
-@lru_cache(maxsize=None)
-def value_type(type_name: str) -> Any:
-    """Returns the SdfValueTypeName called `type_name`."""
-    return Sdf.ValueTypeNames.Find(type_name)

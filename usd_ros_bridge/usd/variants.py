@@ -79,5 +79,7 @@ def _check(stage: Usd.Stage, selection: VariantSelection) -> None:
 
 
 def _prims_with_variants(stage: Usd.Stage) -> list[str]:
-    found = (prim for prim in stage.TraverseAll() if prim.HasVariantSets() and prim.GetVariantSets().GetNames())
+    found = (
+        prim for prim in stage.TraverseAll() if prim.HasVariantSets() and prim.GetVariantSets().GetNames()
+    )
     return [str(prim.GetPath()) for prim, _ in zip(found, range(20), strict=False)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
     """Returns GfMatrix4d, which are for row vectors, as an array (N, 4, 4) for column vectors."""
     if not matrices:
         return np.zeros((0, 4, 4))
-    return np.array(Vt.Matrix4dArray(matrices)).reshape(-1, 4, 4).transpose(0, 2, 1)
+    rows: NDArray[np.float64] = np.array(Vt.Matrix4dArray(matrices)).reshape(-1, 4, 4)
+    return np.ascontiguousarray(rows.transpose(0, 2, 1))
 
 
 def with_ancestors(paths: Iterable[str]) -> set[str]:
@@ -32,10 +33,23 @@ def with_ancestors(paths: Iterable[str]) -> set[str]:
     return found
 
 
+class _Motion(NamedTuple):
+    """What all prims that are composed from the same specs have in common."""
+
+    type_name: str
+    resets: bool
+    varying: bool
+
+
+def _motion(prim: Usd.Prim) -> _Motion:
+    xformable = UsdGeom.Xformable(prim)
+    order = (xformable.GetXformOpOrderAttr().Get() if xformable else None) or ()
+    varying = bool(order) and xformable.TransformMightBeTimeVarying()
+    return _Motion(str(prim.GetTypeName()), RESETS in order, varying)
+
+
 def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
     """Returns the times at which a prim's own transform is sampled, () unless the samples differ."""
-    if not xformable.TransformMightBeTimeVarying():
-        return ()
     times = tuple(xformable.GetTimeSamples())
     local = [xformable.GetLocalTransformation(Usd.TimeCode(time)) for time in times]
     return times if any(matrix != local[0] for matrix in local[1:]) else ()
@@ -46,10 +60,12 @@ class XformReader:
 
     def __init__(self, stage: Usd.Stage) -> None:
         self._stage = stage
+        self._has_instances = bool(stage.GetPrototypes())
         # The earliest time gives an attribute's default where it has no samples: `Default` would give nothing where
         # only samples exist (REP 0158 section 2.7 has frames that are animated by time samples).
         self._cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
         self._times: dict[str, tuple[float, ...]] = {}
+        self._motions: dict[tuple[Any, ...], _Motion] = {}
 
     def read(self, paths: Sequence[str]) -> dict[str, XformRecord]:
         """Returns the records of prims that exist, by path, in the order given."""
@@ -62,21 +78,19 @@ class XformReader:
         }
 
     def _record(self, path: str, prim: Usd.Prim, matrix: tuple[float, ...]) -> XformRecord:
-        resets = False
-        xformable = UsdGeom.Xformable(prim)
-        order = xformable.GetXformOpOrderAttr().Get() if xformable else None
-        if order:
-            resets = RESETS in order
-            times = _sample_times(xformable)
-            if times:
-                self._times[path] = times
+        specs = tuple(prim.GetPrimStack())
+        motion = self._motions.get(specs)
+        if motion is None:
+            motion = self._motions[specs] = _motion(prim)
+        if motion.varying and (times := _sample_times(UsdGeom.Xformable(prim))):
+            self._times[path] = times
         return XformRecord(
             path=path,
-            type_name=str(prim.GetTypeName()),
+            type_name=motion.type_name,
             world_from_prim=matrix,
             animated=path in self._times,
-            resets_stack=resets,
-            instance_proxy=prim.IsInstanceProxy(),
+            resets_stack=motion.resets,
+            instance_proxy=self._has_instances and prim.IsInstanceProxy(),
         )
 
     def tracks(self, xforms: Mapping[str, XformRecord], paths: Iterable[str]) -> tuple[PoseTrackRecord, ...]:

@@ -8,27 +8,30 @@ from typing import Final
 from pxr import Plug, Tf
 
 DIRECTORY: Final = Path(__file__).parent
-TYPE_NAME: Final = "UsdRosContextAPI"
+TYPE_NAMES: Final = frozenset({"UsdRosContextAPI", "UsdRosTopicAPI", "UsdRosControlIntegratedAPI"})
+"""Types that stand for the families of schemas that the plugin declares."""
 
 
 def register_schemas() -> bool:
-    """Registers the schemas with OpenUSD, for editors, viewers and fallback values.
+    """Registers the schemas with OpenUSD, for fallback values and tools in the same process.
 
-    Nothing in the bridge depends on it: once a process has opened a stage it is too late and has no effect.
+    Nothing in the bridge depends on it: once a process has composed a stage it is too late and has no effect.
 
     Returns:
-        Whether the types are known now: ours, or those of another plugin, which are then left alone.
+        Whether a plugin declares the types now: ours, or another's, which is then left alone.
     """
-    registry = Plug.Registry()
-    # The same types under another plugin's name would be an error.
-    if any(plugin.DeclaresType(Tf.Type.FindByName(TYPE_NAME)) for plugin in ()) or _declared(registry):
+    # The same types in a plugin of another name would be an error.
+    if _is_declared():
         return True
     try:
-        registry.RegisterPlugins(str(DIRECTORY))
+        Plug.Registry().RegisterPlugins(str(DIRECTORY))
     except Tf.ErrorException:
         return False
-    return _declared(registry)
+    return _is_declared()
 
 
-def _declared(registry: Plug.Registry) -> bool:
-    return any(TYPE_NAME in plugin.metadata.get("Types", {}) for plugin in registry.GetAllPlugins())
+def _is_declared() -> bool:
+    return any(
+        not TYPE_NAMES.isdisjoint(plugin.metadata.get("Types", ()))
+        for plugin in Plug.Registry().GetAllPlugins()
+    )
