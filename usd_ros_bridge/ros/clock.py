@@ -1,0 +1,60 @@
+"""Bridge time: the ROS time of the bridge's node, which is the wall clock or, with use_sim_time, what /clock says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.clock import JumpThreshold
+from rclpy.duration import Duration
+
+from usd_ros_bridge.runtime.inbox import Wakeup
+from usd_ros_bridge.runtime.loop import ExternalClock, SystemClock
+
+
+class RosClock:
+    """A `Clock` for the loop. Which time it shows is decided when it is opened, by the node's `use_sim_time`.
+
+    Simulated time stands still between two messages on /clock and is unknown until the first.
+    """
+
+    def __init__(self, node: Any) -> None:
+        """Stores whose time it is; the node's executor has to run for /clock to be heard."""
+        self._ros_clock = node.get_clock()
+        self._handle: Any = None
+        self._clock: SystemClock | ExternalClock = SystemClock()
+
+    @property
+    def simulated(self) -> bool:
+        """Whether time comes from /clock."""
+        return isinstance(self._clock, ExternalClock)
+
+    def open(self) -> None:
+        """Begins to follow /clock where the node does."""
+        if not self._ros_clock.ros_time_is_active:
+            return
+        self._clock = ExternalClock()
+        threshold = JumpThreshold(
+            min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1), on_clock_change=True
+        )
+        self._handle = self._ros_clock.create_jump_callback(threshold, post_callback=self._on_jump)
+        self._on_jump(None)
+
+    def close(self) -> None:
+        """Stops following. Idempotent."""
+        if self._handle is not None:
+            self._handle.unregister()
+            self._handle = None
+
+    def now_ns(self) -> int | None:
+        """Returns the time in nanoseconds, None while it is not known."""
+        return self._clock.now_ns()
+
+    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
+        """Waits for `deadline_ns`, for time going back, or for `wakeup`."""
+        self._clock.wait(deadline_ns, wakeup)
+
+    def _on_jump(self, _: Any) -> None:
+        now = int(self._ros_clock.now().nanoseconds)
+        # Zero is what a ROS clock shows before it has heard anything.
+        if now > 0 and isinstance(self._clock, ExternalClock):
+            self._clock.advance(now)

@@ -1,0 +1,24 @@
+"""Codecs: numbers to messages and back, one module per message package.
+
+To add a message type, write a function and put a row into `ENCODERS` or `DECODERS` of the package's module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from usd_ros_bridge.ros.codecs import geometry_msgs, nav_msgs, sensor_msgs, std_msgs
+from usd_ros_bridge.ros.codecs.protocol import Decoder, EncoderFactory
+
+ENCODERS: Mapping[str, EncoderFactory] = {
+    **geometry_msgs.ENCODERS,
+    **nav_msgs.ENCODERS,
+    **sensor_msgs.ENCODERS,
+}
+DECODERS: Mapping[str, Decoder] = {
+    **geometry_msgs.DECODERS,
+    **sensor_msgs.DECODERS,
+    **std_msgs.DECODERS,
+}
+
+__all__ = ["DECODERS", "ENCODERS"]

@@ -1,0 +1,189 @@
+"""A subscription: its callback decodes and delivers, nothing else. It adapts to the publishers that it meets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+
+from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.ros import qos as quality
+from usd_ros_bridge.ros.codecs.protocol import Decoder
+from usd_ros_bridge.ros.compat import policy_name, publisher_count
+from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.status import InterfaceStatus
+from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.runtime.status import RateMeter
+
+Deliver = Callable[[object], None]
+
+
+class TopicSubscription:
+    """Listens to one topic.
+
+    A reliable subscription that meets a best-effort publisher would stay deaf: it is made anew as best effort. With
+    `match_publisher` it starts with the weakest request, which fits all, and is made anew with the strongest that all
+    discovered publishers fit, whenever they change. Both happen outside of callbacks, as jobs of the domain.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        name: str,
+        type_name: str,
+        message_class: Any,
+        domain: Domain,
+        qos: QosPlan,
+        decoder: Decoder | None,
+        deliver: Deliver,
+        reason: str = "",
+        report: Report,
+        inform: Report,
+    ) -> None:
+        """Stores what to listen to; `open` creates the subscription.
+
+        Args:
+            path: Prim path, "" for what the backend needs.
+            name: Absolute topic name.
+            type_name: Its type.
+            message_class: Class of the type.
+            domain: Where it lives.
+            qos: What to ask for.
+            decoder: Message to sample; None counts messages without even deserializing them.
+            deliver: Takes samples, from the executor's thread.
+            reason: Why nothing takes them, "" where something does.
+            report: For faults.
+            inform: For changes that people should see.
+        """
+        self.path = path
+        self.name = name
+        self.reason = reason
+        self._type_name = type_name
+        self._class = message_class
+        self._domain = domain
+        self._asked = qos
+        self._qos = quality.permissive(qos) if qos.match_publisher else qos
+        self._decoder = decoder
+        self._deliver = deliver
+        self._report = report
+        self._inform = inform
+        self._lock = threading.Lock()
+        self._subscription: Any = None
+        self._closed = False
+        self._meter = RateMeter()
+        self._errors = 0
+
+    @property
+    def qos(self) -> QosPlan:
+        """What is asked for now."""
+        return self._qos
+
+    def open(self) -> None:
+        """Creates the subscription, through the node so that remap rules apply."""
+        with self._lock:
+            self._create()
+
+    def close(self) -> None:
+        """Destroys the subscription. Idempotent."""
+        with self._lock:
+            self._closed = True
+            self._destroy()
+
+    def status(self) -> InterfaceStatus:
+        """Returns a row."""
+        subscription = self._subscription
+        rate = self._meter.rate(time.monotonic_ns())
+        return InterfaceStatus(
+            kind="topic",
+            role="subscription",
+            path=self.path,
+            name=subscription.topic_name if subscription else self.name,
+            type=self._type_name,
+            domain_id=self._domain.domain_id,
+            achieved_rate=rate,
+            matched=publisher_count(subscription) if subscription else 0,
+            count=self._meter.count,
+            errors=self._errors,
+            state="silent" if self.reason else "active" if rate > 0.0 else "idle",
+            reason=self.reason,
+        )
+
+    def _create(self) -> None:
+        callbacks = SubscriptionEventCallbacks(
+            incompatible_qos=self._on_incompatible,
+            matched=self._on_matched if self._asked.match_publisher else None,
+            use_default_callbacks=False,
+        )
+        self._subscription = self._domain.node.create_subscription(
+            self._class,
+            self.name,
+            self._receive,
+            quality.profile(self._qos),
+            event_callbacks=callbacks,
+            raw=self._decoder is None,
+        )
+
+    def _destroy(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            self._domain.node.destroy_subscription(subscription)
+
+    def _receive(self, message: Any) -> None:
+        self._meter.mark(time.monotonic_ns())
+        if self._closed or self._decoder is None:
+            return
+        try:
+            self._deliver(self._decoder(message))
+        except Exception as error:  # noqa: BLE001 - an exception here would end the executor's turn
+            self._errors += 1
+            self._report(f"decode:{self.name}", f"{self._where}: a message was dropped: {describe(error)}")
+
+    @property
+    def _where(self) -> str:
+        return f"{self.path} ({self.name})" if self.path else self.name
+
+    def _on_matched(self, _: Any) -> None:
+        self._domain.defer(self._match)
+
+    def _on_incompatible(self, event: Any) -> None:
+        policy = policy_name(event.last_policy_kind)
+        if self._asked.match_publisher:
+            self._domain.defer(self._match)
+        elif policy == "reliability" and self._asked.reliability == "reliable":
+            self._domain.defer(self._relax)
+        else:
+            self._report(
+                f"qos.subscription:{self.name}:{policy}",
+                f"{self._where}: a publisher offers another {policy} than the subscription asks for "
+                f"(reliability {self._qos.reliability}, durability {self._qos.durability}): nothing comes from it",
+            )
+
+    def _relax(self) -> None:
+        if self._qos.reliability == "reliable":
+            self._change(replace(self._qos, reliability="best_effort"), "a publisher there offers no more")
+
+    def _match(self) -> None:
+        subscription = self._subscription
+        if subscription is None:
+            return
+        found = self._domain.node.get_publishers_info_by_topic(subscription.topic_name)
+        if len(found) < publisher_count(subscription):
+            # The graph is a moment behind the connection: look again.
+            self._domain.defer(self._match, urgent=False)
+            return
+        self._change(quality.matching(self._asked, (info.qos_profile for info in found)), "to match its publishers")
+
+    def _change(self, wanted: QosPlan, why: str) -> None:
+        with self._lock:
+            if self._closed or wanted == self._qos:
+                return
+            self._destroy()
+            self._qos = wanted
+            self._create()
+        asked = f"{wanted.reliability.replace('_', ' ')}, {wanted.durability.replace('_', ' ')}"
+        self._inform(f"qos.changed:{self.name}", f"{self._where}: subscribes as {asked} now, {why}")

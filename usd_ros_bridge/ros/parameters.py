@@ -1,0 +1,201 @@
+"""The bridge node's parameters: what they are called, what they may be, and the options that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import ParameterException
+from rclpy.parameter import Parameter
+
+from usd_ros_bridge.model.errors import OptionError, choices
+from usd_ros_bridge.model.options import (
+    SOLVERS,
+    BaseTransform,
+    Payloads,
+    PlanOptions,
+    ReadOptions,
+    SystemDefaultQos,
+    TfOutput,
+)
+from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
+
+Kind = Literal["string", "strings", "bool", "double"]
+
+_TYPES = {
+    "string": Parameter.Type.STRING,
+    "strings": Parameter.Type.STRING_ARRAY,
+    "bool": Parameter.Type.BOOL,
+    "double": Parameter.Type.DOUBLE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterSpec:
+    """One parameter.
+
+    Attributes:
+        name: Its name.
+        kind: Its type.
+        default: Its default; arrays default to nothing, which ROS 2 cannot write as a value.
+        description: For `ros2 param describe`.
+        options: What a string, or each of several, may be; empty for anything.
+        range: Lowest and highest number.
+        read_only: Whether it can never change while the node runs.
+    """
+
+    name: str
+    kind: Kind
+    default: Any = None
+    description: str
+    options: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    read_only: bool = False
+
+    def descriptor(self) -> Any:
+        """Returns the rcl_interfaces ParameterDescriptor."""
+        descriptor = ParameterDescriptor(description=self.description, read_only=self.read_only)
+        if self.options:
+            descriptor.additional_constraints = "one of: " + ", ".join(self.options)
+        if self.range is not None:
+            descriptor.floating_point_range = [FloatingPointRange(from_value=self.range[0], to_value=self.range[1])]
+        return descriptor
+
+
+def _spec(name: str, kind: Kind, default: Any, description: str, **more: Any) -> ParameterSpec:
+    return ParameterSpec(name=name, kind=kind, default=default, description=description, **more)
+
+
+PARAMETERS: tuple[ParameterSpec, ...] = (
+    _spec("asset", "string", "", "The OpenUSD asset: a path or package://name/path.", read_only=True),
+    _spec("packages", "strings", None, "Directories for package://, as name=directory.", read_only=True),
+    _spec("variants", "strings", None, "Variant selections, as /Prim/Path:set=choice."),
+    _spec("payloads", "string", "all", "Whether payloads are loaded.", options=get_args(Payloads)),
+    _spec("strict", "bool", False, "Refuse to start if the asset has an error."),
+    _spec("backend", "string", "kinematic", "What moves the robot."),
+    _spec("backend_options", "strings", None, "Options of the backend, as key=value."),
+    _spec("namespace", "string", "", "Outermost namespace of relative names; empty: the node's own."),
+    _spec("implicit_context", "bool", True, "Treat the default prim as a context if the asset has none."),
+    _spec("implicit_interfaces", "bool", True, "Give a robot without interfaces joint_states and joint_commands."),
+    _spec("isaac_names", "bool", False, "Prefer isaac:nameOverride where the robot has ROS schemas, too."),
+    _spec("frames_from_xforms", "bool", False, "Make plain Xforms directly below bodies frames."),
+    _spec("schema_resolvers", "strings", None, "Solvers whose attributes count, by priority.", options=SOLVERS),
+    _spec(
+        "system_default_qos",
+        "string",
+        "resolved",
+        "Who decides what system_default means: the bridge, or the middleware.",
+        options=get_args(SystemDefaultQos),
+    ),
+    _spec("publish_tf", "bool", True, "Whether to broadcast transforms."),
+    _spec("tf_rate", "double", 50.0, "How often moving transforms are sent, Hz.", range=(0.001, 10000.0)),
+    _spec("tf_output", "string", "namespaced", "Where transforms go.", options=get_args(TfOutput)),
+    _spec("frame_prefix", "string", "", "Put before every frame id."),
+    _spec("base_transform", "string", "auto", "Who places the base.", options=get_args(BaseTransform)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What a bridge node is asked to do.
+
+    Attributes:
+        asset: Path of the asset.
+        strict: Refuse an asset with errors.
+        backend: Name of the backend.
+        backend_options: Its options.
+        tf_rate: Hz.
+        read: How the asset is opened.
+        plan: How it is planned.
+    """
+
+    asset: str
+    strict: bool = False
+    backend: str = "kinematic"
+    backend_options: Mapping[str, str] = field(default_factory=dict)
+    tf_rate: float = 50.0
+    read: ReadOptions = field(default_factory=ReadOptions)
+    plan: PlanOptions = field(default_factory=PlanOptions)
+
+
+def declare(node: Any) -> dict[str, Any]:
+    """Declares all parameters on `node` and returns their values, None where an array was not given.
+
+    Raises:
+        OptionError: A value has the wrong type or is not possible.
+    """
+    values = {spec.name: _declare(node, spec) for spec in PARAMETERS}
+    node.add_on_set_parameters_callback(_refuse_changes)
+    return values
+
+
+def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptions:
+    """Returns the options that parameters make.
+
+    Args:
+        values: As `declare` returns them.
+        node_namespace: The node's own namespace, which is the outermost unless the parameter names one.
+
+    Raises:
+        OptionError: A value is not possible; the message names what is.
+    """
+    plan_values = {
+        each.name: values[each.name] for each in dataclasses.fields(PlanOptions) if values.get(each.name) is not None
+    }
+    plan_values["namespace"] = values["namespace"] or node_namespace.strip("/")
+    if "schema_resolvers" in plan_values:
+        plan_values["schema_resolvers"] = tuple(plan_values["schema_resolvers"])
+    return NodeOptions(
+        asset=values["asset"],
+        strict=values["strict"],
+        backend=values["backend"],
+        backend_options=parse_key_values(values["backend_options"] or (), what="backend option"),
+        tf_rate=values["tf_rate"],
+        read=ReadOptions(
+            variants=parse_variants(values["variants"] or ()),
+            payloads=values["payloads"],
+            packages=parse_packages(values["packages"] or ()),
+        ),
+        plan=PlanOptions(**plan_values),
+    )
+
+
+def overlaid(base: Any, over: Any) -> Any:
+    """Returns options `base` with every field of `over` that is not at its default: what is typed wins."""
+    if over is None:
+        return base
+    default = type(over)()
+    changed = {
+        each.name: getattr(over, each.name)
+        for each in dataclasses.fields(over)
+        if getattr(over, each.name) != getattr(default, each.name)
+    }
+    return dataclasses.replace(base, **changed)
+
+
+def _declare(node: Any, spec: ParameterSpec) -> Any:
+    default = _TYPES[spec.kind] if spec.default is None else spec.default
+    try:
+        value = node.declare_parameter(spec.name, default, spec.descriptor()).value
+    except ParameterException as error:
+        raise OptionError(f"parameter {spec.name}: {' '.join(str(error).split())}") from error
+    if value is None:
+        return None
+    given = list(value) if spec.kind == "strings" else [value]
+    for each in given if spec.options else ():
+        if each not in spec.options:
+            raise OptionError(f"parameter {spec.name}: {each!r} is not possible; there are: {choices(spec.options)}")
+    # Launch files write an empty list of strings as [""].
+    return [each for each in given if each] if spec.kind == "strings" else value
+
+
+def _refuse_changes(parameters: Sequence[Any]) -> Any:
+    names = {spec.name for spec in PARAMETERS}
+    for parameter in parameters:
+        if parameter.name in names:
+            reason = f"{parameter.name} is read when the bridge starts: start it again with another value"
+            return SetParametersResult(successful=False, reason=reason)
+    return SetParametersResult(successful=True)

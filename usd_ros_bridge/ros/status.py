@@ -1,0 +1,78 @@
+"""What a running bridge looks like at one moment: the rows of a live table. Data only; no rclpy here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.plan import InterfaceKind
+from usd_ros_bridge.runtime.report import Reported
+
+InterfaceState = Literal["active", "idle", "silent", "disabled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceStatus:
+    """One interface.
+
+    Attributes:
+        kind: `topic`, `service` or `action`.
+        role: `publisher`, `subscription`, `server` or `client`.
+        path: Prim path; "" for what the backend or the bridge itself needs.
+        name: Resolved name, remaps applied.
+        type: Interface type.
+        domain_id: DDS domain, None where the interface was not created and has none of its own.
+        authored_rate: Hz, None for what has no rate.
+        achieved_rate: Hz lately: of bridge time for publishers, of wall time for subscriptions.
+        matched: How many peers the middleware has connected: subscribers, publishers, clients or servers.
+        count: Messages sent or received, requests or goals answered.
+        errors: How many of them failed.
+        state: `active` (data flows), `idle` (would flow), `silent` (nothing here feeds or uses it) or `disabled`.
+        reason: Why it is silent or disabled, else "".
+    """
+
+    kind: InterfaceKind
+    role: str
+    path: str
+    name: str
+    type: str
+    domain_id: int | None = None
+    authored_rate: float | None = None
+    achieved_rate: float = 0.0
+    matched: int = 0
+    count: int = 0
+    errors: int = 0
+    state: InterfaceState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeStatus:
+    """A running bridge.
+
+    Attributes:
+        asset: As the caller named it.
+        backend: Name of the backend.
+        time_ns: Bridge time of the last tick, None before the first.
+        ticks: Ticks so far.
+        tick_seconds: Mean wall time of recent ticks.
+        backend_errors: Ticks in which the backend raised.
+        interfaces: In the plan's order, then what the backend listens to, then the TF topics.
+        moving_frames: Frames on /tf.
+        static_frames: Frames on /tf_static.
+        diagnostics: What is wrong with the asset.
+        reports: What went wrong at run time, each kind once, with a count.
+    """
+
+    asset: str
+    backend: str
+    time_ns: int | None
+    ticks: int
+    tick_seconds: float
+    backend_errors: int
+    interfaces: tuple[InterfaceStatus, ...]
+    moving_frames: int
+    static_frames: int
+    diagnostics: tuple[Diagnostic, ...]
+    reports: tuple[Reported, ...]
