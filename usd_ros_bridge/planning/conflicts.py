@@ -1,0 +1,34 @@
+"""Publishers that would feed the backend its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+
+
+def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]) -> BridgePlan:
+    """Returns the plan with those publishers disabled that resolve to a topic the backend listens to.
+
+    Args:
+        plan: The plan.
+        inputs: Absolute topic name and domain id (None for the process's default) of each input of the backend.
+    """
+    listened = set(inputs)
+
+    def settle(topic: TopicPlan) -> TopicPlan:
+        if topic.role == "publisher" and topic.enabled and (topic.name, topic.domain_id) in listened:
+            return replace(topic, enabled=False, reason=f"the backend listens to {topic.name}")
+        return topic
+
+    topics = tuple(settle(topic) for topic in plan.topics)
+    silent = {topic.path for before, topic in zip(plan.topics, topics, strict=True) if topic is not before}
+    controllers = tuple(
+        replace(controller, enabled=False, reason=f"the interface {controller.interfaces[0]} is disabled")
+        if controller.enabled and controller.schema == "RosControlJointStateBroadcasterAPI"
+        and silent.intersection(controller.interfaces)
+        else controller
+        for controller in plan.controllers
+    )
+    return replace(plan, topics=topics, controllers=controllers)

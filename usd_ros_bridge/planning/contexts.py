@@ -1,0 +1,256 @@
+"""Contexts: effective namespaces, domains, parent frames, and which prim is a robot's root (REP 0158 section 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.plan import WORLD
+from usd_ros_bridge.model.records import ContextRecord, Record
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning import names
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.paths import Nearest, is_below
+
+MAX_DOMAIN = 232
+"""Highest domain id whose ports DDS can compute (RTPS 2.5 section 9.6.2)."""
+
+MAX_DOMAINS = 16
+"""Domains that one process serves at most; each costs a rclpy Context with threads of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A context with everything inherited resolved.
+
+    Attributes:
+        path: Prim path.
+        namespace: Absolute effective namespace; invalid segments left out.
+        fault: Why interfaces in it must stay disabled, "" where they need not.
+        domain_id: Effective domain id, None for the process's default.
+        root: Path of the outermost context.
+        parent_frame: Frame that the outermost context's frame hangs from.
+    """
+
+    path: str
+    namespace: str
+    fault: str
+    domain_id: int | None
+    root: str
+    parent_frame: str
+
+
+class Contexts:
+    """All contexts of a stage, and the nearest one of each prim."""
+
+    def __init__(
+        self, contexts: Iterable[Context], *, implicit: bool, node_namespace: str, without_ros: frozenset[str]
+    ) -> None:
+        self.by_path: Mapping[str, Context] = {context.path: context for context in contexts}
+        self.roots = tuple(context.path for context in self.by_path.values() if context.path == context.root)
+        self.implicit = implicit
+        self.node_namespace = node_namespace
+        self.without_ros = without_ros
+        """Roots of robots without any Ros*API, whose Isaac names count."""
+        self._nearest = Nearest(self.by_path)
+
+    def nearest(self, path: str) -> Context | None:
+        """Returns the nearest context at or above a prim."""
+        found = self._nearest(path)
+        return self.by_path[found] if found else None
+
+    def root_of(self, path: str) -> str:
+        """Returns the outermost context at or above a prim, "" where there is none."""
+        found = self._nearest(path)
+        return self.by_path[found].root if found else ""
+
+
+def plan_contexts(records: StageRecords, options: PlanOptions, findings: Findings) -> Contexts:
+    """Resolves all contexts.
+
+    Raises:
+        OptionError: `options.namespace` is no valid namespace.
+    """
+    node_namespace = _node_namespace(options.namespace)
+    authored: Iterable[ContextRecord] = records.contexts
+    implicit = not records.contexts and options.implicit_context
+    if implicit:
+        authored = _implicit_contexts(records, findings)
+    resolved: dict[str, Context] = {}
+    nearest = Nearest(resolved)
+    for record in authored:
+        if record.path in resolved:
+            continue
+        outer = resolved.get(nearest.above(record.path))
+        resolved[record.path] = _resolve(record, outer, node_namespace, findings)
+        nearest = nearest if outer else Nearest(resolved)
+    _check_domain_count(resolved, findings)
+    roots = [context.path for context in resolved.values() if context.path == context.root]
+    _check_namespaces(resolved, roots, findings)
+    has_ros = _has_ros_interfaces(records)
+    return Contexts(
+        resolved.values(),
+        implicit=implicit,
+        node_namespace=node_namespace,
+        without_ros=frozenset(roots) if implicit and not has_ros else frozenset(),
+    )
+
+
+def _node_namespace(text: str) -> str:
+    namespace = "/" + text.strip("/")
+    fault = names.namespace_fault(namespace)
+    if fault:
+        raise OptionError(f"namespace {text!r} {fault}")
+    return namespace
+
+
+def _has_ros_interfaces(records: StageRecords) -> bool:
+    return any((records.topics, records.services, records.actions, records.frames, records.controllers))
+
+
+def _resolve(
+    record: ContextRecord, outer: Context | None, node_namespace: str, findings: Findings
+) -> Context:
+    segment = record.namespace or ""
+    fault = names.namespace_fault(segment)
+    inherited_fault = outer.fault if outer else ""
+    if fault:
+        findings.error(
+            "2.1.namespace", record.path, f"namespace {quoted(segment)} {fault}",
+            "use letters, digits and '_', joined by single slashes", attribute="ros:context:namespace",
+        )
+        fault = f"the namespace {quoted(segment)} of {record.path} {fault}"
+        segment = ""
+    namespace = names.join(outer.namespace if outer else node_namespace, segment)
+    absolute = segment.startswith("/")
+    return Context(
+        path=record.path,
+        namespace=namespace,
+        fault=fault or ("" if absolute else inherited_fault),
+        domain_id=_domain(record, outer, findings),
+        root=outer.root if outer else record.path,
+        parent_frame=_parent_frame(record, outer, findings),
+    )
+
+
+def _domain(record: ContextRecord, outer: Context | None, findings: Findings) -> int | None:
+    inherited = outer.domain_id if outer else None
+    domain = record.domain_id
+    if domain is None:
+        return inherited
+    if not 0 <= domain <= MAX_DOMAIN:
+        findings.error(
+            "2.1.domain_id", record.path, f"domain id {quoted(domain)} is not in 0 to {MAX_DOMAIN}; it is ignored",
+            f"use 0 to {MAX_DOMAIN}, better 0 to 101", attribute="ros:context:domain_id",
+        )
+        return inherited
+    if outer and domain != inherited:
+        findings.warning(
+            "2.1.domain_id", record.path,
+            f"domain id {quoted(domain)} differs from that of {outer.root}, where this robot's transforms go",
+            "give a robot one domain", attribute="ros:context:domain_id",
+        )
+    return domain
+
+
+def _parent_frame(record: ContextRecord, outer: Context | None, findings: Findings) -> str:
+    authored = record.parent_frame
+    if outer:
+        if authored is not None:
+            findings.warning(
+                "2.1.parent_frame", record.path,
+                f"parent_frame {quoted(authored)} of a nested context is ignored",
+                f"author it on the outermost context {outer.root}", attribute="ros:context:parent_frame",
+            )
+        return outer.parent_frame
+    if authored is None:
+        return WORLD
+    valid = names.valid_frame_id(authored) or WORLD
+    if valid != authored:
+        findings.error(
+            "2.1.parent_frame", record.path,
+            f"parent_frame {quoted(authored)} is no frame id; {quoted(valid)} is used",
+            "use letters, digits and '_', no leading slash", attribute="ros:context:parent_frame",
+        )
+    return valid
+
+
+def _check_namespaces(contexts: Mapping[str, Context], roots: list[str], findings: Findings) -> None:
+    first: dict[tuple[str, int | None], str] = {}
+    for path in roots:
+        context = contexts[path]
+        other = first.setdefault((context.namespace, context.domain_id), path)
+        if other != path:
+            findings.error(
+                "2.1.1", path,
+                f"this robot has the namespace {quoted(context.namespace)} of {other} in the same domain",
+                "give each robot a namespace of its own", attribute="ros:context:namespace",
+            )
+
+
+def _check_domain_count(contexts: dict[str, Context], findings: Findings) -> None:
+    served: set[int | None] = {None}
+    for path, context in contexts.items():
+        if context.domain_id in served or len(served) < MAX_DOMAINS:
+            served.add(context.domain_id)
+            continue
+        fault = f"domain {context.domain_id} is one more than the {MAX_DOMAINS} that a process serves"
+        findings.error(
+            "2.1.domain_id", path, fault, "run one bridge per group of robots", attribute="ros:context:domain_id"
+        )
+        contexts[path] = Context(
+            path=path, namespace=context.namespace, fault=context.fault or fault, domain_id=context.domain_id,
+            root=context.root, parent_frame=context.parent_frame,
+        )
+
+
+# --- Stages without RosContextAPI ------------------------------------------------------------------------------
+
+
+def _implicit_contexts(records: StageRecords, findings: Findings) -> list[ContextRecord]:
+    """Returns the contexts of a stage that has none: its Isaac robots, else its default prim."""
+    isaac = {} if _has_ros_interfaces(records) else {record.path: record for record in records.isaac_robots}
+    outermost = Nearest(isaac)
+    contexts = [
+        ContextRecord(path=path, namespace=record.namespace)
+        for path, record in isaac.items()
+        if not outermost.above(path)
+    ]
+    if not contexts:
+        root = _default_root(records, findings)
+        contexts = [ContextRecord(path=root)] if root and _has_content(records, root) else []
+    for context in contexts:
+        findings.info(
+            "2.1.implicit", context.path, "the stage has no RosContextAPI; this prim acts as the context",
+            "apply RosContextAPI and author ros:context:namespace",
+        )
+    return contexts
+
+
+def _default_root(records: StageRecords, findings: Findings) -> str:
+    if records.default_prim:
+        return records.default_prim
+    roots = [path for path in records.xforms if path.count("/") == 1]
+    if len(roots) == 1 and _has_content(records, roots[0]):
+        findings.warning(
+            "1.2.5.default_prim", roots[0], "the stage has no default prim; its only root prim is used",
+            "set defaultPrim on the root layer", attribute="defaultPrim",
+        )
+        return roots[0]
+    if roots:
+        findings.warning(
+            "1.2.5.default_prim", "", "the stage has no default prim, and no RosContextAPI names a robot",
+            "set defaultPrim on the root layer or apply RosContextAPI", attribute="defaultPrim",
+        )
+    return ""
+
+
+def _has_content(records: StageRecords, root: str) -> bool:
+    """Whether anything below `root` makes it a robot: a body, a joint, a frame or an interface."""
+    groups: tuple[tuple[Record, ...], ...] = (
+        records.bodies, records.joints, records.frames, records.topics, records.services, records.actions,
+    )
+    return any(is_below(record.path, root) for group in groups for record in group)

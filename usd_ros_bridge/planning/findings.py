@@ -1,0 +1,39 @@
+"""The diagnostics that planning collects, in the order in which they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usd_ros_bridge.model.diagnostics import Diagnostic, Severity
+
+
+class Findings:
+    """A list of diagnostics that grows; each concept of planning adds to the one it is given."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
+        self._diagnostics = list(diagnostics)
+
+    def error(self, code: str, path: str, message: str, remedy: str = "", *, attribute: str = "") -> None:
+        """Adds a fault that disables something."""
+        self._add("error", code, path, message, remedy, attribute)
+
+    def warning(self, code: str, path: str, message: str, remedy: str = "", *, attribute: str = "") -> None:
+        """Adds something that works, perhaps not as meant."""
+        self._add("warning", code, path, message, remedy, attribute)
+
+    def info(self, code: str, path: str, message: str, remedy: str = "", *, attribute: str = "") -> None:
+        """Adds a remark."""
+        self._add("info", code, path, message, remedy, attribute)
+
+    def all(self) -> tuple[Diagnostic, ...]:
+        """Returns everything found so far."""
+        return tuple(self._diagnostics)
+
+    def _add(
+        self, severity: Severity, code: str, path: str, message: str, remedy: str, attribute: str
+    ) -> None:
+        self._diagnostics.append(
+            Diagnostic(
+                code=code, severity=severity, path=path, attribute=attribute, message=message, remedy=remedy
+            )
+        )

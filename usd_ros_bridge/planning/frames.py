@@ -1,0 +1,414 @@
+"""Frames: which prims are tf2 frames, what they are called, and what they hang from (REP 0158 section 2.7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from usd_ros_bridge.model import transforms
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.plan import FramePlan, Pose
+from usd_ros_bridge.model.records import FrameRecord
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.planning import names
+from usd_ros_bridge.planning.bases import Base
+from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.kinematics import Kinematics, RobotTree
+from usd_ros_bridge.planning.paths import Nearest, prim_name
+from usd_ros_bridge.planning.poses import as_poses
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+TOP = ""
+"""Parent of a frame that hangs from the robot's parent_frame."""
+
+
+@dataclass(slots=True)
+class FrameDraft:
+    """A frame while it is being worked out.
+
+    Attributes:
+        path: Prim path.
+        robot: Index of the robot.
+        parent: Path of the frame it hangs from, TOP for the robot's parent_frame.
+        carrier: Path of what moves it, "" where nothing does.
+        static: Whether it goes to /tf_static.
+        edge: Index of the edge that ends here and starts in the parent, -1 where there is none.
+        name: Frame id.
+    """
+
+    path: str
+    robot: int
+    parent: str = TOP
+    carrier: str = ""
+    static: bool = True
+    edge: int = -1
+    name: str = ""
+
+
+class FramePlanner:
+    """Finds the frames of all robots."""
+
+    def __init__(
+        self,
+        index: StageIndex,
+        contexts: Contexts,
+        kinematics: Kinematics,
+        bases: Sequence[Base],
+        odom_frames: Mapping[str, str],
+        options: PlanOptions,
+        findings: Findings,
+    ) -> None:
+        self._index = index
+        self._contexts = contexts
+        self._kinematics = kinematics
+        self._bases = bases
+        self._odom_frames = odom_frames
+        self._options = options
+        self._findings = findings
+        self._robot_of_root = {robot.context.path: i for i, robot in enumerate(kinematics.robots)}
+        self._records: Mapping[str, FrameRecord] = {r.path: r for r in index.records.frames}
+        self._edge_into = [
+            {edge.child: number for number, edge in enumerate(robot.edges)} for robot in kinematics.robots
+        ]
+
+    def plan(self, needing: Collection[str]) -> list[list[FrameDraft]]:
+        """Returns the frames of each robot, parents before children, named and placed in the tree.
+
+        Args:
+            needing: Prims that need a frame at or above them: interfaces, explicit frames, contexts.
+        """
+        self._drafts = self._members(needing)
+        self._nearest = Nearest(self._drafts)
+        self._check_cameras()
+        joined = [self._joined_bodies(number) for number in range(len(self._kinematics.robots))]
+        for draft in sorted(self._drafts.values(), key=lambda d: d.path.count("/")):
+            if draft.path in self._index.bodies:
+                self._hang_body(draft)
+            else:
+                self._hang_xform(draft, joined[draft.robot])
+            self._apply_authored_routing(draft)
+        self._name_all()
+        return self._ordered()
+
+    # --- Which prims ------------------------------------------------------------------------------------------
+
+    def _members(self, needing: Collection[str]) -> dict[str, FrameDraft]:
+        index, owners = self._index, self._kinematics.owners
+        found: dict[str, int] = {}
+        for path, context in self._contexts.by_path.items():
+            found[path] = self._robot_of_root[context.root]
+        for number, robot in enumerate(self._kinematics.robots):
+            for body in robot.bodies:
+                found[body] = number
+        for path in needing:
+            body = index.body_at(path)
+            if body in owners:
+                found.setdefault(body, self._robot_of_root[owners[body]])
+        for number, base in enumerate(self._bases):
+            if base.body:
+                found.setdefault(base.body, number)
+        for path in self._records:
+            owner = self._contexts.root_of(path) or owners.get(index.body_at(path), "")
+            if owner:
+                found[path] = self._robot_of_root[owner]
+            else:
+                self._findings.warning(
+                    "2.7.context", path, "the frame is below no robot; it is not broadcast",
+                    "apply RosContextAPI to the robot's root prim",
+                )
+        if self._options.frames_from_xforms:
+            for path, xform in index.records.xforms.items():
+                parent = path.rpartition("/")[0]
+                if xform.type_name == "Xform" and parent in found and parent in index.bodies:
+                    found.setdefault(path, found[parent])
+        return {
+            path: FrameDraft(path, found[path])
+            for path in sorted(found, key=index.order)
+            if index.poses.is_usable(path)
+        }
+
+    def _check_cameras(self) -> None:
+        for path in self._records:
+            xform = self._index.records.xforms.get(path)
+            if xform is not None and xform.type_name == "Camera":
+                self._findings.warning(
+                    "2.8", path, "RosFrameAPI is on a camera, which looks along -Z; ROS optical frames look along +Z",
+                    "apply it to a child Xform that is turned by 180 degrees about X",
+                )
+
+    # --- What they hang from ----------------------------------------------------------------------------------
+
+    def _joined_bodies(self, number: int) -> list[str]:
+        """The bodies that joints connect to the context or to the base, sorted as text for prefix look-ups."""
+        robot, base = self._kinematics.robots[number], self._bases[number]
+        joined = [base.body] if base.body else []
+        for position, tree in enumerate(robot.trees):
+            if not tree.root or position == base.tree:
+                joined.extend(tree.bodies)
+        return sorted(joined)
+
+    def _context_frame(self, robot: RobotTree) -> str:
+        return robot.context.path if robot.context.path in self._drafts else TOP
+
+    def _hang_body(self, draft: FrameDraft) -> None:
+        robot = self._kinematics.robots[draft.robot]
+        edges, into = robot.edges, self._edge_into[draft.robot]
+        draft.carrier = draft.path
+        number = into.get(draft.path)
+        if number is None:
+            draft.static = False
+            draft.parent = TOP if draft.path == robot.context.path else self._single_parent(draft, robot)
+            return
+        rigid = draft.path not in self._index.animated
+        current: int | None = number
+        parent = draft.path
+        while current is not None:
+            rigid = rigid and self._kinematics.is_rigid(edges[current])
+            parent = edges[current].parent
+            if not parent or parent in self._drafts:
+                break
+            current = into.get(parent)
+        draft.static = rigid and current is not None
+        if parent in self._drafts:
+            draft.parent = parent
+        else:
+            draft.parent = self._context_frame(robot) if robot.anchor or current is None else TOP
+        if current == number:
+            draft.edge = number
+
+    def _single_parent(self, draft: FrameDraft, robot: RobotTree) -> str:
+        """A floating root hangs from the context; a single body that authors a frame, from its nearest ancestor."""
+        explicit = draft.path in self._records or draft.path in self._contexts.by_path
+        if explicit and draft.path not in robot.bodies and draft.path != self._bases[draft.robot].body:
+            above = self._drafts.get(self._nearest.above(draft.path))
+            if above is not None and above.robot == draft.robot:
+                return above.path
+        return self._context_frame(robot)
+
+    def _hang_xform(self, draft: FrameDraft, joined: Sequence[str]) -> None:
+        index, robot = self._index, self._kinematics.robots[draft.robot]
+        draft.carrier = index.carrier_at(draft.path)
+        if draft.path == robot.context.path:
+            draft.static = not draft.carrier
+            return
+        above = self._drafts.get(self._nearest.above(draft.path))
+        if above is None or above.robot != draft.robot:
+            above = self._drafts.get(self._context_frame(robot))
+        draft.parent = above.path if above else TOP
+        above_carrier = above.carrier if above else ""
+        if not draft.carrier:
+            inherits = above is not None and above_carrier != index.carrier_at(above.path)
+            body = above_carrier if inherits else ""
+            if not inherits and (body := self._first_below(draft.path, joined)):
+                draft.parent = above_carrier = body
+            draft.carrier = body
+            if not body and self._bases[draft.robot].free:
+                self._findings.warning(
+                    "2.7.carrier", draft.path, "the frame is below no body of the robot; it will not move with it",
+                    "move the prim below the body that carries it",
+                )
+        draft.static = draft.carrier == above_carrier
+
+    def _first_below(self, path: str, joined: Sequence[str]) -> str:
+        """The first joined body, in traversal order, that is a frame below `path`."""
+        prefix = path + "/"
+        below = []
+        for body in joined[bisect_left(joined, prefix):]:
+            if not body.startswith(prefix):
+                break
+            if body in self._drafts:
+                below.append(body)
+        return min(below, key=self._index.order, default="")
+
+    def _apply_authored_routing(self, draft: FrameDraft) -> None:
+        record = self._records.get(draft.path)
+        if record is None or record.static is None or record.static == draft.static:
+            return
+        if not record.static:
+            draft.static = False
+        elif draft.path in self._index.bodies:
+            self._findings.warning(
+                "2.7.static", draft.path, "static = true on a body that moves is ignored",
+                "leave ros:frame:static out on bodies", attribute="ros:frame:static",
+            )
+        else:
+            draft.static = True
+            self._findings.warning(
+                "2.7.static", draft.path, "static = true on a prim that moves: it is broadcast once, as it is at rest",
+                "author ros:frame:static = false", attribute="ros:frame:static",
+            )
+
+    # --- What they are called ---------------------------------------------------------------------------------
+
+    def _name_all(self) -> None:
+        tables: dict[tuple[int | None, str], names.UniqueNames] = {}
+        links = {r.path: r.name_override for r in self._index.records.isaac_links if r.name_override}
+        for draft in self._drafts.values():
+            context = self._kinematics.robots[draft.robot].context
+            table = tables.get((context.domain_id, context.namespace))
+            if table is None:
+                table = tables[context.domain_id, context.namespace] = names.UniqueNames()
+            table.claim(context.parent_frame, "")
+            odom = self._odom_frames.get(self._bases[draft.robot].body)
+            if odom is not None:
+                table.claim(odom, "")
+            use_isaac = self._options.isaac_names or context.path in self._contexts.without_ros
+            self._name(draft, table, links.get(draft.path, "") if use_isaac else "")
+
+    def _name(self, draft: FrameDraft, table: names.UniqueNames, isaac: str) -> None:
+        authored = self._authored_id(draft.path)
+        wanted = authored or (names.valid_frame_id(isaac) if isaac else "") or names.valid_name(prim_name(draft.path))
+        draft.name = table.claim_near(wanted, draft.path, names.valid_frame_id)
+        if draft.name == wanted:
+            return
+        owner = table.owner(wanted) or "the robot's parent_frame or odometry"
+        message = f"the frame id {quoted(wanted)} is that of {owner}; {quoted(draft.name)} is used"
+        remedy = "author ros:frame:id"
+        if authored and self._authored_id(owner):
+            self._findings.error("2.7.id", draft.path, message, remedy, attribute="ros:frame:id")
+        else:
+            self._findings.warning("2.7.id", draft.path, message, remedy, attribute="ros:frame:id")
+
+    def _authored_id(self, path: str) -> str:
+        record = self._records.get(path)
+        return names.valid_frame_id(record.id) if record is not None and record.id else ""
+
+    def check_ids(self) -> None:
+        """Reports authored ids that are no frame ids."""
+        for record in self._records.values():
+            if record.id and names.valid_frame_id(record.id) != record.id:
+                self._findings.error(
+                    "2.7.id", record.path, f"{quoted(record.id)} is no frame id",
+                    "use letters, digits and '_', no leading slash", attribute="ros:frame:id",
+                )
+
+    def _ordered(self) -> list[list[FrameDraft]]:
+        result: list[list[FrameDraft]] = [[] for _ in self._kinematics.robots]
+        done: set[str] = set()
+        for draft in self._drafts.values():
+            chain = []
+            current: FrameDraft | None = draft
+            while current is not None and current.path not in done:
+                done.add(current.path)
+                chain.append(current)
+                current = self._drafts.get(current.parent)
+            for link in reversed(chain):
+                result[link.robot].append(link)
+        return result
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedFrames:
+    """Frames of all robots as plans.
+
+    Attributes:
+        robots: Frames of each robot, parents first.
+        by_path: Robot and index of each frame by prim path.
+        nearest: Nearest frame at or above a prim.
+    """
+
+    robots: Sequence[tuple[FramePlan, ...]]
+    by_path: Mapping[str, tuple[int, int]]
+    nearest: Nearest
+
+    def at(self, path: str) -> FramePlan | None:
+        """Returns the nearest frame at or above a prim."""
+        found = self.by_path.get(self.nearest(path))
+        return None if found is None else self.robots[found[0]][found[1]]
+
+
+def place_frames(
+    drafts: Sequence[Sequence[FrameDraft]],
+    index: StageIndex,
+    kinematics: Kinematics,
+    body_rows: Mapping[str, int],
+    world_from_body: FloatArray,
+    odom_frames: Mapping[str, str],
+) -> PlacedFrames:
+    """Computes transforms at rest of all frames at once.
+
+    Args:
+        drafts: Frames of each robot, parents first.
+        index: The stage.
+        kinematics: The joints, with transforms along edges.
+        body_rows: Row of each body by path.
+        world_from_body: (B, 7) bodies at rest.
+        odom_frames: Odometry frame by path of the base body that it replaces the parent of.
+    """
+    flat = [draft for of_robot in drafts for draft in of_robot]
+    position = {draft.path: number for number, draft in enumerate(flat)}
+    world_from_frame, carrier_from_frame = _world_poses(flat, index, body_rows, world_from_body)
+    parents = np.array([position.get(draft.parent, -1) for draft in flat], dtype=np.intp)
+    world_from_parent = np.where(
+        (parents < 0)[:, None], transforms.IDENTITY, world_from_frame[parents] if flat else world_from_frame
+    )
+    parent_from_frame = transforms.relative(world_from_parent, world_from_frame)
+    edges = [(i, kinematics.edge_offsets[d.robot] + d.edge) for i, d in enumerate(flat) if d.edge >= 0]
+    if edges:
+        rows, of_edges = np.array(edges, dtype=np.intp).T
+        parent_from_frame[rows] = kinematics.edge_rest[of_edges]
+    for number, draft in enumerate(flat):
+        if draft.path in odom_frames:
+            parent_from_frame[number] = transforms.IDENTITY
+    return _as_plans(
+        drafts, position, as_poses(parent_from_frame), as_poses(carrier_from_frame), kinematics, body_rows, odom_frames
+    )
+
+
+def _world_poses(
+    flat: Sequence[FrameDraft], index: StageIndex, body_rows: Mapping[str, int], world_from_body: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    poses = index.poses
+    frame_rows = np.array([poses.row(draft.path) for draft in flat], dtype=np.intp)
+    carriers = np.array([body_rows.get(draft.carrier, -1) for draft in flat], dtype=np.intp)
+    carrier_prims = np.array([poses.row(draft.carrier) for draft in flat], dtype=np.intp)
+    authored = poses.world_from_prim
+    carrier_from_frame = transforms.relative(authored[carrier_prims], authored[frame_rows])
+    carrier_from_frame[frame_rows == carrier_prims] = transforms.IDENTITY
+    bodies = np.concatenate((world_from_body, transforms.IDENTITY[None]))
+    return transforms.compose(bodies[carriers], carrier_from_frame), carrier_from_frame
+
+
+def _as_plans(
+    drafts: Sequence[Sequence[FrameDraft]],
+    position: Mapping[str, int],
+    parent_from_frame: Sequence[Pose],
+    carrier_from_frame: Sequence[Pose],
+    kinematics: Kinematics,
+    body_rows: Mapping[str, int],
+    odom_frames: Mapping[str, str],
+) -> PlacedFrames:
+    by_path: dict[str, tuple[int, int]] = {}
+    ids: dict[str, str] = {}
+    robots = []
+    for robot, of_robot in enumerate(drafts):
+        plans = []
+        top = kinematics.robots[robot].context.parent_frame
+        for draft in of_robot:
+            by_path[draft.path] = (robot, len(plans))
+            ids[draft.path] = draft.name
+            number = position[draft.path]
+            odom = odom_frames.get(draft.path)
+            plans.append(
+                FramePlan(
+                    id=draft.name,
+                    parent=ids.get(draft.parent, top) if odom is None else odom,
+                    path=draft.path,
+                    static=draft.static and odom is None,
+                    parent_from_frame=parent_from_frame[number],
+                    parent_index=by_path[draft.parent][1] if draft.parent in by_path and odom is None else -1,
+                    edge=draft.edge if odom is None else -1,
+                    carrier=body_rows.get(draft.carrier, -1),
+                    carrier_from_frame=carrier_from_frame[number],
+                )
+            )
+        robots.append(tuple(plans))
+    return PlacedFrames(robots, by_path, Nearest(by_path))

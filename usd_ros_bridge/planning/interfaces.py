@@ -1,0 +1,278 @@
+"""Topics, services and actions: validated, named, typed, switched (REP 0158 sections 2.2 to 2.6 and 2.9)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
+from usd_ros_bridge.model.plan import InterfaceKind, QosPlan
+from usd_ros_bridge.model.records import ActionRecord, ServiceRecord, TopicRecord
+from usd_ros_bridge.planning import names
+from usd_ros_bridge.planning.contexts import Context, Contexts
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.qos import resolve_qos
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
+
+MAX_RATE = 10_000.0
+STARTS_DISABLED = "starts_enabled is false"
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+TRAJECTORY = "control_msgs/action/FollowJointTrajectory"
+ODOMETRY = "nav_msgs/msg/Odometry"
+TWISTS = frozenset({"geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"})
+OF_A_BODY = TWISTS | {
+    ODOMETRY,
+    "sensor_msgs/msg/Imu",
+    "geometry_msgs/msg/PoseStamped",
+    "geometry_msgs/msg/TransformStamped",
+    "geometry_msgs/msg/AccelStamped",
+    "geometry_msgs/msg/WrenchStamped",
+}
+"""Types that speak of a body; on a prim of the whole robot, of its base."""
+
+_ROLES = {"topic": ("publisher", "subscription"), "service": ("server", "client"), "action": ("server", "client")}
+_SECTION = {"topic": "2.4", "service": "2.5", "action": "2.6"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceDraft:
+    """An interface with everything resolved that its own prim and its context decide.
+
+    Attributes:
+        kind: Which of the three.
+        path: Prim path.
+        role: Role as authored, "" where none is.
+        name: Absolute resolved name, as far as it could be resolved.
+        type: Interface type as authored.
+        context: Nearest context.
+        domain_id: Domain, None for the process's default.
+        reason: Why it is disabled, "" where it is not.
+        starts_enabled: As authored.
+        publish_rate: Hz, None for everything but publishers.
+        override_frame_id: As authored, made valid.
+        qos: Resolved quality of service of a topic.
+        implicit: Whether the bridge added it.
+    """
+
+    kind: InterfaceKind
+    path: str
+    role: str
+    name: str
+    type: str
+    context: Context | None
+    domain_id: int | None
+    reason: str = ""
+    starts_enabled: bool = True
+    publish_rate: float | None = None
+    override_frame_id: str = ""
+    qos: QosPlan = field(default_factory=QosPlan)
+    implicit: bool = False
+
+    @property
+    def is_switchable(self) -> bool:
+        """Whether it works, or would if it were switched on."""
+        return not self.reason or self.reason == STARTS_DISABLED
+
+
+def draft_interfaces(
+    index: StageIndex,
+    contexts: Contexts,
+    options: PlanOptions,
+    catalog: TypeCatalog | None,
+    findings: Findings,
+) -> list[InterfaceDraft]:
+    """Returns all interfaces: topics, then services, then actions, each in traversal order."""
+    records = index.records
+    kinds: tuple[tuple[InterfaceKind, Sequence[InterfaceRecord]], ...] = (
+        ("topic", records.topics), ("service", records.services), ("action", records.actions),
+    )
+    drafter = _Drafter(contexts, options, catalog, findings)
+    drafts = [drafter.draft(kind, record) for kind, of_kind in kinds for record in of_kind]
+    _check_placement(drafts, index, findings)
+    return _check_duplicates(drafts, findings)
+
+
+class _Drafter:
+    def __init__(
+        self, contexts: Contexts, options: PlanOptions, catalog: TypeCatalog | None, findings: Findings
+    ) -> None:
+        self._contexts = contexts
+        self._options = options
+        self._catalog = catalog
+        self._findings = findings
+
+    def draft(self, kind: InterfaceKind, record: InterfaceRecord) -> InterfaceDraft:
+        context = self._contexts.nearest(record.path)
+        if context is None and self._contexts.by_path:
+            self._findings.warning(
+                "2.1.context", record.path, "the interface is below no RosContextAPI; it gets the node's namespace",
+                "move it below the robot's root prim",
+            )
+        namespace = context.namespace if context else self._contexts.node_namespace
+        name_fault = self._name_fault(kind, record, namespace)
+        name = record.name or ""
+        resolved = names.join(namespace, name) if not names.name_fault(name) else name
+        absolute = name.startswith("/")
+        reasons = [
+            "" if absolute or context is None else context.fault,
+            self._role_fault(kind, record),
+            name_fault,
+            self._type_fault(kind, record),
+        ]
+        if not reasons[2] and not reasons[3]:
+            reasons.append(self._prohibited(record, resolved))
+        draft = InterfaceDraft(
+            kind=kind, path=record.path, role=record.role or "", name=resolved, type=record.type or "",
+            context=context, domain_id=context.domain_id if context else None,
+            starts_enabled=record.starts_enabled is not False,
+        )
+        if isinstance(record, TopicRecord):
+            qos, fault = resolve_qos(
+                record, draft.type, resolved, self._options.system_default_qos, self._findings
+            )
+            reasons += [fault, self._rate_fault(record)]
+            draft = replace(
+                draft, qos=qos, publish_rate=record.publish_rate if record.role == "publisher" else None,
+                override_frame_id=self._override(record),
+            )
+        reason = next(filter(None, reasons), "")
+        if not reason and not draft.starts_enabled:
+            reason = STARTS_DISABLED
+        return replace(draft, reason=reason)
+
+    def _role_fault(self, kind: InterfaceKind, record: InterfaceRecord) -> str:
+        roles = _ROLES[kind]
+        if record.role in roles:
+            return ""
+        fault = f"the role {quoted(record.role)} is unknown" if record.role else "no role is authored"
+        self._findings.error(
+            f"{_SECTION[kind]}.role", record.path, fault, f"use one of {', '.join(roles)}",
+            attribute=f"ros:{kind}:role",
+        )
+        return fault
+
+    def _name_fault(self, kind: InterfaceKind, record: InterfaceRecord, namespace: str) -> str:
+        name = record.name or ""
+        fault = names.name_fault(name) or names.resolved_fault(names.join(namespace, name), kind)
+        if not fault:
+            return ""
+        fault = f"the name {quoted(name)} {fault}"
+        self._findings.error(
+            "2.3.name", record.path, fault, "use letters, digits, '_' and '/', no segment starting with a digit",
+            attribute=f"ros:{kind}:name",
+        )
+        return fault
+
+    def _type_fault(self, kind: InterfaceKind, record: InterfaceRecord) -> str:
+        type_name = record.type or ""
+        fault, remedy = names.type_fault(type_name, kind)
+        if fault:
+            fault = f"the type {quoted(type_name)} {fault}"
+            self._findings.error("2.3.type", record.path, fault, remedy, attribute=f"ros:{kind}:type")
+        elif self._catalog is not None and not self._catalog.contains(type_name):
+            fault = f"the type {quoted(type_name)} is not installed"
+            self._findings.warning(
+                "2.3.type", record.path, fault, f"install or source the package {type_name.partition('/')[0]}",
+                attribute=f"ros:{kind}:type",
+            )
+        return fault
+
+    def _prohibited(self, record: InterfaceRecord, resolved: str) -> str:
+        is_topic = isinstance(record, TopicRecord)
+        clock = is_topic and (resolved == "/clock" or record.type == "rosgraph_msgs/msg/Clock")
+        simulation = (record.type or "").startswith("simulation_interfaces/")
+        if not (clock or simulation):
+            return ""
+        what = quoted(resolved) if clock else quoted(record.type)
+        fault = f"{what} is an interface of the simulator; assets must not have it"
+        self._findings.error("2.9", record.path, fault, "remove the interface from the asset")
+        return fault
+
+    def _rate_fault(self, record: TopicRecord) -> str:
+        if record.role != "publisher":
+            return ""
+        rate = record.publish_rate
+        if rate is not None and math.isfinite(rate) and 0.0 < rate <= MAX_RATE:
+            return ""
+        fault = "no publish_rate is authored" if rate is None else (
+            f"the publish_rate {quoted(rate)} is above {MAX_RATE:g} Hz" if rate > MAX_RATE and math.isfinite(rate)
+            else f"the publish_rate {quoted(rate)} is no positive number"
+        )
+        if "ros:topic:publish_rate" not in record.invalid:
+            self._findings.error(
+                "2.4.publish_rate", record.path, fault, f"author a rate in Hz, up to {MAX_RATE:g}",
+                attribute="ros:topic:publish_rate",
+            )
+        return fault
+
+    def _override(self, record: TopicRecord) -> str:
+        authored = record.override_frame_id or ""
+        valid = names.valid_frame_id(authored)
+        if valid != authored:
+            self._findings.warning(
+                "2.4.override_frame_id", record.path,
+                f"override_frame_id {quoted(authored)} is no frame id; {quoted(valid)} is used",
+                "use letters, digits and '_', no leading slash", attribute="ros:topic:override_frame_id",
+            )
+        return valid
+
+
+def _check_placement(drafts: Iterable[InterfaceDraft], index: StageIndex, findings: Findings) -> None:
+    counts = Counter(draft.path for draft in drafts)
+    for path, count in counts.items():
+        if count > 1:
+            findings.warning(
+                "2.2.placement", path, f"{count} interfaces are on one prim",
+                "give each interface a prim of its own",
+            )
+        if path in index.bodies:
+            findings.warning(
+                "2.2.placement", path, "an interface is on a rigid body itself",
+                "give it a child Xform of the link, or a prim beside the bodies for the whole robot",
+            )
+        xform = index.records.xforms.get(path)
+        if xform is not None and xform.type_name == "Camera":
+            findings.warning(
+                "2.8", path, "an interface is on a camera, which looks along -Z; ROS optical frames look along +Z",
+                "move it to a child Xform that is turned by 180 degrees about X and has RosFrameAPI",
+            )
+
+
+def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> list[InterfaceDraft]:
+    """Two servers of one name cannot work; two publishers can; two types on one name cannot talk."""
+    by_role: dict[tuple[str, str, str, int | None], InterfaceDraft] = {}
+    by_name: dict[tuple[str, str, int | None], InterfaceDraft] = {}
+    result = []
+    for draft in drafts:
+        if not draft.is_switchable:
+            result.append(draft)
+            continue
+        same_name = by_name.setdefault((draft.kind, draft.name, draft.domain_id), draft)
+        if same_name.type != draft.type:
+            findings.warning(
+                "2.3.duplicate", draft.path,
+                f"{quoted(draft.name)} has the type {quoted(draft.type)} here and {quoted(same_name.type)} at "
+                f"{same_name.path}; the two cannot talk to each other",
+                "give each type a name of its own", attribute=f"ros:{draft.kind}:name",
+            )
+        first = by_role.setdefault((draft.kind, draft.role, draft.name, draft.domain_id), draft)
+        if first is not draft and draft.role == "server":
+            fault = f"{quoted(draft.name)} is served by {first.path} already"
+            findings.error(
+                "2.3.duplicate", draft.path, fault, "give each server a name of its own",
+                attribute=f"ros:{draft.kind}:name",
+            )
+            draft = replace(draft, reason=fault)
+        elif first is not draft and draft.role == "publisher" and first.type == draft.type:
+            findings.warning(
+                "2.3.duplicate", draft.path, f"{quoted(draft.name)} is published by {first.path} as well",
+                "give each publisher a name of its own", attribute="ros:topic:name",
+            )
+        result.append(draft)
+    return result

@@ -1,0 +1,155 @@
+"""Joint names (REP 0158 section 2.10), and the order of joints in JointState."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import DofAxis
+from usd_ros_bridge.model.records import IsaacJointRecord, IsaacRobotRecord, JointRecord
+from usd_ros_bridge.planning import names
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.joints import Joint
+from usd_ros_bridge.planning.paths import prim_name
+
+_SUFFIX = {"transX": "tx", "transY": "ty", "transZ": "tz", "rotX": "rx", "rotY": "ry", "rotZ": "rz"}
+_OFFSETS: dict[DofAxis, str] = {
+    "transX": "trans_x_offset", "transY": "trans_y_offset", "transZ": "trans_z_offset",
+    "rotX": "rot_x_offset", "rotY": "rot_y_offset", "rotZ": "rot_z_offset",
+}
+_LAST = 1 << 30
+
+
+def authored_names(joints: Iterable[Joint], findings: Findings) -> dict[str, str]:
+    """Returns the valid authored names by joint path."""
+    result = {}
+    for joint in joints:
+        name = joint.record.ros_name
+        if name is None:
+            continue
+        if not name.strip() or len(name) > names.MAX_NAME or not name.isprintable():
+            findings.error(
+                "2.10.name", joint.path, f"{quoted(name)} is no joint name; the prim name is used",
+                f"use printable characters, at most {names.MAX_NAME}", attribute="ros:joint:name",
+            )
+            continue
+        result[joint.path] = name
+    return result
+
+
+def drop_equal_names(joints: Sequence[Joint], authored: Mapping[str, str], findings: Findings) -> list[Joint]:
+    """Returns one robot's joints without those whose authored name another has already."""
+    owners: dict[str, str] = {}
+    kept = []
+    for joint in joints:
+        name = authored.get(joint.path)
+        if name is not None and (owner := owners.setdefault(name, joint.path)) != joint.path:
+            findings.error(
+                "2.10.name", joint.path, f"the name {quoted(name)} is that of {owner}; the joint is left out",
+                "give each joint of a robot a name of its own", attribute="ros:joint:name",
+            )
+            continue
+        kept.append(joint)
+    return kept
+
+
+def name_joints(
+    joints: Sequence[Joint], authored: Mapping[str, str], isaac: Mapping[str, str], findings: Findings
+) -> dict[str, str]:
+    """Returns the unique name of each of one robot's joints by path.
+
+    Args:
+        joints: In traversal order.
+        authored: Names that must not change, by path.
+        isaac: Names between the authored ones and the prim names, by path.
+        findings: Takes the names that had to change.
+    """
+    unique = names.UniqueNames()
+    result = {joint.path: authored[joint.path] for joint in joints if joint.path in authored}
+    for path, name in result.items():
+        unique.claim(name, path)
+    for joint in joints:
+        path = joint.path
+        if path in result:
+            continue
+        name = isaac.get(path) or prim_name(path)
+        result[path] = unique.claim_near(name, path)
+        if result[path] != name:
+            findings.warning(
+                "2.10.name", path,
+                f"the name {quoted(name)} is that of {unique.owner(name)}; {quoted(result[path])} is used",
+                "author ros:joint:name",
+            )
+    return result
+
+
+def dof_names(joint_name: str, axes: Sequence[DofAxis], taken: Collection[str]) -> list[str]:
+    """Returns JointState names of a joint's degrees of freedom, other than those `taken`."""
+    if len(axes) == 1:
+        return [joint_name]
+    result = []
+    for axis in axes:
+        name = f"{joint_name}_{_SUFFIX[axis]}"
+        while name in taken:
+            name += "_"
+        result.append(name)
+    return result
+
+
+# --- Isaac's robot schema ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IsaacOrder:
+    """What Isaac's robot schema says about the order of JointState.
+
+    Attributes:
+        joints: Position of each joint in the robots' joint lists, by path.
+        records: IsaacJointAPI by joint path.
+    """
+
+    joints: Mapping[str, int]
+    records: Mapping[str, IsaacJointRecord]
+
+    def sort_key(
+        self, record: JointRecord, axis: DofAxis, joint_position: int, dof_position: int
+    ) -> tuple[int, int, int, int]:
+        """Returns the sort key of a degree of freedom.
+
+        Args:
+            record: The joint.
+            axis: Which degree of freedom of it.
+            joint_position: The joint's place in traversal order.
+            dof_position: The degree of freedom's place in the joint.
+        """
+        isaac = self.records.get(record.path)
+        offset = None
+        if isaac is not None:
+            offset = getattr(isaac, _OFFSETS[axis])
+            order = [token.lower() for token in isaac.dof_offset_order or ()]
+            if axis.lower() in order:
+                dof_position = order.index(axis.lower())
+        listed = self.joints.get(record.path, _LAST)
+        return listed, _LAST if offset is None else offset, joint_position, dof_position
+
+
+def isaac_order(
+    root: str, robots: Iterable[IsaacRobotRecord], joints: Iterable[IsaacJointRecord]
+) -> IsaacOrder | None:
+    """Returns the order that Isaac's schema gives the robot at `root`, None where it gives none."""
+    listed: dict[str, int] = {}
+    for robot in robots:
+        if robot.joints and (robot.path == root or robot.path.startswith(root + "/")):
+            for path in robot.joints:
+                listed.setdefault(path, len(listed))
+    ordering = {
+        record.path: record
+        for record in joints
+        if any(
+            getattr(record, field.name) is not None
+            for field in fields(record)
+            if field.name.endswith("_offset") or field.name == "dof_offset_order"
+        )
+    }
+    return IsaacOrder(listed, ordering) if listed or ordering else None

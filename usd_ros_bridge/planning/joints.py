@@ -1,0 +1,157 @@
+"""Joints as authored to joints that can be edges: their ends, their kinds, and what is wrong with them.
+
+REP 0158 section 1.3: the tree comes from the relationships alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import JointType
+from usd_ros_bridge.model.records import JointRecord, fallback
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+KINDS: dict[str, JointType] = {
+    "PhysicsRevoluteJoint": "revolute",
+    "PhysicsPrismaticJoint": "prismatic",
+    "PhysicsFixedJoint": "fixed",
+    "PhysicsSphericalJoint": "spherical",
+    "PhysicsDistanceJoint": "distance",
+    "PhysicsJoint": "generic",
+}
+_WITH_AXIS = frozenset({"revolute", "prismatic", "spherical"})
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A joint that may become an edge. Ends are prims; a body of "" is the world.
+
+    Attributes:
+        record: The joint as authored.
+        kind: Kind by its USD type.
+        target0: Prim that body0 names, "" for an empty relationship.
+        target1: Prim that body1 names, "" for an empty relationship.
+        body0: Nearest body at or above `target0`, "" for the world.
+        body1: Nearest body at or above `target1`, "" for the world.
+    """
+
+    record: JointRecord
+    kind: JointType
+    target0: str
+    target1: str
+    body0: str
+    body1: str
+
+    @property
+    def path(self) -> str:
+        """Prim path."""
+        return self.record.path
+
+
+def read_joints(index: StageIndex, findings: Findings) -> list[Joint]:
+    """Returns the joints that can be edges, in traversal order."""
+    joints = []
+    for record in index.records.joints:
+        joint = _read_joint(record, index, findings)
+        if joint is not None:
+            joints.append(joint)
+    if not joints:
+        return joints
+    usable = _usable_frames(joints)
+    for row in np.flatnonzero(~usable).tolist():
+        findings.error(
+            "1.3.joint.frame", joints[row].path,
+            "a local position or rotation of the joint is not finite, or the rotation is zero; it makes no edge",
+            "author finite physics:localPos0, localRot0, localPos1 and localRot1",
+        )
+    return [joint for joint, good in zip(joints, usable.tolist(), strict=True) if good]
+
+
+def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> Joint | None:
+    kind = KINDS.get(record.type_name)
+    if kind is None:
+        findings.warning(
+            "1.3.joint.type", record.path, f"{quoted(record.type_name)} is no joint of UsdPhysics; it makes no edge",
+            f"use one of {', '.join(KINDS)}",
+        )
+        return None
+    if record.enabled is False:
+        findings.info(
+            "1.3.joint.disabled", record.path, "the joint is disabled; it makes no edge",
+            "set physics:jointEnabled = true to have it in the tree", attribute="physics:jointEnabled",
+        )
+        return None
+    if record.exclude_from_articulation:
+        findings.info(
+            "1.3.joint.excluded", record.path, "the joint closes a loop (excludeFromArticulation); it makes no edge",
+            attribute="physics:excludeFromArticulation",
+        )
+        return None
+    if kind in _WITH_AXIS and fallback(record, "axis") not in ("X", "Y", "Z"):
+        findings.error(
+            "1.3.joint.axis", record.path, f"{quoted(record.axis)} is no axis; the joint makes no edge",
+            "use X, Y or Z", attribute="physics:axis",
+        )
+        return None
+    target0 = _target(record, "physics:body0", record.body0, index, findings)
+    target1 = _target(record, "physics:body1", record.body1, index, findings)
+    if target0 is None or target1 is None:
+        return None
+    body0, body1 = index.body_at(target0), index.body_at(target1)
+    if body0 == body1:
+        what = f"both ends are on {body0}" if body0 else "neither end is on a rigid body"
+        findings.error(
+            "1.3.joint.target", record.path, f"{what}; the joint makes no edge",
+            "name two prims, at least one of them a rigid body", attribute="physics:body1",
+        )
+        return None
+    return Joint(record, kind, target0, target1, body0, body1)
+
+
+def _target(
+    record: JointRecord, name: str, targets: tuple[str, ...] | None, index: StageIndex, findings: Findings
+) -> str | None:
+    """Returns the target, "" for the world, None where it does not exist."""
+    if not targets:
+        return ""
+    if len(targets) > 1:
+        findings.warning(
+            "1.3.joint.target", record.path, f"{len(targets)} targets where a joint takes one; the first counts",
+            "name one prim", attribute=name,
+        )
+    if targets[0] not in index.records.xforms:
+        findings.error(
+            "1.3.joint.target", record.path, f"{quoted(targets[0])} does not exist; the joint makes no edge",
+            "name a prim of the stage, or nothing for the world", attribute=name,
+        )
+        return None
+    return targets[0]
+
+
+def local_frames(joints: Sequence[Joint]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Returns authored positions (J, 3) and rotations (J, 4) of both ends, fallbacks applied, as authored."""
+    origin, identity = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
+    records = [joint.record for joint in joints]
+    position0 = np.array([r.local_pos0 or origin for r in records], dtype=np.float64)
+    rotation0 = np.array([r.local_rot0 or identity for r in records], dtype=np.float64)
+    position1 = np.array([r.local_pos1 or origin for r in records], dtype=np.float64)
+    rotation1 = np.array([r.local_rot1 or identity for r in records], dtype=np.float64)
+    return (
+        position0.reshape(-1, 3), rotation0.reshape(-1, 4), position1.reshape(-1, 3), rotation1.reshape(-1, 4)
+    )
+
+
+def _usable_frames(joints: Sequence[Joint]) -> NDArray[np.bool_]:
+    usable = np.ones(len(joints), dtype=bool)
+    for array in local_frames(joints):
+        usable &= np.isfinite(array).all(axis=-1)
+        if array.shape[-1] == 4:
+            usable &= np.linalg.norm(array, axis=-1) > 1e-6
+    return usable

@@ -1,0 +1,106 @@
+"""Records to plan, one step after another."""
+
+from __future__ import annotations
+
+from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning.bases import base_frames, choose_bases
+from usd_ros_bridge.planning.contexts import plan_contexts
+from usd_ros_bridge.planning.controllers import ControllerPlanner, odometry_owners
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.frames import FramePlanner, place_frames
+from usd_ros_bridge.planning.implicit import implicit_interfaces
+from usd_ros_bridge.planning.interfaces import OF_A_BODY, draft_interfaces
+from usd_ros_bridge.planning.joints import read_joints
+from usd_ros_bridge.planning.kinematics import plan_kinematics, rest_body_poses
+from usd_ros_bridge.planning.layout import assign_rows, build_layout
+from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.resolvers import check_solvers
+from usd_ros_bridge.planning.robot_joints import RobotJoints
+from usd_ros_bridge.planning.robots import build_robots, resolve_base_transforms
+from usd_ros_bridge.planning.scene import plan_scene
+from usd_ros_bridge.planning.stage_index import index_stage
+from usd_ros_bridge.planning.topics import InterfacePlacer
+
+
+def make_plan(
+    records: StageRecords, options: PlanOptions, *, catalog: TypeCatalog | None = None
+) -> BridgePlan:
+    """Plans everything the bridge will do for a stage.
+
+    Args:
+        records: The stage as read.
+        options: The caller's decisions.
+        catalog: Which interface types exist; None checks the form of type names only.
+
+    Returns:
+        The plan. Faults of the asset are in its diagnostics, those of reading first.
+
+    Raises:
+        OptionError: An option has a value that is not possible.
+    """
+    check_solvers(options.schema_resolvers)
+    findings = Findings(records.diagnostics)
+    index = index_stage(records, findings)
+    contexts = plan_contexts(records, options, findings)
+
+    joints = read_joints(index, findings)
+    kinematics = plan_kinematics(index, contexts, joints, options, findings)
+    robot_joints = RobotJoints(joints, contexts, kinematics)
+
+    declared = draft_interfaces(index, contexts, options, catalog, findings)
+    interfaces = [*declared, *implicit_interfaces(declared, kinematics, options)]
+
+    needing = [*contexts.by_path, *(r.path for r in records.frames), *(d.path for d in interfaces)]
+    bases = choose_bases(
+        kinematics,
+        index,
+        wheels={path for r in records.controllers for path in _wheels(r)},
+        needing=needing,
+        wanting={d.context.root for d in interfaces if d.context is not None and d.type in OF_A_BODY},
+    )
+    controllers = ControllerPlanner(
+        index, contexts, kinematics, robot_joints, bases, interfaces, findings
+    ).plan()
+    base_transforms, odom_frames = resolve_base_transforms(
+        bases, odometry_owners(controllers, interfaces), options
+    )
+
+    body_rows = assign_rows(index, kinematics, bases, controllers, needing)
+    world_from_body = rest_body_poses(kinematics, body_rows, index, findings)
+    odom_by_body = base_frames(bases, odom_frames)
+    planner = FramePlanner(index, contexts, kinematics, bases, odom_by_body, options, findings)
+    frames = place_frames(planner.plan(needing), index, kinematics, body_rows, world_from_body, odom_by_body)
+
+    robots = build_robots(
+        kinematics, frames, bases, base_transforms, odom_frames, body_rows, options, implicit=contexts.implicit
+    )
+    camera_at = Nearest({record.path for record in records.cameras})
+    cameras = {camera_at(draft.path) for draft in interfaces if draft.kind == "topic"}
+    scene = plan_scene(
+        records, cameras, kinematics, body_rows, options.schema_resolvers, index.units, findings
+    )
+    topics, services, actions = InterfacePlacer(
+        index, robots, frames, robot_joints, body_rows, scene, options
+    ).place(interfaces)
+    if not robots:
+        findings.info(
+            "2.1.no_robot", "", "the stage has no robot: no context, and nothing below the default prim",
+            "apply RosContextAPI to the robot's root prim",
+        )
+    return BridgePlan(
+        asset=records.asset,
+        robots=tuple(robots),
+        topics=topics,
+        services=services,
+        actions=actions,
+        controllers=tuple(controllers),
+        diagnostics=findings.all(),
+        layout=build_layout(index, kinematics, body_rows, world_from_body),
+        scene=scene,
+    )
+
+
+def _wheels(record: object) -> tuple[str, ...]:
+    return (*(getattr(record, "left_wheels", None) or ()), *(getattr(record, "right_wheels", None) or ()))

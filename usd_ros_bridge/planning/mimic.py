@@ -1,0 +1,225 @@
+"""Mimic joints of the solvers' schemas, as `position = multiplier * leader + offset` in radians and metres."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import DofAxis, MimicPlan
+from usd_ros_bridge.model.records import JointRecord
+from usd_ros_bridge.planning.dofs import AXES, Motion
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.joints import Joint
+from usd_ros_bridge.planning.poses import Units
+from usd_ros_bridge.planning.resolvers import motion_unit, number
+
+
+@dataclass(frozen=True, slots=True)
+class MimicRule:
+    """A rule as authored: `follower = multiplier * leader + offset`.
+
+    Attributes:
+        attribute: USD name of the relationship to the leader.
+        leader: Prim path of the leading joint, "" where none is named.
+        multiplier: Ratio.
+        offset: In the unit that `angular_offset` says.
+        follower_axis: Degree of freedom that follows, None for the only one.
+        leader_axis: Degree of freedom that leads, None for the only one.
+        authored_units: Whether the ratio is between degrees and stage units instead of radians and metres.
+        si_offset: Whether the offset is in radians instead of degrees.
+    """
+
+    attribute: str
+    leader: str
+    multiplier: float
+    offset: float
+    follower_axis: DofAxis | None = None
+    leader_axis: DofAxis | None = None
+    authored_units: bool = False
+    si_offset: bool = False
+
+
+def _first(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value[0]) if isinstance(value, (tuple, list)) and value else ""
+
+
+def _value(authored: Mapping[str, Any], name: str, default: float) -> float:
+    value = number(authored.get(name))
+    return default if value is None else value
+
+
+def _newton(record: JointRecord) -> MimicRule | None:
+    """NewtonMimicAPI: `coef0 + coef1 * leader`, coef0 in degrees on an angular joint (newton-usd-schemas)."""
+    authored = record.solver_attributes
+    name = "newton:mimicJoint"
+    if "NewtonMimicAPI" not in record.applied and name not in authored:
+        return None
+    if authored.get("newton:mimicEnabled") is False:
+        return None
+    return MimicRule(
+        name, _first(authored.get(name)),
+        _value(authored, "newton:mimicCoef1", 1.0), _value(authored, "newton:mimicCoef0", 0.0),
+    )
+
+
+def _physx(record: JointRecord) -> MimicRule | None:
+    """PhysxMimicJointAPI: `follower + gearing * leader + offset = 0`, in degrees and stage units (PhysxSchema)."""
+    authored = record.solver_attributes
+    for axis in AXES:
+        prefix = f"physxMimicJoint:{axis}"
+        name = f"{prefix}:referenceJoint"
+        if name not in authored and f"PhysxMimicJointAPI:{axis}" not in record.applied:
+            continue
+        leader_axis = authored.get(f"{prefix}:referenceJointAxis")
+        return MimicRule(
+            name, _first(authored.get(name)),
+            -_value(authored, f"{prefix}:gearing", 1.0), -_value(authored, f"{prefix}:offset", 0.0),
+            follower_axis=axis, leader_axis=leader_axis if leader_axis in AXES else None, authored_units=True,
+        )
+    return None
+
+
+def _extended(record: JointRecord) -> MimicRule | None:
+    """ExtendedPhysicsMimicAPI of the REP's registry: `multiplier * leader + offset`."""
+    authored = record.solver_attributes
+    name = "ext_physics:mimic:joint"
+    if "ExtendedPhysicsMimicAPI" not in record.applied and name not in authored:
+        return None
+    return MimicRule(
+        name, _first(authored.get(name)),
+        _value(authored, "ext_physics:mimic:multiplier", 1.0), _value(authored, "ext_physics:mimic:offset", 0.0),
+    )
+
+
+def _mjc(record: JointRecord) -> MimicRule | None:
+    """MjcEqualityJointAPI: a polynomial in radians, of which the linear part is a mimic rule."""
+    authored = record.solver_attributes
+    name = "mjc:target"
+    if "MjcEqualityJointAPI" not in record.applied or name not in authored:
+        return None
+    return MimicRule(
+        name, _first(authored.get(name)),
+        _value(authored, "mjc:coef1", 1.0), _value(authored, "mjc:coef0", 0.0), si_offset=True,
+    )
+
+
+_READERS: Mapping[str, Callable[[JointRecord], MimicRule | None]] = {
+    "newton": _newton, "physx": _physx, "mjc": _mjc,
+}
+
+
+def authored_rule(record: JointRecord, solvers: Sequence[str]) -> MimicRule | None:
+    """Returns the rule that a joint authors: the REP's schema first, then the solvers' in order of priority."""
+    if not record.solver_attributes and not record.applied:
+        return None
+    for read in (_extended, *(_READERS[solver] for solver in solvers if solver in _READERS)):
+        rule = read(record)
+        if rule is not None:
+            return rule
+    return None
+
+
+def resolve_mimics(
+    joints: Sequence[Joint],
+    motions: Mapping[str, Sequence[Motion]],
+    rows: Mapping[str, int],
+    *,
+    solvers: Sequence[str],
+    units: Units,
+    findings: Findings,
+) -> dict[int, MimicPlan]:
+    """Returns the rules of one robot by the follower's row; every leader follows nothing itself.
+
+    Args:
+        joints: The robot's joints.
+        motions: Degrees of freedom by joint path.
+        rows: Row of each joint's first degree of freedom, by joint path.
+        solvers: Solvers in order of priority.
+        units: The stage's units.
+        findings: Takes rules that cannot be followed.
+    """
+    direct: dict[int, MimicPlan] = {}
+    paths: dict[int, str] = {}
+    for joint in joints:
+        rule = authored_rule(joint.record, solvers)
+        if rule is None:
+            continue
+        fault = _fault(rule, joint, motions)
+        if fault:
+            findings.error(
+                "1.3.mimic", joint.path, f"{fault}; the joint follows nothing",
+                "name another joint of the robot with one degree of freedom", attribute=rule.attribute,
+            )
+            continue
+        follower = _dof(motions[joint.path], rule.follower_axis)
+        leader = _dof(motions[rule.leader], rule.leader_axis)
+        row = rows[joint.path] + follower
+        paths[row] = joint.path
+        direct[row] = _plan(
+            rule, motions[joint.path][follower].axis, motions[rule.leader][leader].axis,
+            rows[rule.leader] + leader, units,
+        )
+    return _collapse(direct, paths, findings)
+
+
+def _fault(rule: MimicRule, joint: Joint, motions: Mapping[str, Sequence[Motion]]) -> str:
+    if not rule.leader:
+        return "the mimic schema names no leader"
+    if rule.leader == joint.path:
+        return "the mimic joint follows itself"
+    if not motions.get(rule.leader):
+        return f"the leader {quoted(rule.leader)} is no movable joint of the robot"
+    if not motions.get(joint.path):
+        return "a mimic joint must be movable"
+    if not (math.isfinite(rule.multiplier) and math.isfinite(rule.offset)):
+        return f"the rule {quoted(rule.multiplier)} * leader + {quoted(rule.offset)} is not finite"
+    return ""
+
+
+def _dof(motions: Sequence[Motion], axis: DofAxis | None) -> int:
+    """The degree of freedom named; single-axis joints go by any name (PhysX authors rotX on all of them)."""
+    return next((number for number, motion in enumerate(motions) if motion.axis == axis), 0)
+
+
+def _plan(rule: MimicRule, follower: DofAxis, leader: DofAxis, row: int, units: Units) -> MimicPlan:
+    unit, leader_unit = motion_unit(follower, units), motion_unit(leader, units)
+    multiplier = rule.multiplier
+    if rule.authored_units:
+        multiplier *= unit / leader_unit
+    elif follower.startswith("trans") and leader.startswith("rot"):
+        multiplier *= units.meters
+    elif follower.startswith("rot") and leader.startswith("trans"):
+        multiplier /= units.meters
+    if rule.si_offset and follower.startswith("rot"):
+        unit = 1.0
+    return MimicPlan(leader=row, multiplier=multiplier, offset=rule.offset * unit)
+
+
+def _collapse(
+    direct: Mapping[int, MimicPlan], paths: Mapping[int, str], findings: Findings
+) -> dict[int, MimicPlan]:
+    """Chains become rules about the joint at their head; circles are dropped."""
+    result = {}
+    for row, rule in direct.items():
+        seen = {row}
+        while rule.leader in direct and rule.leader not in seen:
+            seen.add(rule.leader)
+            above = direct[rule.leader]
+            rule = MimicPlan(
+                leader=above.leader,
+                multiplier=rule.multiplier * above.multiplier,
+                offset=rule.multiplier * above.offset + rule.offset,
+            )
+        if rule.leader in seen:
+            findings.error(
+                "1.3.mimic", paths[row], "mimic joints follow one another in a circle; this one follows nothing",
+                "let one of them follow none",
+            )
+            continue
+        result[row] = rule
+    return result

@@ -1,0 +1,126 @@
+"""Names: what ROS 2 accepts, how namespaces join, and how names become valid and unique."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from usd_ros_bridge.model.plan import InterfaceKind
+from usd_ros_bridge.planning.paths import ancestors, prim_name
+
+MAX_NAME = 256
+"""Longest text from an asset that is taken for a name."""
+
+MAX_RESOLVED = {"topic": 247, "service": 241, "action": 220}
+"""Longest absolute name by kind: rmw's limit for topics (rmw/validate_full_topic_name.h), less what services
+(`Request`, `Reply`) and actions (`/_action/send_goal` and its service suffix) append to it."""
+
+_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_]*/(msg|srv|action)/[A-Za-z][A-Za-z0-9_]*\Z")
+_SHORT_TYPE = re.compile(r"([A-Za-z][A-Za-z0-9_]*)/([A-Za-z][A-Za-z0-9_]*)\Z")
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_]")
+_NOT_IN_A_FRAME_ID = re.compile(r"[^A-Za-z0-9_./-]")
+_INTERFACE_FOLDER = {"topic": "msg", "service": "srv", "action": "action"}
+
+
+def name_fault(text: str) -> str:
+    """Returns what is wrong with an interface name or a namespace segment, "" where nothing is.
+
+    Relative (`scan`, `front/scan`) and absolute (`/scan`) names are valid; `~` and substitutions are not allowed in
+    assets (REP 0158 sections 2.1.1 and 2.3).
+    """
+    if not text:
+        return "is empty"
+    if len(text) > MAX_NAME:
+        return f"is longer than {MAX_NAME} characters"
+    if "~" in text or "{" in text or "}" in text:
+        return "has a runtime substitution (~ or {})"
+    if "//" in text:
+        return "has two slashes in a row"
+    if text.endswith("/"):
+        return "ends with a slash"
+    for token in text.removeprefix("/").split("/"):
+        if token[0].isdigit():
+            return "has a segment that starts with a digit"
+        if not _TOKEN.match(token):
+            return "has a character other than letters, digits, '_' and '/'"
+    return ""
+
+
+def namespace_fault(text: str) -> str:
+    """Returns what is wrong with an authored namespace, "" where nothing is. Empty and "/" are valid."""
+    return "" if text in ("", "/") else name_fault(text)
+
+
+def join(namespace: str, name: str) -> str:
+    """Returns the absolute name of `name` in the absolute `namespace`; an absolute name ignores it."""
+    if name.startswith("/"):
+        return name
+    if not name:
+        return namespace
+    return f"/{name}" if namespace == "/" else f"{namespace}/{name}"
+
+
+def resolved_fault(name: str, kind: InterfaceKind) -> str:
+    """Returns what is wrong with an absolute name whose parts are valid, "" where nothing is."""
+    limit = MAX_RESOLVED[kind]
+    return f"resolves to {len(name)} characters; ROS 2 takes {limit}" if len(name) > limit else ""
+
+
+def type_fault(text: str, kind: InterfaceKind) -> tuple[str, str]:
+    """Returns what is wrong with an interface type and a remedy, ("", "") where nothing is."""
+    folder = _INTERFACE_FOLDER[kind]
+    match = _TYPE.match(text) if len(text) <= MAX_NAME else None
+    if match is None:
+        short = _SHORT_TYPE.match(text) if len(text) <= MAX_NAME else None
+        remedy = f"{short[1]}/{folder}/{short[2]}" if short else f"package/{folder}/Type"
+        return f"is not of the form package/{folder}/Type", f"write {remedy}"
+    if match[1] != folder:
+        return f"is no {kind} type", f"name a type of the form package/{folder}/Type"
+    return "", ""
+
+
+def valid_name(text: str) -> str:
+    """Returns `text` as a valid ROS name token: other characters become '_', and a leading digit gets one in front."""
+    name = _NOT_IN_A_NAME.sub("_", text)[:MAX_NAME] or "_"
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def valid_frame_id(text: str) -> str:
+    """Returns `text` as a frame id that tf2 accepts: no leading slash, no white space, no control characters."""
+    return _NOT_IN_A_FRAME_ID.sub("_", text)[:MAX_NAME].lstrip("/")
+
+
+class UniqueNames:
+    """Names that must differ. The first to claim a name keeps it."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, str] = {}
+
+    def owner(self, name: str) -> str | None:
+        """Returns the path that has claimed `name`, None where nothing has."""
+        return self._owners.get(name)
+
+    def claim(self, name: str, path: str) -> bool:
+        """Takes `name` for `path`; returns whether it was free."""
+        return self._owners.setdefault(name, path) == path
+
+    def claim_near(self, name: str, path: str, make_valid: Callable[[str], str] = valid_name) -> str:
+        """Takes `name`, else `name` with the nearest distinguishing ancestor's name and '_' in front.
+
+        An ancestor distinguishes where its name differs from that of the owner's ancestor at the same height.
+        """
+        if self.claim(name, path):
+            return name
+        theirs = [prim_name(ancestor) for ancestor in ancestors(self._owners[name])]
+        for height, ancestor in enumerate(ancestors(path)):
+            own = prim_name(ancestor)
+            if height < len(theirs) and theirs[height] == own:
+                continue
+            candidate = make_valid(f"{own}_{name}")
+            if self.claim(candidate, path):
+                return candidate
+        number = 2
+        while not self.claim(f"{name}_{number}", path):
+            number += 1
+        return f"{name}_{number}"

@@ -1,0 +1,67 @@
+"""What "the robot's joints" means for an interface: its robot's, narrowed to the context's own where that is nested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usd_ros_bridge.model.plan import DofPlan
+from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.joints import Joint
+from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.paths import is_below
+
+
+class RobotJoints:
+    """Look-ups of degrees of freedom by interface."""
+
+    def __init__(self, joints: Sequence[Joint], contexts: Contexts, kinematics: Kinematics) -> None:
+        self._contexts = contexts
+        self._kinematics = kinematics
+        self.authored = frozenset(joint.path for joint in joints)
+        self.robot_of_root = {robot.context.path: i for i, robot in enumerate(kinematics.robots)}
+        self.robot_of_joint = {j.path: i for i, robot in enumerate(kinematics.robots) for j in robot.joints}
+        self._known: dict[str, tuple[DofPlan, ...]] = {}
+
+    def below(self, path: str) -> tuple[DofPlan, ...]:
+        """Returns the degrees of freedom for an interface at `path`, in the order of JointState."""
+        context = self._contexts.nearest(path)
+        if context is None:
+            return ()
+        if context.path not in self._known:
+            self._known[context.path] = self._of_context(context.path, context.root)
+        return self._known[context.path]
+
+    def commandable(self, path: str) -> tuple[DofPlan, ...]:
+        """Returns those that an inferred controller commands: no mimic followers, no passive joints.
+
+        A joint is passive where others of the robot have a PhysicsDriveAPI and it has none; where none has one,
+        joints with several degrees of freedom are.
+        """
+        free = [dof for dof in self.below(path) if dof.mimic is None]
+        driven = [dof for dof in free if self._driven.get(dof.row)]
+        if driven:
+            return tuple(driven)
+        return tuple(dof for dof in free if dof.row in self._driven)
+
+    def _of_context(self, path: str, root: str) -> tuple[DofPlan, ...]:
+        kinematics = self._kinematics
+        number = self.robot_of_root[root]
+        robot = kinematics.robots[number]
+        joints: Sequence[Joint] = robot.joints
+        if path != root:
+            children = {joint.path: edge.child for edge in robot.edges for joint in edge.joints}
+            own = [j for j in joints if is_below(j.path, path) or is_below(children[j.path], path)]
+            joints = own if any(kinematics.joint_dofs(joint.path) for joint in own) else joints
+        by_row = {dof.row: dof for joint in joints for dof in kinematics.joint_dofs(joint.path)}
+        return tuple(by_row[row] for row in kinematics.joint_state_rows[number] if row in by_row)
+
+    @property
+    def _driven(self) -> dict[int, bool]:
+        """Whether a drive acts on it, by row; joints with several degrees of freedom appear only where one does."""
+        kinematics = self._kinematics
+        result = {}
+        for dofs, motions in zip(kinematics.dofs, kinematics.motions, strict=True):
+            for dof, motion in zip(dofs, motions, strict=True):
+                if len(dofs) == 1 or motion.driven:
+                    result[dof.row] = motion.driven
+        return result

@@ -1,0 +1,160 @@
+"""RobotPlan: the trees, frames and joints of one robot put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
+
+from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.plan import EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
+from usd_ros_bridge.planning.bases import Base
+from usd_ros_bridge.planning.frames import PlacedFrames
+from usd_ros_bridge.planning.joints import Joint
+from usd_ros_bridge.planning.kinematics import Kinematics, RobotTree
+from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.planning.poses import as_poses
+from usd_ros_bridge.planning.topics import global_prefix
+from usd_ros_bridge.planning.tree import Edge
+
+BaseTransform = Literal["ground_truth", "odometry", "none"]
+
+
+def resolve_base_transforms(
+    bases: Sequence[Base], owners: Mapping[int, str], options: PlanOptions
+) -> tuple[list[BaseTransform], dict[int, str]]:
+    """Returns each robot's base transform, and the odometry frame of those whose base has an odometry parent.
+
+    Args:
+        bases: Bases of the robots.
+        owners: Odometry frame of the robots that a differential drive owns.
+        options: The caller's choice.
+    """
+    transforms: list[BaseTransform] = []
+    odom_frames: dict[int, str] = {}
+    for robot, base in enumerate(bases):
+        chosen: BaseTransform = "ground_truth"
+        if base.free:
+            if options.base_transform != "auto":
+                chosen = options.base_transform
+            elif robot in owners:
+                chosen = "odometry"
+        if chosen == "odometry":
+            odom_frames[robot] = owners.get(robot, "odom")
+        transforms.append(chosen)
+    return transforms, odom_frames
+
+
+def tf_outputs(namespace: str, options: PlanOptions) -> tuple[TfOutput, ...]:
+    """Returns where a robot's transforms go (REP 0158 section 2.1.1: one topic per robot)."""
+    if not options.publish_tf:
+        return ()
+    own = TfOutput(tf=join(namespace, "tf"), tf_static=join(namespace, "tf_static"), prefix=options.frame_prefix)
+    everyone = TfOutput(tf="/tf", tf_static="/tf_static", prefix=global_prefix(namespace, options))
+    return {"namespaced": (own,), "global": (everyone,), "both": (own, everyone)}[options.tf_output]
+
+
+def build_robots(
+    kinematics: Kinematics,
+    frames: PlacedFrames,
+    bases: Sequence[Base],
+    base_transforms: Sequence[BaseTransform],
+    odom_frames: Mapping[int, str],
+    body_rows: Mapping[str, int],
+    options: PlanOptions,
+    *,
+    implicit: bool,
+) -> list[RobotPlan]:
+    """Returns the plans of all robots."""
+    frames0 = as_poses(kinematics.solver.frames.base0_from_joint)
+    frames1 = as_poses(kinematics.solver.frames.base1_from_joint)
+    zeros = as_poses(kinematics.edge_zero)
+    robots = []
+    for number, robot in enumerate(kinematics.robots):
+        context, base = robot.context, bases[number]
+        base_frame = frames.by_path.get(base.body) if base.free else None
+        joints = _joint_plans(robot, kinematics, frames, frames0, frames1)
+        first = kinematics.edge_offsets[number]
+        robots.append(
+            RobotPlan(
+                path=context.path,
+                namespace=context.namespace,
+                domain_id=context.domain_id,
+                parent_frame=context.parent_frame,
+                implicit=implicit,
+                tf_outputs=tf_outputs(context.namespace, options),
+                frames=frames.robots[number],
+                joints=joints,
+                edges=_edge_plans(robot, kinematics, zeros[first: first + len(robot.edges)]),
+                joint_state_rows=tuple(kinematics.joint_state_rows[number]),
+                bodies=_bodies(robot, base, frames.robots[number], body_rows),
+                base=-1 if base_frame is None else base_frame[1],
+                base_row=body_rows.get(base.body, -1),
+                odom_frame=odom_frames.get(number, "odom"),
+                base_transform=base_transforms[number],
+            )
+        )
+    return robots
+
+
+def _bodies(
+    robot: RobotTree, base: Base, frames: Sequence[FramePlan], body_rows: Mapping[str, int]
+) -> tuple[int, ...]:
+    rows = {body_rows[body] for body in robot.bodies}
+    rows.update(frame.carrier for frame in frames if frame.carrier >= 0)
+    if base.body:
+        rows.add(body_rows[base.body])
+    return tuple(sorted(rows))
+
+
+def _joint_plans(
+    robot: RobotTree,
+    kinematics: Kinematics,
+    frames: PlacedFrames,
+    frames0: Sequence[Pose],
+    frames1: Sequence[Pose],
+) -> tuple[JointPlan, ...]:
+    edge_of = {joint.path: edge for edge in robot.edges for joint in edge.joints}
+    plans = []
+    for joint in robot.joints:
+        row = kinematics.joint_rows[joint.path]
+        edge = edge_of[joint.path]
+        parent_path = edge.parent or robot.anchor
+        dofs = kinematics.dofs[row]
+        plans.append(
+            JointPlan(
+                name=kinematics.names[joint.path],
+                path=joint.path,
+                type=kinematics.kinds[row],
+                parent=_frame_id(parent_path, robot, frames),
+                child=_frame_id(edge.child, robot, frames),
+                parent_path=parent_path,
+                child_path=edge.child,
+                inverted=edge.inverted,
+                axis=cast(Literal["X", "Y", "Z"], dofs[0].axis[-1]) if len(dofs) == 1 else None,
+                body0_from_joint=frames0[row],
+                body1_from_joint=frames1[row],
+                dofs=dofs,
+            )
+        )
+    return tuple(plans)
+
+
+def _frame_id(path: str, robot: RobotTree, frames: PlacedFrames) -> str:
+    """The frame of a prim; where its own was left out, that of the nearest prim above."""
+    frame = frames.at(path) if path else None
+    return robot.context.parent_frame if frame is None else frame.id
+
+
+def _edge_plans(robot: RobotTree, kinematics: Kinematics, zeros: Sequence[Pose]) -> tuple[EdgePlan, ...]:
+    numbers = {joint.path: number for number, joint in enumerate(robot.joints)}
+
+    def indices(joints: Sequence[Joint]) -> tuple[int, ...]:
+        return tuple(numbers[joint.path] for joint in joints)
+
+    def plan(edge: Edge, zero: Pose) -> EdgePlan:
+        return EdgePlan(
+            parent_path=edge.parent or robot.anchor, child_path=edge.child, joints=indices(edge.joints),
+            rest=zero, rigid=kinematics.is_rigid(edge),
+        )
+
+    return tuple(plan(edge, zero) for edge, zero in zip(robot.edges, zeros, strict=True))

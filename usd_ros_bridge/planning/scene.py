@@ -1,0 +1,168 @@
+"""The scene: cameras as CameraInfo has them, and time samples as SI tracks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import DofPlan
+from usd_ros_bridge.model.records import CameraRecord, fallback
+from usd_ros_bridge.model.scene import CameraModel, JointTrack, PoseTrack, Scene
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.joints import Joint
+from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.poses import Units, to_world
+from usd_ros_bridge.planning.resolvers import motion_unit, position_attributes
+
+MAX_PIXELS = 8192
+
+
+def plan_scene(
+    records: StageRecords,
+    cameras: Collection[str],
+    kinematics: Kinematics,
+    body_rows: Mapping[str, int],
+    solvers: Sequence[str],
+    units: Units,
+    findings: Findings,
+) -> Scene:
+    """Returns cameras that interfaces refer to, and tracks of bodies and degrees of freedom that have rows."""
+    models = []
+    for record in records.cameras:
+        if record.path in cameras:
+            model = camera_model(record, units, findings)
+            if model is not None:
+                models.append(model)
+
+    def seconds(time_code: float | None) -> float | None:
+        return time_code * units.seconds if time_code is not None and math.isfinite(time_code) else None
+
+    return Scene(
+        cameras=tuple(models),
+        pose_tracks=_pose_tracks(records, body_rows, units, findings),
+        joint_tracks=_joint_tracks(records, kinematics, solvers, units, findings),
+        start=seconds(records.metrics.start_time_code),
+        end=seconds(records.metrics.end_time_code),
+    )
+
+
+def camera_model(record: CameraRecord, units: Units, findings: Findings) -> CameraModel | None:
+    """Returns the pinhole model of a camera, None where it has none.
+
+    The image is filled by the apertures in both directions, as UsdGeomCamera defines them; their offsets move the
+    principal point.
+    """
+    if fallback(record, "projection") != "perspective":
+        findings.warning(
+            "2.8.camera", record.path, f"the projection {quoted(record.projection)} has no CameraInfo",
+            "use a perspective camera", attribute="projection",
+        )
+        return None
+    focal, horizontal, vertical = (
+        fallback(record, name) for name in ("focal_length", "horizontal_aperture", "vertical_aperture")
+    )
+    if not all(math.isfinite(value) and value > 0.0 for value in (focal, horizontal, vertical)):
+        findings.error(
+            "2.8.camera", record.path,
+            f"focal length {quoted(focal)} and apertures {quoted(horizontal)}, {quoted(vertical)} are no lens",
+            "author positive numbers", attribute="focalLength",
+        )
+        return None
+    width, height = _resolution(record, findings)
+    offset_x, offset_y = fallback(record, "horizontal_aperture_offset"), fallback(record, "vertical_aperture_offset")
+    offset_x, offset_y = (value if math.isfinite(value) else 0.0 for value in (offset_x, offset_y))
+    near, far = fallback(record, "clipping_range")
+    return CameraModel(
+        path=record.path,
+        width=width,
+        height=height,
+        fx=width * focal / horizontal,
+        fy=height * focal / vertical,
+        cx=width * (0.5 - offset_x / horizontal),
+        cy=height * (0.5 + offset_y / vertical),
+        near=near * units.meters,
+        far=far * units.meters,
+    )
+
+
+def _resolution(record: CameraRecord, findings: Findings) -> tuple[int, int]:
+    width, height = fallback(record, "resolution")
+    if 1 <= width <= MAX_PIXELS and 1 <= height <= MAX_PIXELS:
+        return int(width), int(height)
+    findings.error(
+        "2.8.camera", record.path, f"the resolution {quoted((width, height))} is not in 1 to {MAX_PIXELS}; 640x480 is used",
+        "author int2 usd_ros_bridge:camera:resolution", attribute="usd_ros_bridge:camera:resolution",
+    )
+    return 640, 480
+
+
+def _pose_tracks(
+    records: StageRecords, body_rows: Mapping[str, int], units: Units, findings: Findings
+) -> tuple[PoseTrack, ...]:
+    tracks = []
+    for record in records.pose_tracks:
+        row = body_rows.get(record.path)
+        if row is None or not len(record.time_codes):
+            continue
+        poses, _ = to_world(np.asarray(record.world_from_prim, dtype=np.float64), units)
+        usable = np.isfinite(poses).all(axis=-1) & np.isfinite(record.time_codes)
+        if not usable.all():
+            _report_samples(record.path, int((~usable).sum()), findings)
+        if usable.any():
+            tracks.append(
+                PoseTrack(row=row, time=record.time_codes[usable] * units.seconds, world_from_body=poses[usable])
+            )
+    return tuple(tracks)
+
+
+def _joint_tracks(
+    records: StageRecords,
+    kinematics: Kinematics,
+    solvers: Sequence[str],
+    units: Units,
+    findings: Findings,
+) -> tuple[JointTrack, ...]:
+    wanted: dict[tuple[str, str], tuple[int, DofPlan]] = {}
+    if records.value_tracks:
+        tracked = {record.path for record in records.value_tracks}
+        for robot in kinematics.robots:
+            for joint in robot.joints:
+                if joint.path in tracked:
+                    wanted.update(_track_names(joint, kinematics.joint_dofs(joint.path), solvers))
+    best: dict[int, tuple[int, JointTrack]] = {}
+    for record in records.value_tracks:
+        found = wanted.get((record.path, record.attribute))
+        if found is None or not len(record.time_codes):
+            continue
+        priority, dof = found
+        usable = np.isfinite(record.values) & np.isfinite(record.time_codes)
+        if not usable.all():
+            _report_samples(record.path, int((~usable).sum()), findings)
+        if not usable.any() or (dof.row in best and best[dof.row][0] <= priority):
+            continue
+        best[dof.row] = priority, JointTrack(
+            row=dof.row,
+            time=record.time_codes[usable] * units.seconds,
+            position=record.values[usable] * motion_unit(dof.axis, units),
+        )
+    return tuple(best[row][1] for row in sorted(best))
+
+
+def _track_names(
+    joint: Joint, dofs: Sequence[DofPlan], solvers: Sequence[str]
+) -> dict[tuple[str, str], tuple[int, DofPlan]]:
+    return {
+        (joint.path, name): (priority, dof)
+        for dof in dofs
+        for priority, name in enumerate(position_attributes(joint.record, dof.axis, solvers))
+    }
+
+
+def _report_samples(path: str, count: int, findings: Findings) -> None:
+    findings.error(
+        "1.1.samples", path, f"{count} time samples are not finite; they are left out", "author finite samples"
+    )

@@ -1,0 +1,139 @@
+"""Interfaces in their place: robot, body, frame ids, joints and camera of each topic, service and action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.plan import WORLD, ActionPlan, Pose, RobotPlan, ServicePlan, TopicPlan
+from usd_ros_bridge.model.scene import Scene
+from usd_ros_bridge.model.transforms import IDENTITY, relative
+from usd_ros_bridge.planning.frames import PlacedFrames
+from usd_ros_bridge.planning.interfaces import ODOMETRY, InterfaceDraft
+from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.poses import as_poses
+from usd_ros_bridge.planning.robot_joints import RobotJoints
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+PLACED_IN_WORLD = frozenset({"geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/TransformStamped"})
+"""Types that place a body in the world: their frame is the robot's parent_frame."""
+
+WITH_CHILD = frozenset({ODOMETRY, "geometry_msgs/msg/TransformStamped"})
+"""Types that name the body in child_frame_id."""
+
+
+def header_prefix(robot: RobotPlan | None, options: PlanOptions) -> str:
+    """Returns what stands before frame ids in headers."""
+    if robot is None or options.tf_output != "global":
+        return options.frame_prefix
+    return global_prefix(robot.namespace, options)
+
+
+def global_prefix(namespace: str, options: PlanOptions) -> str:
+    """Returns what stands before frame ids on the global topics."""
+    bare = namespace.strip("/")
+    return f"{bare}/{options.frame_prefix}" if bare else options.frame_prefix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InterfacePlacer:
+    """Completes interfaces once robots and frames are known."""
+
+    index: StageIndex
+    robots: Sequence[RobotPlan]
+    frames: PlacedFrames
+    joints: RobotJoints
+    body_rows: Mapping[str, int]
+    scene: Scene
+    options: PlanOptions
+
+    def place(
+        self, drafts: Sequence[InterfaceDraft]
+    ) -> tuple[tuple[TopicPlan, ...], tuple[ServicePlan, ...], tuple[ActionPlan, ...]]:
+        """Returns topics, services and actions, each in the order given."""
+        robots = [
+            -1 if d.context is None else self.joints.robot_of_root[d.context.root] for d in drafts
+        ]
+        bodies = [self._body(draft, robot) for draft, robot in zip(drafts, robots, strict=True)]
+        poses = self._body_from_prim(drafts, bodies)
+        cameras = {camera.path: number for number, camera in enumerate(self.scene.cameras)}
+        camera_at = Nearest(cameras)
+        topics, services, actions = [], [], []
+        for draft, robot, body, body_from_prim in zip(drafts, robots, bodies, poses, strict=True):
+            common: dict[str, Any] = {
+                "path": draft.path, "role": draft.role, "name": draft.name, "type": draft.type,
+                "domain_id": draft.domain_id, "enabled": not draft.reason, "reason": draft.reason,
+                "context_path": draft.context.path if draft.context else "", "robot": robot,
+                "body": self.body_rows.get(body, -1), "body_from_prim": body_from_prim,
+                "starts_enabled": draft.starts_enabled,
+            }
+            if draft.kind == "service":
+                services.append(ServicePlan(**common))
+            elif draft.kind == "action":
+                actions.append(ActionPlan(**common))
+            else:
+                topics.append(self._topic(draft, robot, body, cameras.get(camera_at(draft.path), -1), common))
+        return tuple(topics), tuple(services), tuple(actions)
+
+    def _body(self, draft: InterfaceDraft, robot: int) -> str:
+        carrier = self.index.carrier_at(draft.path)
+        if carrier:
+            return carrier
+        if robot < 0:
+            return ""
+        frame = self.frames.at(draft.path)
+        bodies = self.index.bodies
+        if frame is not None and frame.carrier >= 0 and frame.path not in bodies:
+            return list(self.body_rows)[frame.carrier]
+        base = self.robots[robot].base_row
+        return list(self.body_rows)[base] if base >= 0 else ""
+
+    def _body_from_prim(self, drafts: Sequence[InterfaceDraft], bodies: Sequence[str]) -> list[Pose]:
+        poses = self.index.poses
+        prims = np.array([poses.row(draft.path) for draft in drafts], dtype=np.intp)
+        carriers = np.array([poses.row(body) for body in bodies], dtype=np.intp)
+        result = relative(poses.world_from_prim[carriers], poses.world_from_prim[prims])
+        result[prims == carriers] = IDENTITY
+        return as_poses(result)
+
+    def _topic(
+        self, draft: InterfaceDraft, robot: int, body: str, camera: int, common: dict[str, Any]
+    ) -> TopicPlan:
+        plan = self.robots[robot] if robot >= 0 else None
+        dofs = self.joints.below(draft.path) if plan is not None else ()
+        if draft.role == "subscription":
+            dofs = tuple(dof for dof in dofs if dof.mimic is None)
+        return TopicPlan(
+            **common,
+            publish_rate=draft.publish_rate,
+            frame_id=self._frame_id(draft, plan),
+            child_frame_id=self._child_frame_id(draft, plan, body),
+            qos=draft.qos,
+            dofs=tuple(dof.row for dof in dofs),
+            camera=camera,
+            implicit=draft.implicit,
+        )
+
+    def _frame_id(self, draft: InterfaceDraft, robot: RobotPlan | None) -> str:
+        prefix = header_prefix(robot, self.options)
+        if draft.type == ODOMETRY:
+            odom = draft.override_frame_id or "odom"
+            moves = robot is not None and robot.base_transform == "odometry" and odom == robot.odom_frame
+            return odom if draft.override_frame_id and not moves else prefix + odom
+        if draft.override_frame_id:
+            return draft.override_frame_id
+        top = WORLD if robot is None else robot.parent_frame
+        if draft.type in PLACED_IN_WORLD:
+            return top
+        frame = self.frames.at(draft.path)
+        return top if frame is None else prefix + frame.id
+
+    def _child_frame_id(self, draft: InterfaceDraft, robot: RobotPlan | None, body: str) -> str:
+        if draft.type not in WITH_CHILD:
+            return ""
+        frame = self.frames.at(body) if body else self.frames.at(draft.path)
+        return "" if frame is None else header_prefix(robot, self.options) + frame.id
