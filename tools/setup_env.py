@@ -257,6 +257,8 @@ class Setup:
         lines = [line.split("#")[0].strip() for line in (REQUIREMENTS / file).read_text().splitlines()]
         names = [line for line in lines if line and not line.startswith("numpy")]
         wanted = [line if line.startswith("usd-core") else re.split("==|;", line)[0] for line in names]
+        # The oldest that can install a project editable from its pyproject.toml.
+        wanted = ["setuptools>=64" if name == "setuptools" else name for name in wanted]
         numpy = subprocess.run(
             [self.bin / "python", "-c", "import numpy; print(numpy.__version__)"],
             env=environment(), capture_output=True, text=True, check=False,

@@ -4,7 +4,8 @@
 the environment's Python. The wheels' own .pth file has re-executed the interpreter by then, with LD_LIBRARY_PATH
 set, because the loader reads that variable only once, at the start of a process. So both things here hold:
 
-- AMENT_PREFIX_PATH names this environment first, or ament_index_python finds no package at all;
+- AMENT_PREFIX_PATH names this environment, or ament_index_python finds no package at all: last, as an underlay, so
+  that a workspace that was sourced on top of it comes first;
 - LD_LIBRARY_PATH and the guard of the re-execution have done their work and are taken out again, or every child
   process would inherit them: other programs would load the wheels' libraries, and other environments' Pythons
   would skip a start-up of their own.
@@ -19,7 +20,7 @@ GUARD = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
 def activate() -> None:
     prefixes = [path for path in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if path]
     if sys.prefix not in prefixes:
-        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join([sys.prefix, *prefixes])
+        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join([*prefixes, sys.prefix])
     if os.environ.pop(GUARD, None) is None:
         return
     own = (sys.prefix + os.sep, os.path.realpath(sys.prefix) + os.sep)
