@@ -19,6 +19,7 @@ EXIT_STRICT = 1
 EXIT_USAGE = 2
 
 PIPED_WIDTH = 200
+LIVE_ROS_ARGS = ["--ros-args", "--disable-stdout-logs"]
 
 
 def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +31,7 @@ def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--payloads", type=click.Choice(["all", "none"]), default="all", help="Load payloads or not."),
         click.option("--no-implicit-context", is_flag=True, help="Do not treat the default prim as a context."),
         click.option("--strict", is_flag=True, help="Exit with status 1 if the asset has an error."),
-        click.option("--package", "packages", multiple=True, metavar="NAME=DIRECTORY", help="Where package:// looks first."),
+        click.option("--package", "packages", multiple=True, metavar="NAME=DIRECTORY", help="For package:// paths."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -70,19 +71,28 @@ def inspect(as_json: bool, strict: bool, **options: Any) -> None:
 @cli.command()
 @asset_options
 @click.option("--backend", default=None, help="Where the state comes from [default: kinematic].")
-@click.option("--backend-option", "backend_options", multiple=True, metavar="KEY=VALUE", help="Option of the backend.")
+@click.option(
+    "--backend-option", "backend_options", multiple=True, metavar="KEY=VALUE", help="Option of the backend."
+)
 @click.pass_context
 def run(
-    context: click.Context, backend: str | None, backend_options: tuple[str, ...], strict: bool, **options: Any
+    context: click.Context,
+    backend: str | None,
+    backend_options: tuple[str, ...],
+    strict: bool,
+    **options: Any,
 ) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     try:
         from usd_ros_bridge.ros.node import run_node
     except ImportError as error:
-        raise BridgeError(f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`") from error
+        raise BridgeError(
+            f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
+        ) from error
     from usd_ros_bridge.console.live import live_view
 
     read, plan_options = _split(options)
+    on_terminal = sys.stdout.isatty()
     run_node(
         asset=options["asset"],
         backend=backend,
@@ -90,8 +100,9 @@ def run(
         read_options=read,
         plan_options=plan_options,
         strict=strict,
-        ros_args=context.obj or [],
-        view=live_view if sys.stdout.isatty() else None,
+        # Log lines would tear the live table apart; it shows what they say.
+        ros_args=[*(context.obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
+        view=live_view if on_terminal else None,
     )
 
 

@@ -43,7 +43,9 @@ def _summary(plan: BridgePlan) -> Text:
     counts = [(len(plan.robots), "robot"), (frames, "frame"), (joints, "joint"), (len(plan.topics), "topic")]
     counts += [(len(plan.services), "service"), (len(plan.actions), "action")]
     counts += [(sum(d.severity == s for d in plan.diagnostics), s) for s in SEVERITIES]
-    return Text(", ".join(f"{n} {what}{'' if n == 1 or what == 'info' else 's'}" for n, what in counts), style="bold")
+    return Text(
+        ", ".join(f"{n} {what}{'' if n == 1 or what == 'info' else 's'}" for n, what in counts), style="bold"
+    )
 
 
 def _robot(robot: RobotPlan) -> RenderableType:
@@ -88,7 +90,18 @@ def _frame_label(frame: FramePlan) -> Text:
 
 
 def _joint_table(joints: Sequence[JointPlan]) -> Table:
-    table = Table("joint", "type", "parent", "child", "axis", "position", "lower", "upper", title="joints", title_justify="left")
+    table = Table(
+        "joint",
+        "type",
+        "parent",
+        "child",
+        "axis",
+        "position",
+        "lower",
+        "upper",
+        title="joints",
+        title_justify="left",
+    )
     for joint in joints:
         dof = joint.dofs[0] if len(joint.dofs) == 1 else None
         mimic = "" if dof is None or dof.mimic is None else " (mimic)"
@@ -106,7 +119,9 @@ def _finite(value: float) -> float | None:
 
 def _interfaces(plan: BridgePlan) -> Iterable[Table]:
     if plan.topics:
-        table = Table("topic", "role", "type", "Hz", "frame_id", "QoS", "state", title="topics", title_justify="left")
+        table = Table(
+            "topic", "role", "type", "Hz", "frame_id", "QoS", "state", title="topics", title_justify="left"
+        )
         for topic in plan.topics:
             table.add_row(
                 plain(topic.name), topic.role, plain(topic.type), number(topic.publish_rate), plain(topic.frame_id),
@@ -126,7 +141,9 @@ def _interfaces(plan: BridgePlan) -> Iterable[Table]:
         table = Table("controller", "schema", "joints", "state", title="controllers", title_justify="left")
         for controller in plan.controllers:
             schema = controller.schema + (" (implied)" if controller.implied else "")
-            table.add_row(plain(controller.path), schema, plain(" ".join(controller.joints)), state_text(controller))
+            table.add_row(
+                plain(controller.path), schema, plain(" ".join(controller.joints)), state_text(controller)
+            )
         yield table
 
 

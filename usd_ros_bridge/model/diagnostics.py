@@ -34,8 +34,10 @@ class Diagnostic:
 
     def __str__(self) -> str:
         where = f"{self.path}.{self.attribute}" if self.attribute else self.path
-        text = f"{self.severity} [{self.code}] {where}: {self.message}" if where else (
-            f"{self.severity} [{self.code}] {self.message}"
+        text = (
+            f"{self.severity} [{self.code}] {where}: {self.message}"
+            if where
+            else (f"{self.severity} [{self.code}] {self.message}")
         )
         return f"{text} ({self.remedy})" if self.remedy else text
 

@@ -49,7 +49,8 @@ class PlanOptions:
         isaac_names: Prefer isaac:nameOverride to prim names for robots that have Ros*API schemas, too.
         frames_from_xforms: Make plain Xforms directly below bodies frames.
         schema_resolvers: Solvers whose attributes are read, in order of priority.
-        system_default_qos: `resolved` replaces system_default by the bridge's own rule, `rmw` leaves it to the middleware.
+        system_default_qos: `resolved` replaces system_default by the bridge's own rule, `rmw` leaves it to the
+            middleware.
         tf_output: Whether /tf goes to the robot's namespace, to the global topics with prefixed ids, or to both.
         frame_prefix: Put before every frame id, as robot_state_publisher's parameter of that name.
         publish_tf: Whether the bridge broadcasts transforms at all.

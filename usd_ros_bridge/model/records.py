@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 Matrix4 = tuple[float, ...]
@@ -39,9 +39,13 @@ def attribute(name: str, type_name: str, fallback: Any = None, *, aliases: tuple
     return field(default=None, metadata={"usd": AttributeSpec(name, type_name, fallback, aliases)})
 
 
-@lru_cache(maxsize=None)
 def attribute_fields(record_type: type) -> tuple[tuple[str, AttributeSpec], ...]:
     """Returns (field name, spec) of every field of `record_type` that is read from a USD property."""
+    return _attribute_fields(record_type)
+
+
+@cache
+def _attribute_fields(record_type: type) -> tuple[tuple[str, AttributeSpec], ...]:
     return tuple((f.name, f.metadata["usd"]) for f in fields(record_type) if "usd" in f.metadata)
 
 
@@ -51,7 +55,7 @@ def fallback(record: Record, field_name: str) -> Any:
     return _fallbacks(type(record))[field_name] if value is None else value
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fallbacks(record_type: type) -> dict[str, Any]:
     return {name: spec.fallback for name, spec in attribute_fields(record_type)}
 
@@ -238,8 +242,8 @@ class JointRecord(Record):
         display_name: Prim metadata; converters keep a name there that USD cannot carry.
         limits: PhysicsLimitAPI instances, in order of application.
         drives: PhysicsDriveAPI instances, in order of application.
-        applied: Applied API schemas except those of limits and drives, in order; multiple-apply ones with their instance
-            (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with nothing but its relationship authored.
+        applied: Applied API schemas except those of limits and drives, in order; multiple-apply ones with their
+            instance (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with nothing but its relationship authored.
         solver_attributes: Every authored property under a vendor's prefix (newton:, physx...:, mjc:, ext_physics:,
             isaac:, state:, urdf:) by its USD name; relationships as tuples of paths, arrays as tuples. The resolver
             table reads these.

@@ -151,9 +151,7 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     finite = np.isfinite(m).all(axis=(-2, -1))
     linear = np.where(finite[..., None, None], linear, np.eye(3))
     scale = np.linalg.norm(linear, axis=-2)
-    scale = np.where(
-        (np.linalg.det(linear) < 0.0)[..., None], scale * np.array([1.0, 1.0, -1.0]), scale
-    )
+    scale = np.where((np.linalg.det(linear) < 0.0)[..., None], scale * np.array([1.0, 1.0, -1.0]), scale)
     usable = finite & (np.abs(scale) > 0.0).all(axis=-1)
     safe = np.where(usable[..., None], scale, 1.0)
     rotation = from_rotation_matrix(linear / safe[..., None, :])
@@ -165,9 +163,21 @@ def to_matrix(a_from_b: FloatArray) -> FloatArray:
     """Returns matrices (..., 4, 4) for column vectors of poses (..., 7)."""
     x, y, z, w = np.moveaxis(a_from_b[..., 3:], -1, 0)
     m = np.zeros((*a_from_b.shape[:-1], 4, 4))
-    m[..., 0, 0], m[..., 0, 1], m[..., 0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
-    m[..., 1, 0], m[..., 1, 1], m[..., 1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
-    m[..., 2, 0], m[..., 2, 1], m[..., 2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
+    m[..., 0, 0], m[..., 0, 1], m[..., 0, 2] = (
+        1 - 2 * (y * y + z * z),
+        2 * (x * y - z * w),
+        2 * (x * z + y * w),
+    )
+    m[..., 1, 0], m[..., 1, 1], m[..., 1, 2] = (
+        2 * (x * y + z * w),
+        1 - 2 * (x * x + z * z),
+        2 * (y * z - x * w),
+    )
+    m[..., 2, 0], m[..., 2, 1], m[..., 2, 2] = (
+        2 * (x * z - y * w),
+        2 * (y * z + x * w),
+        1 - 2 * (x * x + y * y),
+    )
     m[..., :3, 3] = a_from_b[..., :3]
     m[..., 3, 3] = 1.0
     return m

@@ -1,11 +1,13 @@
 """Every small asset in test/assets, read and planned, against its golden plan in test/golden.
 
-`python -m pytest test/unit/assets --update-golden` rewrites the golden files; read the difference before committing it.
+`UPDATE_GOLDEN=1 .venv/bin/python -m pytest test/unit/assets` rewrites the golden files; read the difference before
+committing it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -34,16 +36,18 @@ def rounded(value: object) -> object:
 def plan_of(name: str) -> dict[str, object]:
     packages = {"demo_description": str(ASSETS / "demo_description")}
     plan = load_plan(str(ASSETS / f"{name}.usda"), read_options=ReadOptions(packages=packages))
-    text = json.dumps(rounded({**plan_to_json(plan), "asset": f"{name}.usda"}), indent=1, sort_keys=False, allow_nan=False)
+    text = json.dumps(
+        rounded({**plan_to_json(plan), "asset": f"{name}.usda"}), indent=1, sort_keys=False, allow_nan=False
+    )
     # Messages may quote where a file was looked for.
     return json.loads(text.replace(str(TEST), "<test>"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_plan_matches_golden(name: str, request: pytest.FixtureRequest) -> None:
+def test_plan_matches_golden(name: str) -> None:
     plan = plan_of(name)
     path = GOLDEN / f"{name}.json"
-    if request.config.getoption("--update-golden"):
+    if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(json.dumps(plan, indent=1) + "\n")
     assert plan == json.loads(path.read_text())
 

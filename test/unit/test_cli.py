@@ -1,0 +1,185 @@
+"""The command line as a user meets it: a process, its two streams and its exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ASSETS = ROOT / "test" / "assets"
+ROVER = ROOT / "examples" / "rover" / "rover.usda"
+
+TOP_KEYS = ["asset", "robots", "topics", "services", "actions", "controllers", "diagnostics"]
+ROBOT_KEYS = ["path", "namespace", "domain_id", "parent_frame", "tf_topics", "frames", "joints"]
+FRAME_KEYS = ["id", "parent", "path", "static", "translation", "rotation"]
+JOINT_KEYS = ["name", "path", "type", "parent", "child", "axis", "position", "lower", "upper"]
+TOPIC_KEYS = [
+    "path",
+    "role",
+    "name",
+    "type",
+    "publish_rate",
+    "frame_id",
+    "domain_id",
+    "qos",
+    "enabled",
+    "reason",
+]
+QOS_KEYS = ["reliability", "durability", "history", "depth", "match_publisher"]
+SERVICE_KEYS = ["path", "role", "name", "type", "domain_id", "enabled", "reason"]
+CONTROLLER_KEYS = ["path", "schema", "interfaces", "joints", "enabled", "reason"]
+DIAGNOSTIC_KEYS = ["code", "severity", "path", "attribute", "message", "remedy"]
+
+
+def bridge(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "usd_ros_bridge.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    return lines[0]
+
+
+def test_json_has_exactly_the_documented_keys() -> None:
+    result = bridge("inspect", ROVER, "--json")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    plan = json.loads(result.stdout)
+    assert list(plan) == TOP_KEYS
+    robot = plan["robots"][0]
+    assert list(robot) == ROBOT_KEYS
+    rows = {
+        "topics": TOPIC_KEYS, "services": SERVICE_KEYS, "actions": SERVICE_KEYS, "controllers": CONTROLLER_KEYS,
+        "diagnostics": DIAGNOSTIC_KEYS,
+    }  # fmt: skip
+    for key, expected in rows.items():
+        assert all(list(row) == expected for row in plan[key]), key
+    assert all(list(frame) == FRAME_KEYS for frame in robot["frames"])
+    assert all(list(joint) == JOINT_KEYS for joint in robot["joints"])
+    assert all(list(topic["qos"]) == QOS_KEYS for topic in plan["topics"])
+    assert plan["topics"]
+    assert robot["frames"]
+    assert robot["joints"]
+
+
+def test_json_is_the_same_twice() -> None:
+    assert bridge("inspect", ROVER, "--json").stdout == bridge("inspect", ROVER, "--json").stdout
+
+
+def test_tables_name_every_interface_frame_and_joint() -> None:
+    plan = json.loads(bridge("inspect", ROVER, "--json").stdout)
+    result = bridge("inspect", ROVER)
+    assert result.returncode == 0, result.stderr
+    names = [item["name"] for key in ("topics", "services", "actions") for item in plan[key]]
+    names += [frame["id"] for frame in plan["robots"][0]["frames"]]
+    names += [joint["name"] for joint in plan["robots"][0]["joints"]]
+    assert [name for name in names if name not in result.stdout] == []
+
+
+def test_text_from_an_asset_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    asset = tmp_path / "evil.usda"
+    asset.write_text(
+        '#usda 1.0\n(\n    defaultPrim = "robot"\n)\n'
+        'def Xform "robot" (\n    prepend apiSchemas = ["RosContextAPI"]\n)\n'
+        '{\n    string ros:context:namespace = "[bold red]\\x1b]0;owned\\x07"\n}\n'
+    )
+    result = bridge("inspect", asset)
+    assert result.returncode == 0, result.stderr
+    assert "\x1b]0" not in result.stdout
+    assert "\x07" not in result.stdout
+    assert "[bold red]" in result.stdout
+
+
+def test_variant_is_selected() -> None:
+    asset = ASSETS / "variant_sensor.usda"
+    plain = json.loads(bridge("inspect", asset, "--json").stdout)
+    lidar = json.loads(bridge("inspect", asset, "--json", "--variant", "/robot:head=lidar").stdout)
+    assert [topic["name"] for topic in plain["topics"]] == []
+    assert [topic["name"] for topic in lidar["topics"]] == ["/robot/scan"]
+
+
+def test_namespace_goes_around_relative_names() -> None:
+    plan = json.loads(
+        bridge("inspect", ASSETS / "context_namespace.usda", "--json", "--namespace", "fleet").stdout
+    )
+    names = [topic["name"] for topic in plan["topics"]]
+    assert "/fleet/robot_1/status" in names
+    assert "/shared/tiles" in names
+
+
+def test_no_implicit_context() -> None:
+    asset = ASSETS / "implicit_robot.usda"
+    assert json.loads(bridge("inspect", asset, "--json").stdout)["robots"]
+    assert json.loads(bridge("inspect", asset, "--json", "--no-implicit-context").stdout)["robots"] == []
+
+
+def test_package_map() -> None:
+    asset = ASSETS / "error_package.usda"
+    directory = ASSETS / "demo_description"
+    found = json.loads(
+        bridge("inspect", asset, "--json", "--package", f"demo_description={directory}").stdout
+    )
+    assert [topic["name"] for topic in found["topics"]] == ["/robot/range"]
+    assert "secret" not in json.dumps([robot["frames"] for robot in found["robots"]])
+
+
+def test_strict_is_status_1_and_still_prints() -> None:
+    result = bridge("inspect", ASSETS / "error_topic_rate.usda", "--json", "--strict")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["diagnostics"]
+    assert "error" in one_line(result)
+    assert bridge("inspect", ASSETS / "frame_chain.usda", "--strict").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["no_such_file.usda"], ["no_such_file.usda"]),
+        (["README.md"], ["README.md"]),
+        (["test"], ["test"]),
+        (["test/assets/variant_sensor.usda", "--variant", "/robot:head=radar"], ["radar", "lidar", "plain"]),
+        (["test/assets/variant_sensor.usda", "--variant", "/robot:hat=lidar"], ["hat", "head"]),
+        (["test/assets/variant_sensor.usda", "--variant", "/nobody:head=lidar"], ["/nobody"]),
+        (["test/assets/variant_sensor.usda", "--variant", "nonsense"], ["nonsense", "/Prim/Path:set=choice"]),
+        (["test/assets/frame_chain.usda", "--package", "nonsense"], ["nonsense", "name=directory"]),
+        (["test/assets/frame_chain.usda", "--package", "a=/no/such/place"], ["/no/such/place"]),
+        (["test/assets/frame_chain.usda", "--payloads", "some"], ["some", "all", "none"]),
+        (["test/assets/frame_chain.usda", "--no-such-option"], ["--no-such-option"]),
+    ],
+)
+def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: list[str], named: list[str]) -> None:
+    result = bridge("inspect", *arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    line = one_line(result)
+    assert [text for text in named if text not in line] == []
+
+
+def test_an_unreadable_file_is_status_2(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.usda"
+    broken.write_text("#usda 1.0\ndef Xform {{{\n")
+    result = bridge("inspect", broken)
+    assert result.returncode == 2
+    assert "broken.usda" in one_line(result)
+
+
+def test_no_command_prints_help() -> None:
+    result = bridge()
+    assert result.returncode == 2
+    assert "inspect" in result.stdout
+    assert bridge("--help").returncode == 0
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m usd_ros_bridge.cli inspect {ROVER} --json | head -c 10"
+    result = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
+    assert "Traceback" not in result.stderr

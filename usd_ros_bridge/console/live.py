@@ -1,0 +1,113 @@
+"""The live table of a running bridge: interfaces with their rates and peers, frames, what went wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from usd_ros_bridge.console.text import SEVERITY_STYLES, plain
+from usd_ros_bridge.model.diagnostics import SEVERITIES
+from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
+
+REFRESH_SECONDS = 0.25
+MAX_FINDINGS = 8
+
+STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
+
+
+@contextmanager
+def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = None) -> Iterator[None]:
+    """Shows `status()` on a terminal, refreshed by a thread, for the duration of a `with` block.
+
+    Args:
+        status: Called from the refreshing thread.
+        console: Where to draw; standard output by default.
+    """
+    ended = threading.Event()
+    with Live(render(status()), console=console, auto_refresh=False, vertical_overflow="crop") as live:
+
+        def refresh() -> None:
+            while not ended.wait(REFRESH_SECONDS):
+                live.update(render(status()), refresh=True)
+
+        thread = threading.Thread(target=refresh, name="live view", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def render(status: BridgeStatus) -> RenderableType:
+    """Returns the whole view of one moment."""
+    parts: list[RenderableType] = [_head(status), _interfaces(status)]
+    findings = _findings(status)
+    if findings.row_count:
+        parts.append(findings)
+    parts.append(Text("Ctrl-C ends", style="dim"))
+    return Group(*parts)
+
+
+def _head(status: BridgeStatus) -> Text:
+    seconds = 0.0 if status.time_ns is None else (status.time_ns % 1_000_000_000_000) / 1e9
+    return Text.assemble(
+        plain(status.asset, style="bold cyan"), "  backend ", (status.backend, "bold"),
+        f"  time ...{seconds:.1f} s  tick {status.tick_seconds * 1e6:.0f} us  frames ",
+        (f"{status.moving_frames} moving", "magenta"), ", ", (f"{status.static_frames} static", "green"),
+        (f"  backend errors {status.backend_errors}", "bold red") if status.backend_errors else "",
+    )  # fmt: skip
+
+
+def _interfaces(status: BridgeStatus) -> Table:
+    table = Table(
+        "", "name", "type", "domain", "Hz asked", "Hz", "peers", "count", "state", header_style="bold", expand=False
+    )  # fmt: skip
+    for column in table.columns[4:8]:
+        column.justify = "right"
+    for interface in status.interfaces:
+        table.add_row(*_row(interface))
+    return table
+
+
+def _row(interface: InterfaceStatus) -> list[RenderableType]:
+    off = interface.state == "disabled"
+    asked = "" if interface.authored_rate is None else f"{interface.authored_rate:g}"
+    achieved = "" if off or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
+    state = f"{interface.state}: {interface.reason}" if interface.reason else interface.state
+    if interface.errors:
+        state += f" ({interface.errors} failed)"
+    return [
+        Text(interface.role, style="dim"), plain(interface.name, style="" if off else "bold"), plain(interface.type),
+        "" if interface.domain_id is None else str(interface.domain_id), asked, achieved,
+        "" if off else str(interface.matched), "" if off else str(interface.count),
+        plain(state, style="red" if interface.errors else STATE_STYLES[interface.state]),
+    ]  # fmt: skip
+
+
+def _findings(status: BridgeStatus) -> Table:
+    """The newest reports and the worst diagnostics, and how many more there are."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    rows: list[tuple[Text, Text]] = [
+        (Text("warning", style=SEVERITY_STYLES["warning"]), plain(f"{report.message} ({report.count}x)"))
+        for report in reversed(status.reports)
+    ]
+    for diagnostic in sorted(status.diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
+        style = SEVERITY_STYLES[diagnostic.severity]
+        rows.append(
+            (
+                Text(diagnostic.severity, style=style),
+                plain(f"[{diagnostic.code}] {diagnostic.path}: {diagnostic.message}"),
+            )
+        )
+    for row in rows[:MAX_FINDINGS]:
+        table.add_row(*row)
+    if len(rows) > MAX_FINDINGS:
+        table.add_row("", Text(f"and {len(rows) - MAX_FINDINGS} more; `inspect` lists them", style="dim"))
+    return table
