@@ -1,0 +1,340 @@
+"""The runtime's tick: order, stamps, and what happens when a part of it raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from usd_ros_bridge.backends.joint_states import JointStatesBackend
+from usd_ros_bridge.backends.kinematic import KinematicBackend
+from usd_ros_bridge.backends.null import NullBackend
+from usd_ros_bridge.backends.protocol import Backend
+from usd_ros_bridge.model.errors import BackendError, BridgeError
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import Commands, JointStateSample, PoseSample, State, TwistSample
+from usd_ros_bridge.model.transforms import pose
+from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
+from usd_ros_bridge.runtime.frames import TransformFeed
+from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.testing.plans import gripper, rover
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+Seen = list[tuple[str, str]]
+
+
+class Emitted:
+    """An emitter that keeps what a function makes of each snapshot."""
+
+    def __init__(self, look: Callable[[Snapshot], object] = lambda snapshot: snapshot.time_ns) -> None:
+        self.look = look
+        self.got: list[object] = []
+
+    def emit(self, snapshot: Snapshot) -> bool:
+        self.got.append(self.look(snapshot))
+        return True
+
+
+class Transforms:
+    """What a broadcaster of one robot would send."""
+
+    def __init__(self, feed: TransformFeed) -> None:
+        self.feed = feed
+        self.stamps: list[int] = []
+        self.last: np.ndarray | None = None
+
+    def emit(self, snapshot: Snapshot) -> bool:
+        sample = self.feed.sample(snapshot)
+        if sample is None:
+            return False
+        self.stamps.append(sample.stamp_ns)
+        self.last = sample.poses.copy()
+        return True
+
+
+def start(plan: BridgePlan, backend: Backend | None = None, **options: object) -> tuple[Runtime, Seen]:
+    seen: Seen = []
+    reporter = Reporter(lambda kind, message: seen.append((kind, message)))
+    runtime = Runtime(plan, backend or KinematicBackend(), options=RuntimeOptions(**options), reporter=reporter)
+    return runtime.open(), seen
+
+
+def sample(names: list[str], position: list[float], stamp: int = 0) -> JointStateSample:
+    return JointStateSample(stamp_ns=stamp, names=tuple(names), position=np.array(position),
+                            velocity=np.zeros(0), effort=np.zeros(0))
+
+
+def test_what_arrived_moves_the_robot_in_the_next_tick_and_shows_in_its_frames() -> None:
+    builder = rover()
+    topic = builder.robots[0].topic("joint_commands", "sensor_msgs/msg/JointState", "subscription")
+    plan = builder.build()
+    runtime, _ = start(plan)
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf", rate=50.0)
+    delivery = runtime.bind_sink(topic)
+    assert delivery.accepted
+    runtime.tick(SECOND)
+    delivery.deliver(sample(["mast_joint"], [1.0]))
+    for tick in range(1, 30):
+        runtime.tick(SECOND + tick * 20 * MS)
+    assert runtime.snapshot.state.joint_position[2] == 1.0
+    assert tf.stamps == [SECOND + tick * 20 * MS for tick in range(30)]
+    mast = plan.robots[0].frames[3]
+    assert tf.last is not None
+    assert not np.allclose(tf.last[3, 3:], mast.parent_from_frame.rotation)
+    status = runtime.status()
+    assert status.emitters[0].published == 30
+    assert status.emitters[0].achieved_rate == pytest.approx(50.0)
+    assert (status.sinks[0].received, status.sinks[0].dropped, status.ticks) == (1, 0, 30)
+
+
+def test_commands_last_one_step() -> None:
+    builder = rover()
+    topic = builder.robots[0].topic("joint_commands", "sensor_msgs/msg/JointState", "subscription")
+
+    class Listening(NullBackend):
+        def __init__(self) -> None:
+            super().__init__()
+            self.heard: list[float] = []
+
+        def step(self, time_ns: int, commands: Commands) -> State:
+            self.heard.append(float(commands.joint_position[2]))
+            return super().step(time_ns, commands)
+
+    Listening.capabilities = replace(NullBackend.capabilities, commands=True)
+    backend = Listening()
+    runtime, _ = start(builder.build(), backend)
+    delivery = runtime.bind_sink(topic)
+    delivery.deliver(sample(["mast_joint"], [0.25]))
+    runtime.tick(1)
+    runtime.tick(2)
+    assert_allclose(backend.heard, [0.25, np.nan])
+
+
+def test_emitters_come_at_their_own_rates_with_the_state_s_time() -> None:
+    runtime, seen = start(rover().build(), NullBackend())
+    always, fast, slow = Emitted(), Emitted(), Emitted()
+    runtime.add_emitter(always, name="always")
+    runtime.add_emitter(fast, name="fast", rate=100.0)
+    runtime.add_emitter(slow, name="slow", rate=25.0)
+    assert runtime.next_due_ns() == 0
+    for tick in range(21):
+        runtime.tick(SECOND + tick * 10 * MS)
+    assert len(always.got) == 21
+    assert len(fast.got) == 21
+    assert slow.got == [SECOND + tick * 40 * MS for tick in range(6)]
+    assert runtime.next_due_ns() == SECOND + 210 * MS
+    assert seen == []
+
+
+def test_a_removed_emitter_is_asked_no_more() -> None:
+    runtime, _ = start(rover().build(), NullBackend())
+    gone, always, stays = Emitted(), Emitted(), Emitted()
+    runtime.add_emitter(gone, name="gone", rate=100.0)
+    runtime.add_emitter(always, name="always")
+    runtime.add_emitter(stays, name="stays", rate=100.0)
+    runtime.tick(0)
+    runtime.remove_emitter(gone)
+    runtime.remove_emitter(always)
+    runtime.remove_emitter(Emitted())
+    runtime.tick(SECOND)
+    assert (len(gone.got), len(always.got), len(stays.got)) == (1, 1, 2)
+    assert [emitter.name for emitter in runtime.status().emitters] == ["stays"]
+
+
+class Faulty(KinematicBackend):
+    """Raises where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: set[str] = set()
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        if "step" in self.faults:
+            raise RuntimeError("solver\ndiverged")
+        return super().step(time_ns, commands)
+
+    def reset(self) -> None:
+        if "reset" in self.faults:
+            raise RuntimeError("no reset")
+        super().reset()
+
+    def close(self) -> None:
+        if "close" in self.faults:
+            raise RuntimeError("no close")
+        super().close()
+
+
+def test_a_backend_that_raises_is_counted_and_tf_goes_on_afterwards() -> None:
+    backend = Faulty()
+    runtime, seen = start(rover().build(), backend)
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf", rate=100.0)
+    assert runtime.tick(0)
+    backend.faults = {"step"}
+    for tick in range(1, 5):
+        assert not runtime.tick(tick * 10 * MS)
+    assert runtime.next_due_ns() == 50 * MS, "the schedule goes on, or the loop would spin"
+    backend.faults = set()
+    assert runtime.tick(50 * MS)
+    assert tf.stamps == [0, 50 * MS]
+    status = runtime.status()
+    assert status.backend_errors == 4
+    assert status.last_backend_error == "RuntimeError: solver diverged"
+    assert [kind for kind, _ in seen] == ["backend.step:RuntimeError"]
+    assert runtime.reporter.count("backend.step:RuntimeError") == 4
+
+
+def test_one_emitter_that_raises_stops_no_other() -> None:
+    def fail(_snapshot: Snapshot) -> object:
+        raise ValueError("no such field")
+
+    runtime, seen = start(rover().build(), NullBackend())
+    broken, sound, tf = Emitted(fail), Emitted(), Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(broken, name="/broken", rate=10.0)
+    runtime.add_emitter(sound, name="/sound", rate=10.0)
+    runtime.add_emitter(tf, name="/tf", rate=10.0)
+    for tick in range(3):
+        runtime.tick(tick * 100 * MS)
+    assert len(sound.got) == 3
+    assert len(tf.stamps) == 3
+    status = runtime.status().emitters[0]
+    assert (status.published, status.errors, status.last_error) == (0, 3, "ValueError: no such field")
+    assert seen == [("emitter.error:/broken", "publishing /broken failed: ValueError: no such field")]
+
+
+def test_one_sink_that_raises_stops_no_other() -> None:
+    class Broken:
+        def apply(self, sample: object, commands: Commands) -> None:
+            raise KeyError(sample)
+
+    builder = rover()
+    topic = builder.robots[0].topic("joint_commands", "sensor_msgs/msg/JointState", "subscription")
+    runtime, seen = start(builder.build())
+    broken, sound = runtime.bind_sink(topic, sink=Broken()), runtime.bind_sink(topic)
+    broken.deliver("x")
+    sound.deliver(sample(["mast_joint"], [0.0]))
+    broken.deliver("y")
+    assert runtime.tick(0)
+    assert [entry.errors for entry in runtime.status().sinks] == [2, 0]
+    assert [kind for kind, _ in seen] == ["sink.error:/rover/joint_commands"]
+
+
+def test_a_subscription_that_nothing_takes_counts_and_drops() -> None:
+    builder = rover()
+    topic = builder.robots[0].topic("picture", "sensor_msgs/msg/Image", "subscription")
+    runtime, _ = start(builder.build())
+    delivery = runtime.bind_sink(topic)
+    assert not delivery.accepted
+    assert "sensor_msgs/msg/Image" in delivery.reason
+    for _ in range(3):
+        delivery.deliver(object())
+    assert not runtime.inbox.pending
+    status = runtime.status().sinks[0]
+    assert (status.received, status.dropped) == (3, 3)
+
+
+def test_samples_that_flood_in_between_two_ticks_are_counted_as_dropped() -> None:
+    builder = rover()
+    topic = builder.robots[0].topic("cmd_vel", "geometry_msgs/msg/Twist", "subscription")
+    runtime, _ = start(builder.build(), queue_depth=5)
+    delivery = runtime.bind_sink(topic)
+    for index in range(20):
+        delivery.deliver(TwistSample(stamp_ns=0, twist=np.full(6, float(index))))
+    runtime.tick(0)
+    status = runtime.status().sinks[0]
+    assert (status.received, status.dropped) == (20, 15)
+
+
+def test_a_state_that_arrives_by_topic_is_shown_with_its_stamp_once() -> None:
+    runtime, _ = start(gripper(rover()).build(), JointStatesBackend())
+    feeds = [Transforms(runtime.transform_feed(robot)) for robot in range(2)]
+    for robot, tf in enumerate(feeds):
+        runtime.add_emitter(tf, name=f"/tf{robot}")
+    deliveries = [runtime.bind_input(needed) for needed in runtime.inputs]
+    runtime.tick(10)
+    deliveries[1].deliver(sample(["palm_joint"], [0.5], stamp=7))
+    assert runtime.inbox.wait(0.0), "an arrival wakes the loop"
+    runtime.tick(20)
+    runtime.tick(30)
+    deliveries[0].deliver(sample(["mast_joint"], [0.5]))
+    runtime.tick(40)
+    assert [tf.stamps for tf in feeds] == [[40], [7]]
+
+
+def test_time_that_goes_back_starts_over() -> None:
+    builder = rover()
+    topic = builder.robots[0].topic("cmd_vel", "geometry_msgs/msg/Twist", "subscription")
+    runtime, seen = start(builder.build())
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf", rate=10.0)
+    runtime.tick(10 * SECOND)
+    runtime.bind_sink(topic).deliver(TwistSample(stamp_ns=0, twist=np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    runtime.tick(11 * SECOND)
+    runtime.tick(12 * SECOND)
+    moved = runtime.snapshot.state.body_pose[0].copy()
+    runtime.tick(11 * SECOND)
+    assert not np.allclose(moved, runtime.snapshot.state.body_pose[0])
+    assert_allclose(runtime.snapshot.state.body_pose[0], runtime.plan.layout.body_pose[0])
+    assert tf.stamps == [10 * SECOND, 11 * SECOND, 12 * SECOND, 11 * SECOND]
+    assert [kind for kind, _ in seen if kind.startswith("time")] == ["time.backwards"]
+    assert runtime.next_due_ns() == 11 * SECOND + 100 * MS
+
+
+def test_a_backend_that_cannot_reset_or_close_is_reported() -> None:
+    backend = Faulty()
+    runtime, seen = start(rover().build(), backend)
+    runtime.tick(5)
+    backend.faults = {"reset", "close"}
+    runtime.tick(4)
+    runtime.close()
+    runtime.close()
+    assert [kind for kind, _ in seen] == ["time.backwards", "backend.reset:RuntimeError", "backend.close"]
+
+
+def test_a_pose_in_the_robots_own_frame_or_one_the_outer_layer_knows() -> None:
+    builder = rover()
+    topic = builder.robots[0].topic("pose", "geometry_msgs/msg/PoseStamped", "subscription")
+    runtime, seen = start(builder.build())
+    runtime.frame_resolver = lambda _topic, frame: pose((0.0, 0.0, 9.0)) if frame == "map" else None
+    delivery = runtime.bind_sink(topic)
+    runtime.tick(0)
+    before = runtime.snapshot.state.body_pose[0].copy()
+    delivery.deliver(PoseSample(stamp_ns=0, frame_id="base_link", frame_from_body=pose((1.0, 0.0, 0.0))))
+    runtime.tick(1)
+    assert np.linalg.norm(runtime.snapshot.state.body_pose[0, :3] - before[:3]) == pytest.approx(1.0)
+    delivery.deliver(PoseSample(stamp_ns=0, frame_id="map", frame_from_body=pose((1.0, 0.0, 0.0))))
+    runtime.tick(2)
+    assert_allclose(runtime.snapshot.state.body_pose[0, :3], [1.0, 0.0, 9.0])
+    delivery.deliver(PoseSample(stamp_ns=0, frame_id="", frame_from_body=pose((3.0, 0.0, 0.0))))
+    runtime.tick(3)
+    assert_allclose(runtime.snapshot.state.body_pose[0, :3], [3.0, 0.0, 0.0])
+    delivery.deliver(PoseSample(stamp_ns=0, frame_id="mars", frame_from_body=pose()))
+    runtime.tick(4)
+    assert [kind for kind, _ in seen] == ["sink.frame:/rover/pose:mars"]
+
+
+def test_opening_twice_or_with_a_wrong_option_is_the_callers_mistake() -> None:
+    runtime, _ = start(rover().build())
+    with pytest.raises(BridgeError, match="open already"):
+        runtime.open()
+    with pytest.raises(BackendError, match="has no option 'speed'"):
+        Runtime(rover().build(), KinematicBackend(), options=RuntimeOptions(backend_options={"speed": "1"})).open()
+
+
+def test_a_context_manager_opens_and_closes() -> None:
+    with Runtime(rover().build(), NullBackend()) as runtime:
+        assert runtime.tick(1)
+    assert not runtime.backend.step.__self__._state  # type: ignore[attr-defined]
+
+
+def test_a_runtime_that_refused_to_open_can_be_closed() -> None:
+    runtime = Runtime(rover().build(), NullBackend(), options=RuntimeOptions(backend_options={"x": "1"}))
+    with pytest.raises(BackendError):
+        runtime.open()
+    runtime.close()

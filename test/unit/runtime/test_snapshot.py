@@ -1,0 +1,146 @@
+"""Velocities and accelerations of a snapshot against motions whose derivatives are known."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import State
+from usd_ros_bridge.model.transforms import compose, exponential, pose, rotate, twist_exponential
+from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.testing.plans import gripper, rest_of, rover
+
+MS = 1_000_000
+
+
+def make(plan: BridgePlan, *, joint_driven: bool = True) -> tuple[Snapshot, State]:
+    kinematics = Kinematics(plan)
+    frames = FrameTable(plan, kinematics, joint_driven=joint_driven, report=lambda _kind, _message: None)
+    return Snapshot(plan, kinematics, frames, joint_driven=joint_driven), rest_of(plan)
+
+
+def test_a_constant_twist_is_found_again() -> None:
+    snapshot, state = make(rover().build())
+    body_twist = np.array([0.5, 0.1, -0.2, 0.3, -0.4, 1.0])
+    start = state.body_pose[0].copy()
+    for tick in range(4):
+        state.time_ns = tick * MS
+        state.body_pose[0] = compose(start, twist_exponential(body_twist * tick * 1e-3))
+        snapshot.begin(state)
+        twist = snapshot.body_twist[0].copy()
+        if tick == 0:
+            assert_allclose(twist, 0.0)
+            continue
+        turn = state.body_pose[0, 3:]
+        assert_allclose(twist[:3], rotate(turn, body_twist[:3]), atol=2e-3)
+        assert_allclose(twist[3:], rotate(turn, body_twist[3:]), atol=1e-3)
+
+
+def test_a_body_below_a_joint_moves_with_it() -> None:
+    snapshot, state = make(rover().build())
+    wheel = snapshot.plan.layout.body_index["/rover/left_wheel"]
+    for tick in range(2):
+        state.time_ns = tick * 10 * MS
+        state.joint_position[0] = 0.02 * tick
+        snapshot.begin(state)
+        twist = snapshot.body_twist[wheel]
+    axis = rotate(state.body_pose[0, 3:], np.array([0.0, 1.0, 0.0]))
+    assert_allclose(twist, [0.0, 0.0, 0.0, *(2.0 * axis)], atol=1e-9)
+
+
+def test_a_measured_twist_is_passed_on_and_driven_bodies_are_differentiated() -> None:
+    snapshot, state = make(rover().build())
+    state.body_twist = np.zeros((4, 6))
+    state.body_twist[0] = [1.0, 0.0, 0.0, 0.0, 0.0, 0.5]
+    state.body_twist[3] = 99.0  # below a joint: not measured, whatever stands there
+    for tick in range(3):
+        state.time_ns = tick * 10 * MS
+        state.joint_position[2] = 0.01 * tick
+        snapshot.begin(state)
+        assert_allclose(snapshot.twist(0), state.body_twist[0])
+        twist = snapshot.body_twist
+    assert_allclose(twist[0], state.body_twist[0])
+    assert_allclose(twist[3, 3:], [0.0, 0.0, 1.0], atol=1e-9)
+
+
+def test_acceleration_of_a_fall() -> None:
+    snapshot, state = make(rover().build())
+    found = []
+    for tick in range(5):
+        seconds = tick * 0.01
+        state.time_ns = tick * 10 * MS
+        state.body_pose[0] = pose((0.0, 0.0, 10.0 - 0.5 * 9.81 * seconds**2), exponential(np.array([0.0, 0.0, 0.1])))
+        snapshot.begin(state)
+        found.append(snapshot.body_acceleration[0].copy())
+    assert_allclose(found[0], 0.0)
+    assert_allclose(found[1], 0.0)
+    for acceleration in found[2:]:
+        assert_allclose(acceleration, [0.0, 0.0, -9.81, 0.0, 0.0, 0.0], atol=1e-6)
+
+
+def test_acceleration_from_a_measured_twist_starts_at_the_second_tick() -> None:
+    snapshot, state = make(rover().build(), joint_driven=False)
+    state.body_twist = np.zeros((4, 6))
+    for tick in range(2):
+        state.time_ns = tick * 10 * MS
+        state.body_twist[0, 0] = 0.03 * tick
+        snapshot.begin(state)
+        acceleration = snapshot.body_acceleration[0]
+    assert_allclose(acceleration, [3.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+
+def test_a_robot_without_a_new_state_keeps_its_twist() -> None:
+    snapshot, state = make(gripper(rover()).build())
+    palm = snapshot.plan.layout.body_index["/gripper/palm"]
+    row = snapshot.plan.layout.dofs.index("palm_joint")
+    times = [(10, 10), (20, 20), (30, 20), (40, 40)]
+    expected = [0.0, 2.0, 2.0, 1.0]
+    for (now, stamp), speed in zip(times, expected, strict=True):
+        state.time_ns = now * MS
+        state.robot_time_ns = np.array([-1, stamp * MS])
+        state.joint_position[row] = {10: 0.0, 20: 0.02, 40: 0.04}[stamp]
+        snapshot.begin(state)
+        assert_allclose(snapshot.body_twist[palm, 3], speed, atol=1e-9)
+        assert_allclose(snapshot.body_twist[0], 0.0)
+
+
+def test_a_reset_forgets_velocities_and_starts() -> None:
+    snapshot, state = make(rover().build())
+    for tick in range(2):
+        state.time_ns = tick * 10 * MS
+        state.body_pose[0, 0] = tick
+        snapshot.begin(state)
+        assert snapshot.body_twist.any() == (tick == 1)
+    assert snapshot.start_pose(0)[0] == 0.0
+    snapshot.reset()
+    state.time_ns = 5 * MS
+    state.body_pose[0, 0] = 7.0
+    snapshot.begin(state)
+    assert not snapshot.body_twist.any()
+    assert not snapshot.body_acceleration.any()
+    assert snapshot.start_pose(0)[0] == 7.0
+
+
+def test_a_start_is_the_first_known_state_of_the_robot() -> None:
+    snapshot, state = make(gripper(rover()).build())
+    state.robot_time_ns = np.array([10, -1])
+    palm = snapshot.plan.layout.body_index["/gripper/palm"]
+    snapshot.begin(state)
+    assert np.isfinite(snapshot.start_pose(0)).all()
+    assert np.isnan(snapshot.start_pose(palm)).all()
+    state.robot_time_ns = np.array([10, 11])
+    state.joint_position[snapshot.plan.layout.dofs.index("palm_joint")] = 1.0
+    snapshot.begin(state)
+    assert_allclose(snapshot.start_pose(palm)[3:], [np.sin(0.5), 0.0, 0.0, np.cos(0.5)])
+
+
+def test_what_is_asked_twice_is_computed_once() -> None:
+    snapshot, state = make(rover().build())
+    snapshot.begin(state)
+    assert snapshot.body_pose is snapshot.body_pose
+    before = snapshot.body_pose
+    snapshot.begin(state)
+    assert snapshot.body_pose is not before
