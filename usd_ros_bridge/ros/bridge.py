@@ -109,7 +109,7 @@ class Bridge:
         self._seed = seed
         self._reporter = Reporter(report or self._log_warning)
         self._inform = inform or self._log_info
-        self._make_domains = lambda: Domains(
+        self._make_domains: Callable[[], Domains] = lambda: Domains(
             node=node,
             node_name=node_name,
             namespace=namespace,
@@ -141,7 +141,9 @@ class Bridge:
         if self._runtime is not None or self._closed:
             raise BridgeError("a bridge is opened once; make another one")
         if self._tf_rate is not None and not self._tf_rate > 0.0:
-            raise OptionError(f"tf_rate {self._tf_rate!r} is not possible: positive Hz, or None for every step")
+            raise OptionError(
+                f"tf_rate {self._tf_rate!r} is not possible: positive Hz, or None for every step"
+            )
         try:
             self._open()
         except BaseException:

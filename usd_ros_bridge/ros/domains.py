@@ -136,7 +136,9 @@ class Domain:
             except Exception as error:  # noqa: BLE001 - one callback must not end all others
                 if self._stop.is_set() or not self.ok:
                     return
-                self._report("ros.executor", f"a callback raised in domain {self.domain_id}: {describe(error)}")
+                self._report(
+                    "ros.executor", f"a callback raised in domain {self.domain_id}: {describe(error)}"
+                )
             self._run_jobs()
 
     def _run_jobs(self) -> None:
@@ -215,7 +217,9 @@ class Domains:
         domain = main if domain_id is None else self._domains.get(domain_id)
         if domain is None:
             if len(self._domains) >= MAX_DOMAINS:
-                raise DomainLimitError(f"domain {domain_id} would be one more than the {MAX_DOMAINS} of a process")
+                raise DomainLimitError(
+                    f"domain {domain_id} would be one more than the {MAX_DOMAINS} of a process"
+                )
             name = f"{main.node.get_name()}_domain_{domain_id}"
             domain = self._make(name, domain_id, _without_node_name(self._ros_args), main=False)
             self._domains[domain.domain_id] = domain

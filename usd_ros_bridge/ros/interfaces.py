@@ -137,7 +137,9 @@ class Interfaces:
             encoder = factory(topic, self._plan)
         except NoSourceError as error:
             reason = str(error)
-            self._report(f"source:{topic.path}", f"{topic.path}: the publisher {topic.name} is silent: {reason}")
+            self._report(
+                f"source:{topic.path}", f"{topic.path}: the publisher {topic.name} is silent: {reason}"
+            )
         return TopicPublisher(
             topic, message_class, domain, encoder=encoder, reason=reason, report=self._report
         )
@@ -149,7 +151,9 @@ class Interfaces:
         if delivery.accepted and decoder is None:
             reason = f"messages of type {topic.type} are not understood here"
         if reason:
-            self._report(f"sink:{topic.path}", f"{topic.path}: what arrives on {topic.name} is dropped: {reason}")
+            self._report(
+                f"sink:{topic.path}", f"{topic.path}: what arrives on {topic.name} is dropped: {reason}"
+            )
         return TopicSubscription(
             path=topic.path,
             name=topic.name,
@@ -164,12 +168,16 @@ class Interfaces:
             inform=self._inform,
         )
 
-    def _make_service(self, plan: ServicePlan, service_class: Any, domain: Domain) -> ServiceServer | ServiceClient:
+    def _make_service(
+        self, plan: ServicePlan, service_class: Any, domain: Domain
+    ) -> ServiceServer | ServiceClient:
         if plan.role == "server":
             return ServiceServer(plan, service_class, domain, self._report)
         return ServiceClient(plan, service_class, domain)
 
-    def _make_action(self, plan: ActionPlan, action_class: Any, domain: Domain) -> ActionServer | ActionClient:
+    def _make_action(
+        self, plan: ActionPlan, action_class: Any, domain: Domain
+    ) -> ActionServer | ActionClient:
         if plan.role == "server":
             return ActionServer(plan, action_class, domain, self._report)
         return ActionClient(plan, action_class, domain)

@@ -61,7 +61,9 @@ class ParameterSpec:
         if self.options:
             descriptor.additional_constraints = "one of: " + ", ".join(self.options)
         if self.range is not None:
-            descriptor.floating_point_range = [FloatingPointRange(from_value=self.range[0], to_value=self.range[1])]
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=self.range[0], to_value=self.range[1])
+            ]
         return descriptor
 
 
@@ -79,10 +81,17 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     _spec("backend_options", "strings", None, "Options of the backend, as key=value."),
     _spec("namespace", "string", "", "Outermost namespace of relative names; empty: the node's own."),
     _spec("implicit_context", "bool", True, "Treat the default prim as a context if the asset has none."),
-    _spec("implicit_interfaces", "bool", True, "Give a robot without interfaces joint_states and joint_commands."),
+    _spec(
+        "implicit_interfaces",
+        "bool",
+        True,
+        "Give a robot without interfaces joint_states and joint_commands.",
+    ),
     _spec("isaac_names", "bool", False, "Prefer isaac:nameOverride where the robot has ROS schemas, too."),
     _spec("frames_from_xforms", "bool", False, "Make plain Xforms directly below bodies frames."),
-    _spec("schema_resolvers", "strings", None, "Solvers whose attributes count, by priority.", options=SOLVERS),
+    _spec(
+        "schema_resolvers", "strings", None, "Solvers whose attributes count, by priority.", options=SOLVERS
+    ),
     _spec(
         "system_default_qos",
         "string",
@@ -143,7 +152,9 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         OptionError: A value is not possible; the message names what is.
     """
     plan_values = {
-        each.name: values[each.name] for each in dataclasses.fields(PlanOptions) if values.get(each.name) is not None
+        each.name: values[each.name]
+        for each in dataclasses.fields(PlanOptions)
+        if values.get(each.name) is not None
     }
     plan_values["namespace"] = values["namespace"] or node_namespace.strip("/")
     if "schema_resolvers" in plan_values:
@@ -187,7 +198,9 @@ def _declare(node: Any, spec: ParameterSpec) -> Any:
     given = list(value) if spec.kind == "strings" else [value]
     for each in given if spec.options else ():
         if each not in spec.options:
-            raise OptionError(f"parameter {spec.name}: {each!r} is not possible; there are: {choices(spec.options)}")
+            raise OptionError(
+                f"parameter {spec.name}: {each!r} is not possible; there are: {choices(spec.options)}"
+            )
     # Launch files write an empty list of strings as [""].
     return [each for each in given if each] if spec.kind == "strings" else value
 

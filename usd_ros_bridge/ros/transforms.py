@@ -84,7 +84,9 @@ class Transforms:
                 broadcaster.add_output(self._topic(output.tf, domain, static=False), output)
         if frames.moving:
             self._broadcasters.append(broadcaster)
-            self._runtime.add_emitter(broadcaster, name=f"{robot.tf_outputs[0].tf} of {robot.path}", rate=self._rate)
+            self._runtime.add_emitter(
+                broadcaster, name=f"{robot.tf_outputs[0].tf} of {robot.path}", rate=self._rate
+            )
 
     def _topic(self, name: str, domain: Domain, *, static: bool) -> TfTopic:
         key = (domain.domain_id, name)

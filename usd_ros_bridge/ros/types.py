@@ -58,4 +58,6 @@ def import_interface(type_name: str, catalog: AmentCatalog) -> Any:
     try:
         return getattr(import_module(f"{package}.{kind}"), name)
     except (ImportError, AttributeError) as error:
-        raise InterfaceTypeError(f"the type {type_name!r} is installed without its Python module: {error}") from error
+        raise InterfaceTypeError(
+            f"the type {type_name!r} is installed without its Python module: {error}"
+        ) from error

@@ -78,7 +78,9 @@ def encode_accel(topic: TopicPlan, plan: BridgePlan) -> Encoder:
 
     def encode(snapshot: Snapshot, message: Any) -> bool:
         change = carrier.acceleration(snapshot)
-        linear = acceleration_at(carrier.pose(snapshot), carrier.twist(snapshot), change, carrier.body_from_prim)
+        linear = acceleration_at(
+            carrier.pose(snapshot), carrier.twist(snapshot), change, carrier.body_from_prim
+        )
         accel = in_frame(axes.pose(snapshot), np.concatenate((linear, change[3:])))
         if not finite(accel):
             return False

@@ -93,7 +93,9 @@ def _row(plan: ActionPlan, domain: Domain, *, count: int, reason: str) -> Interf
         name=plan.name,
         type=plan.type,
         domain_id=domain.domain_id,
-        matched=domain.node.count_clients(goal_service) if server else domain.node.count_services(goal_service),
+        matched=domain.node.count_clients(goal_service)
+        if server
+        else domain.node.count_services(goal_service),
         count=count,
         state="silent",
         reason=reason,

@@ -52,7 +52,9 @@ class TopicPublisher:
         """Creates the publisher, through the node so that remap rules apply."""
         if self._header is not None:
             self._header.frame_id = self.topic.frame_id
-        callbacks = PublisherEventCallbacks(incompatible_qos=self._on_incompatible, use_default_callbacks=False)
+        callbacks = PublisherEventCallbacks(
+            incompatible_qos=self._on_incompatible, use_default_callbacks=False
+        )
         self._publisher = self._domain.node.create_publisher(
             self._class, self.topic.name, qos.profile(self.topic.qos), event_callbacks=callbacks
         )

@@ -176,7 +176,9 @@ class TopicSubscription:
             # The graph is a moment behind the connection: look again.
             self._domain.defer(self._match, urgent=False)
             return
-        self._change(quality.matching(self._asked, (info.qos_profile for info in found)), "to match its publishers")
+        self._change(
+            quality.matching(self._asked, (info.qos_profile for info in found)), "to match its publishers"
+        )
 
     def _change(self, wanted: QosPlan, why: str) -> None:
         with self._lock:

@@ -57,7 +57,9 @@ class TfTopic:
 
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
-        callbacks = PublisherEventCallbacks(incompatible_qos=self._on_incompatible, use_default_callbacks=False)
+        callbacks = PublisherEventCallbacks(
+            incompatible_qos=self._on_incompatible, use_default_callbacks=False
+        )
         quality = qos.TF_STATIC_QOS if self._static else qos.TF_QOS
         self._publisher = self._domain.node.create_publisher(
             TFMessage, self.name, qos.profile(quality), event_callbacks=callbacks
@@ -77,7 +79,9 @@ class TfTopic:
     def publish_whole(self, time_ns: int) -> None:
         """Sends all shares in one message: with depth 1, a late joiner gets the last message only."""
         if self._whole:
-            self.publish(TFMessage(transforms=[each for share in self._whole.values() for each in share]), time_ns)
+            self.publish(
+                TFMessage(transforms=[each for share in self._whole.values() for each in share]), time_ns
+            )
 
     def close(self) -> None:
         """Destroys the publisher. Idempotent."""
@@ -130,7 +134,9 @@ class TransformBroadcaster:
     def add_output(self, topic: TfTopic, output: TfOutput) -> None:
         """Sends to `topic` from here on, ids prefixed as `output` says."""
         plans = self._robot.frames
-        transforms = [make_transform(self._robot, plans[index], output.prefix) for index in self._frames.moving]
+        transforms = [
+            make_transform(self._robot, plans[index], output.prefix) for index in self._frames.moving
+        ]
         self._outputs.append((topic, TFMessage(transforms=transforms), transforms))
 
     def emit(self, snapshot: Snapshot) -> bool:

@@ -1,0 +1,75 @@
+"""A bridge to test, in a random domain of this run, spun in the background, and probes to look at it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
+
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ros.bridge import Bridge
+
+
+class Reports:
+    """What a bridge told people, gathered."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, str]] = []
+
+    def __call__(self, kind: str, message: str) -> None:
+        self.entries.append((kind, message))
+
+    def containing(self, *texts: str) -> list[str]:
+        return [message for _, message in self.entries if all(text in message for text in texts)]
+
+
+class RunningBridge:
+    """A bridge whose `spin` runs in a thread."""
+
+    def __init__(self, bridge: Bridge, warnings: Reports, infos: Reports) -> None:
+        self.bridge = bridge
+        self.warnings = warnings
+        self.infos = infos
+        self._thread = threading.Thread(target=bridge.spin, name="test-spin")
+
+    def start(self) -> None:
+        self.bridge.open()
+        self._thread.start()
+
+    def close(self) -> None:
+        self.bridge.close()
+        if self._thread.ident is not None:
+            self._thread.join(5.0)
+            assert not self._thread.is_alive()
+
+    def row(self, name: str, role: str = "publisher") -> Any:
+        rows = [row for row in self.bridge.status().interfaces if row.name == name and row.role == role]
+        assert len(rows) == 1, rows
+        return rows[0]
+
+
+Start = Callable[..., RunningBridge]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """`start(plan, backend, **options)`: a running bridge, closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def run(plan: BridgePlan, backend: Any = "kinematic", **options: Any) -> RunningBridge:
+            warnings, infos = Reports(), Reports()
+            bridge = Bridge(plan, backend, report=warnings, inform=infos, **options)
+            running = RunningBridge(bridge, warnings, infos)
+            stack.callback(running.close)
+            running.start()
+            return running
+
+        yield run

@@ -1,0 +1,246 @@
+"""Publishers and subscriptions over DDS: rates, stamps, commands, quality of service, what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
+from nav_msgs.msg import Odometry
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscription
+from sensor_msgs.msg import CameraInfo, Imu, JointState
+from std_msgs.msg import Float64MultiArray, String
+
+from usd_ros_bridge.model.plan import Pose, QosPlan
+
+BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+SENSOR = {"qos": QosPlan(reliability="best_effort", depth=5)}
+
+
+def stamp(message):
+    return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+
+
+@pytest.fixture
+def listen(ros_harness):
+    """`listen(type, topic)`: the messages that arrive."""
+
+    def subscribe(message_class, topic, qos=10):
+        received = []
+        ros_harness.node.create_subscription(message_class, topic, received.append, qos)
+        return received
+
+    return subscribe
+
+
+@pytest.mark.parametrize("rate", [20.0, 100.0])
+def test_publisher_meets_its_rate_between_stamps(start, listen, ros_harness, rate):
+    received = listen(JointState, "/arm/joint_states")
+    start(plan(publisher("/arm/joint_states", "sensor_msgs/msg/JointState", rate=rate)))
+    count = int(rate)
+    ros_harness.wait_for(lambda: len(received) > count, what=f"{count} joint states")
+    seconds = (stamp(received[count]) - stamp(received[0])) * 1e-9
+    assert count / seconds == pytest.approx(rate, rel=0.05)
+    assert [stamp(message) for message in received] == sorted({stamp(message) for message in received})
+
+
+def test_joint_states_go_out_and_commands_come_in(start, listen, ros_harness):
+    received = listen(JointState, "/arm/joint_states")
+    commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    start(plan(JOINT_STATES, JOINT_COMMANDS))
+    ros_harness.wait_for(lambda: received and commands.get_subscription_count() == 1, what="the bridge")
+    assert received[0].name == ["hinge"]
+    assert received[0].header.frame_id == "base"
+    assert list(received[0].position) == [0.0]
+    commands.publish(JointState(name=["hinge"], position=[0.75]))
+    ros_harness.wait_for(
+        lambda: received[-1].position[0] == pytest.approx(0.75), what="the commanded position"
+    )
+    commands.publish(JointState(name=["hinge"], position=[9.0]))
+    ros_harness.wait_for(lambda: received[-1].position[0] == pytest.approx(1.0), what="the upper limit")
+
+
+def test_array_commands_joints_in_order(start, listen, ros_harness):
+    received = listen(JointState, "/arm/joint_states")
+    commands = ros_harness.node.create_publisher(Float64MultiArray, "/arm/commands", 10)
+    start(plan(JOINT_STATES, subscription("/arm/commands", "std_msgs/msg/Float64MultiArray")))
+    ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the subscription")
+    commands.publish(Float64MultiArray(data=[-0.5]))
+    ros_harness.wait_for(
+        lambda: received and received[-1].position[0] == pytest.approx(-0.5), what="the target"
+    )
+
+
+def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, listen, ros_harness):
+    odometry = listen(Odometry, "/arm/odom")
+    velocity = listen(TwistStamped, "/arm/velocity")
+    pose = listen(PoseStamped, "/arm/pose")
+    commands = ros_harness.node.create_publisher(Twist, "/arm/cmd_vel", 10)
+    start(
+        plan(
+            publisher("/arm/odom", "nav_msgs/msg/Odometry", frame_id="odom", child_frame_id="base"),
+            publisher("/arm/velocity", "geometry_msgs/msg/TwistStamped"),
+            publisher("/arm/pose", "geometry_msgs/msg/PoseStamped", frame_id="world"),
+            subscription("/arm/cmd_vel", "geometry_msgs/msg/Twist"),
+        )
+    )
+    ros_harness.wait_for(lambda: odometry and commands.get_subscription_count() == 1, what="the bridge")
+    assert (odometry[0].header.frame_id, odometry[0].child_frame_id) == ("odom", "base")
+    assert odometry[0].pose.pose.position.x == 0.0
+    twist = Twist()
+    twist.linear.x, twist.angular.z = 0.5, 0.25
+    commands.publish(twist)
+    ros_harness.wait_for(lambda: odometry[-1].pose.pose.position.x > 0.1, what="motion")
+    assert odometry[-1].twist.twist.linear.x == pytest.approx(0.5, rel=1e-3)
+    ros_harness.wait_for(lambda: velocity[-1].twist.linear.x == pytest.approx(0.5, rel=1e-3), what="velocity")
+    assert velocity[-1].twist.angular.z == pytest.approx(0.25, rel=1e-3)
+    assert pose[-1].header.frame_id == "world"
+    ros_harness.wait_for(lambda: pose[-1].pose.position.x > 0.1, what="the pose in the world")
+
+
+def test_imu_at_rest_feels_gravity_in_its_own_frame(start, listen, ros_harness):
+    received = listen(Imu, "/arm/imu", BEST_EFFORT)
+    tipped = Pose((0.0, 0.0, 0.0), (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)))
+    start(plan(publisher("/arm/imu", "sensor_msgs/msg/Imu", body_from_prim=tipped, **SENSOR)))
+    ros_harness.wait_for(lambda: len(received) > 3, what="imu messages")
+    force = received[-1].linear_acceleration
+    assert [force.x, force.y, force.z] == pytest.approx([0.0, 9.81, 0.0], abs=1e-9)
+    assert received[-1].orientation.x == pytest.approx(np.sqrt(0.5))
+
+
+def test_camera_info_describes_the_pinhole(start, listen, ros_harness):
+    received = listen(CameraInfo, "/arm/camera_info", BEST_EFFORT)
+    start(
+        plan(
+            publisher(
+                "/arm/camera_info", "sensor_msgs/msg/CameraInfo", camera=0, frame_id="optical", **SENSOR
+            )
+        )
+    )
+    ros_harness.wait_for(lambda: bool(received), what="camera info")
+    info = received[0]
+    assert (info.width, info.height, info.distortion_model) == (640, 480, "plumb_bob")
+    assert list(info.d) == [0.0] * 5
+    assert list(info.k) == [500.0, 0.0, 320.0, 0.0, 510.0, 240.0, 0.0, 0.0, 1.0]
+    assert list(info.p) == [500.0, 0.0, 320.0, 0.0, 0.0, 510.0, 240.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    assert info.header.frame_id == "optical"
+    assert stamp(info) > 0
+
+
+def test_what_nothing_feeds_is_silent_and_what_nothing_takes_is_counted(start, ros_harness):
+    running = start(
+        plan(
+            publisher("/arm/text", "std_msgs/msg/String"),
+            publisher("/arm/camera_info", "sensor_msgs/msg/CameraInfo"),
+            subscription("/arm/words", "std_msgs/msg/String"),
+        )
+    )
+    assert len(running.warnings.containing("/arm/text", "silent")) == 1
+    assert running.warnings.containing("/arm/camera_info", "UsdGeomCamera")
+    assert running.row("/arm/text").state == "silent"
+    words = ros_harness.node.create_publisher(String, "/arm/words", 10)
+    ros_harness.wait_for(lambda: words.get_subscription_count() == 1, what="the subscription")
+    words.publish(String(data="hello"))
+    ros_harness.wait_for(lambda: running.row("/arm/words", "subscription").count == 1, what="the count")
+    assert running.row("/arm/words", "subscription").state == "silent"
+
+
+def test_missing_type_disables_that_interface_alone(start, listen, ros_harness):
+    received = listen(JointState, "/arm/joint_states")
+    running = start(
+        plan(
+            publisher("/arm/odd", "os/msg/system"), publisher("/arm/gone", "std_msgs/msg/Gone"), JOINT_STATES
+        )
+    )
+    ros_harness.wait_for(lambda: bool(received), what="joint states")
+    for name, type_name in (("/arm/odd", "os/msg/system"), ("/arm/gone", "std_msgs/msg/Gone")):
+        assert running.row(name).state == "disabled"
+        assert type_name in running.row(name).reason
+        assert running.warnings.containing(name, "disabled")
+
+
+def test_reliable_subscription_that_meets_best_effort_is_made_anew(start, ros_harness):
+    publisher_there = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", BEST_EFFORT)
+    running = start(plan(JOINT_STATES, JOINT_COMMANDS))
+    ros_harness.wait_for(
+        lambda: publisher_there.get_subscription_count() == 1, what="a best-effort subscription"
+    )
+    assert running.infos.containing("/arm/joint_commands", "best effort")
+    publisher_there.publish(JointState(name=["hinge"], position=[0.5]))
+    ros_harness.wait_for(
+        lambda: running.row("/arm/joint_commands", "subscription").count == 1, what="the message to arrive"
+    )
+
+
+def test_match_publisher_follows_what_is_discovered(start, ros_harness):
+    node = ros_harness.node
+    running = start(
+        plan(
+            subscription(
+                "/arm/joint_commands", "sensor_msgs/msg/JointState", qos=QosPlan(match_publisher=True)
+            )
+        )
+    )
+
+    def requested():
+        found = node.get_subscriptions_info_by_topic("/arm/joint_commands")
+        return [(info.qos_profile.reliability, info.qos_profile.durability) for info in found]
+
+    def becomes(reliability, durability):
+        ros_harness.wait_for(
+            lambda: requested() == [(reliability, durability)], what=f"{reliability} {durability}"
+        )
+
+    becomes(ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    first = node.create_publisher(JointState, "/arm/joint_commands", latched)
+    becomes(ReliabilityPolicy.RELIABLE, DurabilityPolicy.TRANSIENT_LOCAL)
+    second = node.create_publisher(JointState, "/arm/joint_commands", BEST_EFFORT)
+    becomes(ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
+    ros_harness.wait_for(
+        lambda: first.get_subscription_count() == second.get_subscription_count() == 1, what="both"
+    )
+    node.destroy_publisher(second)
+    becomes(ReliabilityPolicy.RELIABLE, DurabilityPolicy.TRANSIENT_LOCAL)
+    assert running.infos.containing("/arm/joint_commands", "match")
+
+
+def test_incompatible_quality_of_service_names_prim_topic_and_policy(start, ros_harness):
+    latched = QosPlan(durability="transient_local")
+    running = start(
+        plan(
+            publisher(
+                "/arm/joint_states", "sensor_msgs/msg/JointState", qos=QosPlan(reliability="best_effort")
+            ),
+            subscription("/arm/joint_commands", "sensor_msgs/msg/JointState", qos=latched),
+        )
+    )
+    ros_harness.node.create_subscription(JointState, "/arm/joint_states", lambda _: None, 10)
+    ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    expected = (
+        ("/arm/joint_states_publisher", "/arm/joint_states", "reliability"),
+        ("/arm/joint_commands_subscription", "/arm/joint_commands", "durability"),
+    )
+    ros_harness.wait_for(
+        lambda: all(running.warnings.containing(*each) for each in expected), what="both reports"
+    )
+
+
+def test_status_shows_rates_and_peers(start, listen, ros_harness):
+    received = listen(JointState, "/arm/joint_states")
+    running = start(plan(JOINT_STATES))
+    ros_harness.wait_for(lambda: len(received) > 20, what="joint states")
+    row = running.row("/arm/joint_states")
+    assert (row.state, row.matched, row.authored_rate) == ("active", 1, 50.0)
+    assert row.achieved_rate == pytest.approx(50.0, rel=0.1)
+    status = running.bridge.status()
+    assert (status.backend, status.moving_frames, status.static_frames) == ("kinematic", 2, 1)
+    assert status.ticks > 0
+    assert 0.0 < status.tick_seconds < 0.1
+
+
+def test_remap_rules_apply(start, listen, ros_harness):
+    received = listen(JointState, "/elsewhere")
+    running = start(plan(JOINT_STATES), ros_args=["--ros-args", "-r", "/arm/joint_states:=/elsewhere"])
+    ros_harness.wait_for(lambda: bool(received), what="joint states on the remapped topic")
+    assert running.row("/elsewhere").authored_rate == 50.0

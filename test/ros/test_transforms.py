@@ -1,0 +1,169 @@
+"""/tf and /tf_static over DDS: topics, quality of service, stamps, prefixes, shared topics, faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge.backends.null import NullBackend
+from usd_ros_bridge.model.plan import TfOutput
+
+STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
+
+
+def parents(message):
+    return {each.child_frame_id: each.header.frame_id for each in message.transforms}
+
+
+def stamps(message):
+    return {each.header.stamp.sec * 1_000_000_000 + each.header.stamp.nanosec for each in message.transforms}
+
+
+@pytest.fixture
+def listen(ros_harness):
+    def subscribe(topic, qos=10):
+        received = []
+        ros_harness.node.create_subscription(TFMessage, topic, received.append, qos)
+        return received
+
+    return subscribe
+
+
+def test_moving_frames_go_to_tf_and_static_ones_to_tf_static(start, listen, ros_harness):
+    moving, static = listen("/arm/tf"), listen("/arm/tf_static", STATIC)
+    start(plan())
+    ros_harness.wait_for(lambda: len(moving) > 5 and static, what="transforms")
+    assert parents(moving[0]) == {"base": "world", "link": "base"}
+    assert parents(static[0]) == {"tool": "link"}
+    assert static[0].transforms[0].transform.translation.x == 0.5
+    all_stamps = [stamps(message) for message in moving]
+    assert all(len(each) == 1 for each in all_stamps)
+    flat = [each.pop() for each in all_stamps]
+    assert flat == sorted(set(flat))
+
+
+def test_transforms_follow_the_joint(start, listen, ros_harness):
+    moving = listen("/arm/tf")
+    commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    start(plan(JOINT_COMMANDS))
+    ros_harness.wait_for(lambda: moving and commands.get_subscription_count() == 1, what="the bridge")
+    commands.publish(JointState(name=["hinge"], position=[1.0]))
+
+    def rotation():
+        return next(each.transform.rotation for each in moving[-1].transforms if each.child_frame_id == "link")
+
+    ros_harness.wait_for(lambda: rotation().z == pytest.approx(np.sin(0.5)), what="the link's rotation")
+    assert rotation().w == pytest.approx(np.cos(0.5))
+
+
+def test_quality_of_service_is_that_of_tf2(start, listen, ros_harness):
+    moving = listen("/arm/tf")
+    start(plan())
+    ros_harness.wait_for(lambda: bool(moving), what="transforms")
+    (tf,) = ros_harness.node.get_publishers_info_by_topic("/arm/tf")
+    (static,) = ros_harness.node.get_publishers_info_by_topic("/arm/tf_static")
+    assert (tf.qos_profile.reliability, tf.qos_profile.durability) == (
+        ReliabilityPolicy.RELIABLE,
+        DurabilityPolicy.VOLATILE,
+    )
+    assert (static.qos_profile.reliability, static.qos_profile.durability) == (
+        ReliabilityPolicy.RELIABLE,
+        DurabilityPolicy.TRANSIENT_LOCAL,
+    )
+
+
+def test_a_late_joiner_gets_every_robot_of_a_shared_static_topic(start, listen, ros_harness):
+    second = TfOutput(tf="/tf", tf_static="/tf_static", prefix="second/")
+    robots = (
+        arm(outputs=(GLOBAL,)),
+        arm("/second", path="/second", row=1, index=1, outputs=(second,)),
+    )
+    moving = listen("/tf")
+    start(plan(robots=robots, layout=layout("/arm", "/second")))
+    ros_harness.wait_for(lambda: len(moving) > 4, what="the bridge to run")
+    late = listen("/tf_static", STATIC)
+    ros_harness.wait_for(lambda: bool(late), what="static transforms")
+    assert parents(late[0]) == {"arm/tool": "arm/link", "second/tool": "second/link"}
+    shown = {frozenset(parents(message).items()) for message in moving}
+    assert shown == {
+        frozenset({("arm/base", "world"), ("arm/link", "arm/base")}),
+        frozenset({("second/base", "world"), ("second/link", "second/base")}),
+    }
+
+
+def test_both_outputs_come_from_one_computation(start, listen, ros_harness):
+    outputs = (TfOutput(tf="/arm/tf", tf_static="/arm/tf_static"), GLOBAL)
+    namespaced, everywhere = listen("/arm/tf"), listen("/tf")
+    start(plan(robots=(arm(outputs=outputs),)))
+
+    def common():
+        return {frozenset(stamps(m)) for m in namespaced} & {frozenset(stamps(m)) for m in everywhere}
+
+    ros_harness.wait_for(lambda: len(common()) > 3, what="the same states on both topics")
+    assert parents(everywhere[0]) == {"arm/base": "world", "arm/link": "arm/base"}
+
+
+def test_a_base_that_something_else_places_is_left_out(start, listen, ros_harness):
+    moving = listen("/arm/tf")
+    start(plan(robots=(replace(arm(), base_transform="none"),)))
+    ros_harness.wait_for(lambda: bool(moving), what="transforms")
+    assert parents(moving[0]) == {"link": "base"}
+
+
+class BrokenBackend(NullBackend):
+    """Shows a joint that is not finite, and raises in every third step."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def step(self, time_ns, commands):
+        self.steps += 1
+        if self.steps % 3 == 0:
+            raise RuntimeError("a gear is stuck")
+        state = super().step(time_ns, commands)
+        state.joint_position = np.array([np.nan])
+        return state
+
+
+def test_a_frame_that_is_not_finite_is_dropped_and_a_backend_that_raises_stops_nothing(start, listen, ros_harness):
+    moving = listen("/arm/tf")
+    running = start(plan(JOINT_STATES), BrokenBackend())
+    ros_harness.wait_for(lambda: len(moving) > 5, what="transforms")
+    assert {frozenset(parents(message)) for message in moving} == {frozenset({"base"})}
+    assert len(running.warnings.containing("a gear is stuck")) == 1
+    assert len(running.warnings.containing("not finite", "link")) == 1
+    assert running.bridge.status().backend_errors > 1
+
+
+def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ros_harness, monkeypatch):
+    def broken(_):
+        raise ValueError("cannot read this")
+
+    monkeypatch.setattr("usd_ros_bridge.ros.interfaces.DECODERS", {"sensor_msgs/msg/JointState": broken})
+    moving = listen("/arm/tf")
+    commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    running = start(plan(JOINT_COMMANDS))
+
+    class Broken:
+        def emit(self, snapshot):
+            raise ValueError("cannot send this")
+
+    running.bridge.runtime.add_emitter(Broken(), name="broken")
+    ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the subscription")
+    for _ in range(3):
+        commands.publish(JointState(name=["hinge"], position=[0.1]))
+    ros_harness.wait_for(
+        lambda: running.row("/arm/joint_commands", "subscription").errors == 3, what="three failed decodings"
+    )
+    count = len(moving)
+    ros_harness.wait_for(lambda: len(moving) > count + 5, what="more transforms")
+    assert len(running.warnings.containing("cannot read this")) == 1
+    assert len(running.warnings.containing("cannot send this")) == 1
