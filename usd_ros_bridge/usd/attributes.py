@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pxr import Usd
+from pxr import Sdf, Usd
 
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
@@ -107,10 +107,17 @@ def slots_of(record_type: Any, axis: str = "") -> dict[str, Slot]:
 
 
 def _wrong_type(slot: Slot, prop: Any) -> Diagnostic:
-    if isinstance(prop, Usd.Relationship):
-        authored, value = "rel", ", ".join(map(str, prop.GetTargets()))
+    spec = _strongest_spec(prop)
+    if isinstance(spec, Sdf.AttributeSpec):
+        authored, value = (
+            str(spec.typeName),
+            authored_value(prop) if isinstance(prop, Usd.Attribute) else spec.default,
+        )
     else:
-        authored, value = authored_type_name(prop), authored_value(prop)
+        authored, value = (
+            "rel",
+            ", ".join(map(str, spec.targetPathList.GetAddedOrExplicitItems())) if spec else "",
+        )
     return Diagnostic(
         code=slot.code,
         severity="error",
@@ -121,37 +128,35 @@ def _wrong_type(slot: Slot, prop: Any) -> Diagnostic:
     )
 
 
-def _other_type(slot: Slot, prop: Any) -> Diagnostic:
+def _other_type(slot: Slot, prop: Any, authored: str) -> Diagnostic:
     return Diagnostic(
         code=slot.code,
         severity="warning",
         path=prop.GetPrim().GetPath().pathString,
         attribute=prop.GetName(),
-        message=f"has the type {quoted(authored_type_name(prop))} instead of {slot.spec.type_name}; the value is used "
-        "all the same",
+        message=f"has the type {quoted(authored)} instead of {slot.spec.type_name}; the value is used all the same",
         remedy=f"author it as {slot.spec.type_name}",
     )
 
 
-def authored_value(attribute: Any, fallback: Any = None) -> Any:
+def authored_value(attribute: Any) -> Any:
     """Returns an attribute's authored value, None where it is blocked or has none.
 
-    An attribute that has time samples only gives the earliest: `Get()` at the default time is None there.
+    An attribute that has time samples only gives the earliest: at the default time there is nothing, or what a
+    registered schema falls back to.
     """
-    value = attribute.Get()
-    if value is None:
-        return attribute.Get(EARLIEST) if attribute.HasAuthoredValue() else None
-    # A blocked attribute of a registered schema gives the schema's fallback.
-    if fallback is not None and not attribute.HasAuthoredValue():
-        return None
-    return value
+    if attribute.GetResolveInfo(Usd.TimeCode.Default()).GetSource() == Usd.ResolveInfoSourceDefault:
+        return attribute.Get()
+    return attribute.Get(EARLIEST) if attribute.HasAuthoredValue() else None
 
 
-def authored_type_name(attribute: Any) -> str:
-    """Returns the type that the strongest opinion declares, whatever a registered schema says."""
-    for spec in attribute.GetPropertyStack(Usd.TimeCode.Default()):
-        return str(spec.typeName)
-    return str(attribute.GetTypeName())
+def _strongest_spec(prop: Any) -> Any:
+    return next(iter(prop.GetPropertyStack(Usd.TimeCode.Default())), None)
+
+
+def is_relationship(prop: Any) -> bool:
+    """Returns whether a property is authored as a relationship, whatever a registered schema says that it is."""
+    return isinstance(_strongest_spec(prop), Sdf.RelationshipSpec)
 
 
 class FieldReader:
@@ -204,7 +209,7 @@ def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:
         slot = slots.get(name)
         if slot is None or slot.rank >= ranks.get(slot.field, len(slots)):
             continue
-        if slot.spec.type_name == "rel" and isinstance(prop, Usd.Relationship):
+        if slot.spec.type_name == "rel" and is_relationship(prop):
             relationships[slot.field] = name
             ranks[slot.field] = slot.rank
             continue
@@ -226,16 +231,16 @@ def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
     Raises:
         Unusable: The value has another type.
     """
-    if isinstance(prop, Usd.Relationship):
-        if prop.HasAuthoredTargets():
-            raise Unusable
-        return None
-    value = authored_value(prop, slot.spec.fallback)
+    spec = _strongest_spec(prop)
+    if not isinstance(spec, Sdf.AttributeSpec) or not isinstance(prop, Usd.Attribute):
+        # A relationship where the schema has an attribute, or the reverse.
+        raise Unusable
+    value = authored_value(prop)
     if value is None:
         return None
     if slot.spec.type_name == "rel":
         raise Unusable
     result = convert(value, slot.spec.type_name)
-    if authored_type_name(prop) != slot.spec.type_name:
-        diagnostics.append(_other_type(slot, prop))
+    if str(spec.typeName) != slot.spec.type_name:
+        diagnostics.append(_other_type(slot, prop, str(spec.typeName)))
     return result

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from pxr import Usd, UsdPhysics
 
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, JointRecord
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, authored_value
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, authored_value, is_relationship
 from usd_ros_bridge.usd.values import plain
 
 JOINT_TYPES: Final = {
@@ -81,9 +81,9 @@ def _read_solver(source: PrimProperties) -> _Solver:
     for name, prop in source.properties.items():
         if not name.startswith(SOLVER_PREFIXES):
             continue
-        if isinstance(prop, Usd.Relationship):
+        if is_relationship(prop):
             relationships.append(name)
-        elif prop.HasAuthoredValue() and (value := plain(authored_value(prop))) is not None:
+        elif isinstance(prop, Usd.Attribute) and (value := plain(authored_value(prop))) is not None:
             values[name] = value
     return _Solver(values, tuple(relationships))
 

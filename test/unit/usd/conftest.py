@@ -1,0 +1,49 @@
+"""Stages from text, for the tests of the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.usd import read_asset
+
+HEADER = """#usda 1.0
+(
+    defaultPrim = "Robot"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    upAxis = "Z"
+    timeCodesPerSecond = 1
+)
+"""
+
+Write = Callable[..., str]
+Read = Callable[..., StageRecords]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a layer with REP 0158's metadata around `body`; returns its path."""
+
+    def write_layer(body: str, name: str = "asset.usda", *, header: str = HEADER) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(header + body, encoding="utf-8")
+        return str(path)
+
+    return write_layer
+
+
+@pytest.fixture
+def read(write: Write) -> Read:
+    """Writes a layer and reads it."""
+
+    def read_body(body: str, *, header: str = HEADER, **options: object) -> StageRecords:
+        _, records = read_asset(write(body, header=header), ReadOptions(**options))  # type: ignore[arg-type]
+        return records
+
+    return read_body

@@ -1,0 +1,213 @@
+"""package://: where it leads, and what is not followed (REP 0158 section 1.2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pxr import Usd, UsdUtils
+
+from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.usd import read_asset, read_stage
+from usd_ros_bridge.usd.packages import PackageMap, split_package_path
+
+Write = Callable[..., str]
+
+TOPIC = 'def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {}'
+
+
+@pytest.fixture
+def sensors(write: Write, tmp_path: Path) -> Path:
+    write(TOPIC, "sensors/lidar.usda")
+    write(
+        'def Xform "Robot"\n{\ndef "unit" (prepend references = @package://sensors/lidar.usda@) {}\n}',
+        "sensors/rig.usda",
+    )
+    write('def Xform "Robot" (prepend references = @./../lidar.usda@) {}', "sensors/sub/near.usda")
+    write(TOPIC, "secret.usda")
+    return tmp_path / "sensors"
+
+
+def reading(write: Write, arcs: str, **packages: Path) -> StageRecords:
+    path = write(f'def Xform "Robot"\n{{\n{arcs}\n}}\n')
+    _, records = read_asset(path, ReadOptions(packages={name: str(path) for name, path in packages.items()}))
+    return records
+
+
+def test_references_payloads_and_nested_ones(write: Write, sensors: Path) -> None:
+    records = reading(
+        write,
+        """
+def "a" (prepend references = @package://sensors/lidar.usda@) {}
+def "b" (prepend payload = @package://sensors/rig.usda@) {}
+def "c" (prepend references = @package://sensors/sub/near.usda@) {}
+def "d" (prepend references = @package://sensors/sub/../lidar.usda@) {}
+""",
+        sensors=sensors,
+    )
+    assert [record.path for record in records.topics] == ["/Robot/a", "/Robot/b/unit", "/Robot/c", "/Robot/d"]
+    assert records.diagnostics == ()
+
+
+def test_sublayers(write: Write, sensors: Path, tmp_path: Path) -> None:
+    header = """#usda 1.0
+(
+    defaultPrim = "Robot"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    upAxis = "Z"
+    timeCodesPerSecond = 1
+    subLayers = [@package://sensors/lidar.usda@, @package://sensors/../secret.usda@, @package://gone/x.usda@]
+)
+"""
+    _, records = read_asset(write("", header=header), ReadOptions(packages={"sensors": str(sensors)}))
+    assert [record.path for record in records.topics] == ["/Robot"]
+    assert sorted((d.code, d.severity) for d in records.diagnostics) == [("1.2.5.package", "error")] * 2
+
+
+@pytest.mark.parametrize(
+    "arc",
+    [
+        "package://sensors/../secret.usda",
+        "package://sensors/sub/../../secret.usda",
+        "package://sensors/../sensors/lidar.usda",
+        "package:/sensors/../secret.usda",
+        "package://nobody_has_this/lidar.usda",
+        "package://../secret.usda",
+        "package://",
+    ],
+)
+@pytest.mark.parametrize("kind", ["references", "payload"])
+def test_what_leaves_its_package_or_has_none_is_not_composed(
+    write: Write, sensors: Path, arc: str, kind: str
+) -> None:
+    arcs = f'def "x" (prepend {kind} = @{arc}@) {{}}\ndef "y" (prepend apiSchemas = ["RosTopicAPI"]) {{}}'
+    records = reading(write, arcs, sensors=sensors)
+    assert [record.path for record in records.topics] == ["/Robot/y"]
+    (diagnostic,) = records.diagnostics
+    assert (diagnostic.code, diagnostic.severity, diagnostic.path) == ("1.2.5.package", "error", "/Robot/x")
+    assert arc in diagnostic.message
+
+
+def test_a_refused_arc_deep_in_another_layer(write: Write, sensors: Path) -> None:
+    write(
+        'def Xform "Robot"\n{\ndef "in" (prepend references = @package://sensors/../secret.usda@) {}\n}',
+        "deep.usda",
+    )
+    records = reading(write, 'def "a" (prepend references = @./deep.usda@) {}', sensors=sensors)
+    assert records.topics == ()
+    assert [(d.code, d.path) for d in records.diagnostics] == [("1.2.5.package", "/Robot/a/in")]
+
+
+def test_arcs_in_variants_that_are_not_selected_are_judged(write: Write, sensors: Path) -> None:
+    records = reading(
+        write,
+        """
+def "a" (
+    prepend variantSets = "s"
+    variants = {
+        string s = "one"
+    }
+)
+{
+    variantSet "s" = {
+        "one" {
+        }
+        "two" (
+            prepend references = @package://sensors/../secret.usda@
+        ) {
+        }
+    }
+}
+""",
+        sensors=sensors,
+    )
+    assert [(d.code, d.path) for d in records.diagnostics] == [("1.2.5.package", "")]
+
+
+def test_asset_values_are_judged_and_not_opened(write: Write, sensors: Path) -> None:
+    records = reading(
+        write,
+        "asset inside = @package://sensors/texture.png@\nasset outside = @package://sensors/../texture.png@",
+        sensors=sensors,
+    )
+    (diagnostic,) = records.diagnostics
+    assert diagnostic.code == "1.2.5.package"
+    assert "'package://sensors/../texture.png'" in diagnostic.message
+
+
+def test_payloads_are_not_visited_where_they_are_not_loaded(write: Write, sensors: Path) -> None:
+    write("this is no layer", "heavy.usda", header="")
+    path = write('def Xform "Robot" (prepend payload = @./heavy.usda@) {}')
+    _, records = read_asset(path, ReadOptions(payloads="none"))
+    assert records.diagnostics == ()
+
+
+def test_a_package_as_the_asset(sensors: Path) -> None:
+    _, records = read_asset("package://sensors/rig.usda", ReadOptions(packages={"sensors": str(sensors)}))
+    assert [record.path for record in records.topics] == ["/Robot/unit"]
+
+
+def test_usdz(write: Write, sensors: Path, tmp_path: Path) -> None:
+    inner = write(TOPIC, "inner.usda")
+    assert UsdUtils.CreateNewUsdzPackage(inner, str(sensors / "packed.usdz"))
+    records = reading(
+        write, 'def "a" (prepend references = @package://sensors/packed.usdz@) {}', sensors=sensors
+    )
+    assert [record.path for record in records.topics] == ["/Robot/a"]
+
+
+def test_where_packages_are_looked_for(
+    sensors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = tmp_path / "install"
+    index = prefix / "share/ament_index/resource_index/packages"
+    index.mkdir(parents=True)
+    (index / "sensors").touch()
+    (prefix / "share/unindexed").mkdir()
+    workspace = tmp_path / "workspace"
+    (workspace / "sensors").mkdir(parents=True)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"/nowhere:{prefix}")
+    monkeypatch.delenv("USD_ROS_PACKAGE_PATH", raising=False)
+    assert PackageMap().directory("sensors") == prefix / "share/sensors"
+    assert PackageMap().directory("unindexed") is None
+    monkeypatch.setenv("USD_ROS_PACKAGE_PATH", str(workspace))
+    assert PackageMap().directory("sensors") == workspace / "sensors"
+    assert PackageMap({"sensors": str(sensors)}).directory("sensors") == sensors
+    assert PackageMap().directory("..") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "directory"), [("a", "/no/such/directory"), ("../a", "/"), ("", "/"), ("a b", "/")]
+)
+def test_a_package_option_that_is_not_possible(name: str, directory: str) -> None:
+    with pytest.raises(OptionError):
+        PackageMap({name: directory})
+
+
+def test_a_hosts_stage_resolves_as_the_host_does(write: Write) -> None:
+    path = write('def Xform "Robot" (prepend references = @package://sensors/lidar.usda@) {}')
+    records = read_stage(Usd.Stage.Open(path), asset=path)
+    assert [(d.code, d.severity) for d in records.diagnostics] == [
+        ("1.2.5.package", "info"),
+        ("1.2.5.asset", "error"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "path"),
+    [
+        ("package://a/b/c.usda", "a", "b/c.usda"),
+        ("package:/a/b/../c.usda", "a", "c.usda"),
+        ("package://a", "a", "."),
+        ("package://a/../b", "a", None),
+        ("package://a/b/../../../c", "a", None),
+        ("package://a/b\\..\\..\\c", "a", None),
+    ],
+)
+def test_splitting(text: str, name: str, path: str | None) -> None:
+    found_name, found = split_package_path(text)
+    assert (found_name, None if found is None else str(found)) == (name, path)
