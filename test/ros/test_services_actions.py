@@ -42,7 +42,10 @@ def test_requests_are_refused_with_a_message_and_never_left_waiting(start, ros_h
 
 def test_goals_are_rejected_with_the_reason(start, ros_harness):
     action = ActionPlan(
-        path="/arm/follow", role="server", name="/arm/follow", type="control_msgs/action/FollowJointTrajectory"
+        path="/arm/follow",
+        role="server",
+        name="/arm/follow",
+        type="control_msgs/action/FollowJointTrajectory",
     )
     running = start(plan(action))
     client = ActionClient(ros_harness.node, FollowJointTrajectory, "/arm/follow")
@@ -52,17 +55,24 @@ def test_goals_are_rejected_with_the_reason(start, ros_harness):
         ros_harness.wait_for(future.done, what="the answer")
         assert future.result().accepted is False
         assert running.warnings.containing("/arm/follow", "rejected", "no handler")
-        ros_harness.wait_for(lambda: running.row("/arm/follow", "server").matched == 1, what="the client in the row")
+        ros_harness.wait_for(
+            lambda: running.row("/arm/follow", "server").matched == 1, what="the client in the row"
+        )
     finally:
         client.destroy()
 
 
 def test_clients_are_created_and_see_their_servers(start, ros_harness):
     action = ActionPlan(
-        path="/arm/follow", role="client", name="/there/follow", type="control_msgs/action/FollowJointTrajectory"
+        path="/arm/follow",
+        role="client",
+        name="/there/follow",
+        type="control_msgs/action/FollowJointTrajectory",
     )
     running = start(plan(service("/there/trigger", "std_srvs/srv/Trigger", role="client"), action))
     server = ros_harness.node.create_service(Trigger, "/there/trigger", lambda _, response: response)
-    ros_harness.wait_for(lambda: running.row("/there/trigger", "client").matched == 1, what="the server in the row")
+    ros_harness.wait_for(
+        lambda: running.row("/there/trigger", "client").matched == 1, what="the server in the row"
+    )
     assert running.row("/there/follow", "client").matched == 0
     assert server is not None

@@ -57,7 +57,9 @@ def test_transforms_follow_the_joint(start, listen, ros_harness):
     commands.publish(JointState(name=["hinge"], position=[1.0]))
 
     def rotation():
-        return next(each.transform.rotation for each in moving[-1].transforms if each.child_frame_id == "link")
+        return next(
+            each.transform.rotation for each in moving[-1].transforms if each.child_frame_id == "link"
+        )
 
     ros_harness.wait_for(lambda: rotation().z == pytest.approx(np.sin(0.5)), what="the link's rotation")
     assert rotation().w == pytest.approx(np.cos(0.5))
@@ -133,7 +135,9 @@ class BrokenBackend(NullBackend):
         return state
 
 
-def test_a_frame_that_is_not_finite_is_dropped_and_a_backend_that_raises_stops_nothing(start, listen, ros_harness):
+def test_a_frame_that_is_not_finite_is_dropped_and_a_backend_that_raises_stops_nothing(
+    start, listen, ros_harness
+):
     moving = listen("/arm/tf")
     running = start(plan(JOINT_STATES), BrokenBackend())
     ros_harness.wait_for(lambda: len(moving) > 5, what="transforms")
@@ -154,7 +158,7 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
 
     class Broken:
         def emit(self, snapshot):
-            raise ValueError("cannot send this")
+            raise ValueError(f"cannot send this at {snapshot.time_ns}")
 
     running.bridge.runtime.add_emitter(Broken(), name="broken")
     ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the subscription")

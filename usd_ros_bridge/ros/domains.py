@@ -20,6 +20,7 @@ from usd_ros_bridge.ros.compat import ROS_ERRORS, make_executor
 from usd_ros_bridge.runtime.report import describe
 
 MAX_DOMAINS = 16
+MAX_DOMAIN_ID = 232
 _SPIN_S = 0.1
 _JOIN_S = 2.0
 _POLL_ROUNDS = 100
@@ -252,6 +253,9 @@ class Domains:
                 domain_id=domain_id,
                 signal_handler_options=SignalHandlerOptions.NO,
             )
+            if context.get_domain_id() > MAX_DOMAIN_ID:
+                # Fast DDS would end the process.
+                raise BridgeError(f"domain id {context.get_domain_id()} is not possible: 0 to {MAX_DOMAIN_ID}")
             node = Node(
                 name,
                 context=context,
@@ -259,6 +263,9 @@ class Domains:
                 parameter_overrides=self._parameter_overrides if main else None,
                 start_parameter_services=main,
             )
+        except BridgeError:
+            context.try_shutdown()
+            raise
         except ROS_ERRORS as error:
             context.try_shutdown()
             raise BridgeError(f"ROS 2 refuses to start: {describe(error)}") from error

@@ -1,0 +1,292 @@
+"""The facade's life: domains, a host's node, stepping, polling, simulated time, closing."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge import BridgeError
+from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.domains import MAX_DOMAINS
+
+BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+def native_threads():
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+class Observer:
+    """A node in any domain, spun by hand."""
+
+    def __init__(self, domain_id: int) -> None:
+        self.context = Context()
+        rclpy.init(context=self.context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
+        self.node = Node("other_observer", context=self.context, enable_rosout=False)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+
+@pytest.fixture
+def other_domain(domain_id):
+    observer = Observer(domain_id % 101 + 1)
+    yield observer
+    observer.close()
+
+
+def test_two_robots_live_in_two_domains_of_one_process(start, ros_harness, other_domain, domain_id):
+    there = domain_id % 101 + 1
+    here_tf, there_tf, there_states = [], [], []
+    ros_harness.node.create_subscription(TFMessage, "/tf", here_tf.append, 10)
+    other_domain.node.create_subscription(TFMessage, "/tf", there_tf.append, 10)
+    other_domain.node.create_subscription(JointState, "/arm/joint_states", there_states.append, 10)
+    second = replace(arm("", path="/second", row=1, index=1, domain_id=there), parent_frame="map")
+    second = replace(second, frames=(replace(second.frames[0], parent="map"), *second.frames[1:]))
+    start(
+        plan(
+            replace(JOINT_STATES, domain_id=there, robot=1, dofs=(1,)),
+            robots=(arm(""), second),
+            layout=layout("/arm", "/second"),
+        )
+    )
+    ros_harness.wait_for(lambda: len(here_tf) > 3, what="/tf here")
+
+    def arrived():
+        other_domain.executor.spin_once(timeout_sec=0.05)
+        return len(there_tf) > 3 and there_states
+
+    ros_harness.wait_for(arrived, what="/tf and joint states there")
+    assert {each.header.frame_id for message in here_tf for each in message.transforms} == {"world", "base"}
+    assert {each.header.frame_id for message in there_tf for each in message.transforms} == {"map", "base"}
+
+
+def test_domains_beyond_the_limit_disable_their_interfaces_alone(start, domain_id, monkeypatch):
+    monkeypatch.setattr("usd_ros_bridge.ros.domains.MAX_DOMAINS", 2)
+    assert MAX_DOMAINS == 16
+    topics = [
+        replace(
+            JOINT_STATES,
+            path=f"/arm/{offset}",
+            name=f"/states_{offset}",
+            domain_id=(domain_id + offset) % 101 + 1,
+        )
+        for offset in range(3)
+    ]
+    running = start(plan(*topics))
+    assert [running.row(f"/states_{offset}").state == "disabled" for offset in range(3)] == [
+        False,
+        True,
+        True,
+    ]
+    assert "domain" in running.row("/states_2").reason
+
+
+def test_a_host_steps_with_its_own_time_and_node(ros_harness):
+    received = []
+    ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
+    commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS), node=ros_harness.node, tf_rate=None)
+    with bridge:
+        assert bridge.node is ros_harness.node
+        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        assert bridge.step(1_000_000_000)
+        commands.publish(JointState(name=["hinge"], position=[0.5]))
+        ros_harness.wait_for(
+            lambda: any(row.count == 1 for row in bridge.status().interfaces if row.role == "subscription"),
+            what="the command",
+        )
+        bridge.step(1_020_000_000)
+        ros_harness.wait_for(lambda: len(received) == 2, what="two joint states")
+        assert [message.header.stamp.nanosec for message in received] == [0, 20_000_000]
+        assert received[1].position[0] == pytest.approx(0.5)
+    # The host's node is the host's: it still works.
+    assert ros_harness.node.context.ok()
+    ros_harness.node.create_publisher(JointState, "/still_there", 10)
+
+
+def test_a_host_without_threads_polls(ros_harness):
+    commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    received = []
+    ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
+    threads = {thread.name for thread in threading.enumerate()}
+    with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), threaded=False) as bridge:
+        assert {thread.name for thread in threading.enumerate()} == threads
+        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        commands.publish(JointState(name=["hinge"], position=[0.5]))
+
+        def followed():
+            bridge.poll()
+            bridge.step()
+            return bool(received) and received[-1].position[0] == pytest.approx(0.5)
+
+        ros_harness.wait_for(followed, what="the commanded position")
+
+
+def test_best_effort_publishers_are_met_without_threads_too(ros_harness):
+    there = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", BEST_EFFORT)
+    with Bridge(plan(JOINT_COMMANDS), node=ros_harness.node) as bridge:
+
+        def matched():
+            bridge.step()
+            return there.get_subscription_count() == 1
+
+        ros_harness.wait_for(matched, what="a best-effort subscription")
+
+
+def test_simulated_time_stamps_what_is_sent(start, ros_harness):
+    received = []
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 100)
+    clock = ros_harness.node.create_publisher(Clock, "/clock", BEST_EFFORT)
+    running = start(plan(), use_sim_time=True)
+    ros_harness.wait_for(lambda: clock.get_subscription_count() >= 1, what="the clock's subscription")
+    assert running.bridge.status().ticks == 0
+
+    def tick():
+        message = Clock()
+        message.clock.sec = 100 + ticks["count"] // 50
+        message.clock.nanosec = ticks["count"] % 50 * 20_000_000
+        clock.publish(message)
+        ticks["count"] += 1
+        return len(received) > 10
+
+    ticks = {"count": 0}
+    ros_harness.wait_for(tick, what="transforms in simulated time")
+    assert {message.transforms[0].header.stamp.sec for message in received} <= {100, 101, 102, 103, 104}
+    assert received[-1].transforms[0].header.stamp.nanosec % 20_000_000 == 0
+
+
+def test_joint_states_backend_hears_its_topic_and_conflicting_publishers_are_disabled(start, ros_harness):
+    received = []
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 10)
+    states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
+    running = start(plan(JOINT_STATES), "joint_states")
+    assert running.row("/arm/joint_states").state == "disabled"
+    ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the backend's subscription")
+    message = JointState(name=["hinge"], position=[0.25])
+    message.header.stamp.sec = 7
+
+    def shown():
+        states.publish(message)
+        message.header.stamp.nanosec += 1_000_000
+        return bool(received)
+
+    ros_harness.wait_for(shown, what="/tf")
+    assert received[0].transforms[0].header.stamp.sec == 7
+    assert running.row("/arm/joint_states", "subscription").count > 0
+
+
+def test_a_remapped_publisher_that_meets_the_backends_topic_is_disabled(start):
+    other = publisher("/elsewhere", "sensor_msgs/msg/JointState")
+    remap = ["--ros-args", "-r", "/elsewhere:=/arm/joint_states"]
+    running = start(plan(other), "joint_states", ros_args=remap)
+    (row,) = [row for row in running.bridge.status().interfaces if row.path == other.path]
+    assert row.state == "disabled"
+
+
+def test_close_is_idempotent_and_leaves_nothing_behind(ros_harness):
+    gc.collect()
+    before = set(threading.enumerate())
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    environment = dict(os.environ)
+    native = native_threads()
+    for _ in range(2):
+        bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS))
+        bridge.open()
+        bridge.step()
+        bridge.close()
+        bridge.close()
+        with pytest.raises(BridgeError, match="not open"):
+            bridge.step()
+    assert set(threading.enumerate()) == before
+    gc.collect()
+    ros_harness.wait_for(lambda: native_threads() <= native, what="DDS threads to end")
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
+    assert dict(os.environ) == environment
+    assert not rclpy.get_default_context().ok()
+
+
+def test_close_while_callbacks_and_ticks_run(ros_harness):
+    commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
+    stop = threading.Event()
+
+    def flood():
+        message = JointState(name=["hinge"], position=[0.1])
+        while not stop.is_set():
+            commands.publish(message)
+
+    bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS), tf_rate=1000.0)
+    bridge.open()
+    spinning = threading.Thread(target=bridge.spin)
+    flooding = threading.Thread(target=flood)
+    try:
+        spinning.start()
+        flooding.start()
+        ros_harness.wait_for(lambda: bridge.status().ticks > 100, what="ticks")
+        bridge.close()
+    finally:
+        stop.set()
+        flooding.join(5.0)
+        spinning.join(5.0)
+    assert not spinning.is_alive()
+    assert not flooding.is_alive()
+
+
+def test_the_hosts_faulthandler_is_left_as_it_was():
+    enabled = faulthandler.is_enabled()
+    faulthandler.disable()
+    try:
+        with Bridge(plan()):
+            assert not faulthandler.is_enabled()
+    finally:
+        if enabled:
+            faulthandler.enable()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"backend": "hydraulic"}, "kinematic"),
+        ({"backend_options": {"speed": "9"}}, "speed"),
+        ({"tf_rate": 0.0}, "tf_rate"),
+        ({"ros_args": ["--ros-args", "-r", "nonsense"]}, "ROS 2"),
+        ({"node_name": "not a name"}, "ROS 2"),
+        ({"namespace": "/not a name"}, "ROS 2"),
+        ({"domain_id": 4000}, "0 to 232"),
+    ],
+)
+def test_mistakes_of_the_caller_are_one_line(options, text):
+    bridge = Bridge(plan(), **options)
+    with pytest.raises(BridgeError, match=text) as caught:
+        bridge.open()
+    assert "\n" not in str(caught.value)
+    bridge.close()
+
+
+def test_a_bridge_opens_once_and_one_thread_drives_it(start):
+    running = start(plan())
+    with pytest.raises(BridgeError, match="opened once"):
+        running.bridge.open()
+    with pytest.raises(BridgeError, match="spin"):
+        running.bridge.step()
