@@ -127,9 +127,7 @@ class _Robot:
         self._path = robot.path
         self._report = report
         self._mimic = mimic
-        self._rows = {
-            plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs
-        }
+        self._rows = {plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs}
         self._time_ns = UNKNOWN_NS
         self._assignment = self._assign(())
 

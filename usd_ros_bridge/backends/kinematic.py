@@ -76,7 +76,9 @@ class _Model:
         seconds = 0.0 if self._last_ns is None else (time_ns - self._last_ns) * _SECONDS
         self._last_ns = time_ns
         if not np.isnan(commands.joint_effort).all():
-            self._report("kinematic.effort", "effort commands are ignored: the kinematic backend has no forces")
+            self._report(
+                "kinematic.effort", "effort commands are ignored: the kinematic backend has no forces"
+            )
         self._joints.step(seconds, commands, self._state)
         self._bodies.step(seconds, commands, self._state)
         self._state.time_ns = time_ns
@@ -118,7 +120,9 @@ class _Joints:
         velocity = ~np.isnan(commands.joint_velocity) & ~position
         if not (position.any() or velocity.any()):
             return
-        self._target = np.where(position, np.clip(commands.joint_position, self._lower, self._upper), self._target)
+        self._target = np.where(
+            position, np.clip(commands.joint_position, self._lower, self._upper), self._target
+        )
         self._target[velocity] = np.nan
         limit = self._max_velocity
         self._velocity = np.where(velocity, np.clip(commands.joint_velocity, -limit, limit), self._velocity)

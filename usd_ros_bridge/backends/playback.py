@@ -48,7 +48,9 @@ class PlaybackBackend:
         self._player = _Player(context.plan, (*context.plan.scene.joint_tracks, *projected))
         self._settings = _choose_range(context.plan, values)
         if not self._player.has_samples:
-            context.report("playback.empty", "the stage has no time samples: playback shows the authored state")
+            context.report(
+                "playback.empty", "the stage has no time samples: playback shows the authored state"
+            )
         self.reset()
 
     def inputs(self) -> tuple[BackendInput, ...]:
@@ -108,7 +110,10 @@ def _choose_range(plan: BridgePlan, values: dict[str, object]) -> _Range:
             f"backend playback cannot play from {start:g} s to {end:g} s; the stage has {first:g} s to {last:g} s"
         )
     return _Range(
-        rate=setting(values, "rate", float, 1.0), start=start, end=end, loop=setting(values, "loop", bool, True)
+        rate=setting(values, "rate", float, 1.0),
+        start=start,
+        end=end,
+        loop=setting(values, "loop", bool, True),
     )
 
 

@@ -54,7 +54,9 @@ def topic_name(text: str) -> str:
     return text.strip()
 
 
-def parse_settings(backend: str, options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[str, object]:
+def parse_settings(
+    backend: str, options: Mapping[str, str], parsers: Mapping[str, Parser]
+) -> dict[str, object]:
     """Checks a backend's options.
 
     Args:
@@ -72,11 +74,15 @@ def parse_settings(backend: str, options: Mapping[str, str], parsers: Mapping[st
     for key, text in options.items():
         parser = parsers.get(key)
         if parser is None:
-            raise BackendError(f"backend {backend} has no option {quoted(key)}; its options: {choices(parsers)}")
+            raise BackendError(
+                f"backend {backend} has no option {quoted(key)}; its options: {choices(parsers)}"
+            )
         try:
             values[key] = parser(text)
         except ValueError as error:
-            raise BackendError(f"option {key} of backend {backend} is {quoted(text)}, but must be {error}") from None
+            raise BackendError(
+                f"option {key} of backend {backend} is {quoted(text)}, but must be {error}"
+            ) from None
     return values
 
 

@@ -53,7 +53,9 @@ class _Emission:
 class Delivery:
     """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits."""
 
-    def __init__(self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = "") -> None:
+    def __init__(
+        self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = ""
+    ) -> None:
         """Makes a delivery; the runtime does.
 
         Args:
@@ -292,7 +294,8 @@ class Runtime:
         """
         if self._last_time is not None and time_ns < self._last_time:
             self.reporter.report(
-                "time.backwards", f"time went back by {(self._last_time - time_ns) * 1e-9:.3f} s: starting over"
+                "time.backwards",
+                f"time went back by {(self._last_time - time_ns) * 1e-9:.3f} s: starting over",
             )
             self.reset()
         self._last_time = time_ns
@@ -387,7 +390,8 @@ class Runtime:
         self._backend_errors += 1
         self._last_backend_error = describe(error)
         self.reporter.report(
-            f"backend.{what}:{type(error).__name__}", f"the backend failed to {what}: {self._last_backend_error}"
+            f"backend.{what}:{type(error).__name__}",
+            f"the backend failed to {what}: {self._last_backend_error}",
         )
 
     def _add_delivery(self, delivery: Delivery) -> Delivery:

@@ -58,8 +58,14 @@ class _PoseFrames:
         needs_tree: Whether a carrier's pose follows from joint positions.
     """
 
-    def __init__(self, slots: list[int], children: list[tuple[int, FloatArray]],
-                 parents: list[tuple[int, FloatArray]], odometry: list[bool], kinematics: Kinematics) -> None:
+    def __init__(
+        self,
+        slots: list[int],
+        children: list[tuple[int, FloatArray]],
+        parents: list[tuple[int, FloatArray]],
+        odometry: list[bool],
+        kinematics: Kinematics,
+    ) -> None:
         world = len(kinematics.driven)
         self.slots = selection(slots)
         self.count = len(slots)
@@ -116,7 +122,9 @@ class FrameTable:
         robots: By robot index.
     """
 
-    def __init__(self, plan: BridgePlan, kinematics: Kinematics, *, joint_driven: bool, report: Report) -> None:
+    def __init__(
+        self, plan: BridgePlan, kinematics: Kinematics, *, joint_driven: bool, report: Report
+    ) -> None:
         """Makes the index arrays.
 
         Args:
@@ -159,21 +167,29 @@ class FrameTable:
     def _split(self, plan: BridgePlan) -> tuple[RobotFrames, ...]:
         robots, first = [], 0
         for robot in plan.robots:
-            moving = tuple(i for i, frame in enumerate(robot.frames) if not frame.static and not _skipped(robot, i))
+            moving = tuple(
+                i for i, frame in enumerate(robot.frames) if not frame.static and not _skipped(robot, i)
+            )
             static = tuple(i for i, frame in enumerate(robot.frames) if frame.static and self._usable(frame))
-            robots.append(RobotFrames(
-                moving=moving,
-                static=static,
-                static_poses=np.array([pose_array(robot.frames[i].parent_from_frame) for i in static]).reshape(-1, 7),
-                span=slice(first, first + len(moving)),
-            ))
+            robots.append(
+                RobotFrames(
+                    moving=moving,
+                    static=static,
+                    static_poses=np.array(
+                        [pose_array(robot.frames[i].parent_from_frame) for i in static]
+                    ).reshape(-1, 7),
+                    span=slice(first, first + len(moving)),
+                )
+            )
             first += len(moving)
         return tuple(robots)
 
     def _usable(self, frame: FramePlan) -> bool:
         if np.isfinite(pose_array(frame.parent_from_frame)).all():
             return True
-        self._report(f"frames.finite:{frame.path}", f"the transform of frame {frame.id} is not finite: left out")
+        self._report(
+            f"frames.finite:{frame.path}", f"the transform of frame {frame.id} is not finite: left out"
+        )
         return False
 
     def _compile(self) -> None:
@@ -272,4 +288,3 @@ class TransformFeed:
             f"transforms of {self._path} are not finite and left out: {', '.join(names)}"
             + (" and more" if np.count_nonzero(~valid) > len(names) else ""),
         )
-

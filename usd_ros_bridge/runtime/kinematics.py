@@ -218,7 +218,9 @@ class Kinematics:
         self.plan = plan
         self.first_edge = np.cumsum([0, *(len(robot.edges) for robot in plan.robots)])[:-1].tolist()
         self._edges = [(robot, edge) for robot in plan.robots for edge in robot.edges]
-        self.free_edges = frozenset(row for row, (robot, edge) in enumerate(self._edges) if moves_freely(robot, edge))
+        self.free_edges = frozenset(
+            row for row, (robot, edge) in enumerate(self._edges) if moves_freely(robot, edge)
+        )
         self._out, self._groups = self._compile_edges()
         self._compile_bodies()
 
@@ -264,7 +266,9 @@ class Kinematics:
         groups: list[_AngularEdges | _LinearEdges | _CompoundEdges] = []
         for members, kind in ((angular, _AngularEdges), (linear, _LinearEdges), (compound, _CompoundEdges)):
             if members:
-                group: _AngularEdges | _LinearEdges | _CompoundEdges = kind(members, [products[i] for i in members])
+                group: _AngularEdges | _LinearEdges | _CompoundEdges = kind(
+                    members, [products[i] for i in members]
+                )
                 rest[members] = group.rest
                 groups.append(group)
         return rest, groups

@@ -85,7 +85,9 @@ class JointTargets:
                 _write_finite(array[joints.indices], target, joints.rows)
 
     def _look_up(self, names: tuple[str, ...]) -> _JointNames:
-        known = [(index, self._row_by_name[name]) for index, name in enumerate(names) if name in self._row_by_name]
+        known = [
+            (index, self._row_by_name[name]) for index, name in enumerate(names) if name in self._row_by_name
+        ]
         for name in names:
             if name not in self._row_by_name:
                 self._report(
@@ -132,7 +134,9 @@ class BaseTwist:
         """Writes the twist; one that is not finite is ignored."""
         assert isinstance(sample, TwistSample)
         if not np.isfinite(sample.twist).all():
-            self._report(f"sink.finite:{self._topic}", f"{self._topic}: a twist that is not finite is ignored")
+            self._report(
+                f"sink.finite:{self._topic}", f"{self._topic}: a twist that is not finite is ignored"
+            )
             return
         commands.body_twist[self._body] = sample.twist
 
@@ -154,7 +158,9 @@ class BodyPose:
         frame_from_body = sample.frame_from_body.copy()
         frame_from_body[3:] = normalized(frame_from_body[3:])
         if not np.isfinite(frame_from_body).all():
-            self._report(f"sink.finite:{name}", f"{name}: a pose that is not finite, or has no rotation, is ignored")
+            self._report(
+                f"sink.finite:{name}", f"{name}: a pose that is not finite, or has no rotation, is ignored"
+            )
             return
         world_from_frame = self._resolve(self._topic, sample.frame_id)
         if world_from_frame is None:
@@ -208,7 +214,11 @@ _FACTORIES: dict[str, Callable[[SinkContext, TopicPlan], Sink]] = {
 def _commanded_rows(plan: BridgePlan, topic: TopicPlan) -> tuple[int, ...]:
     """Returns the rows of the topic's joints without those that follow others."""
     followers = {
-        dof.row for robot in plan.robots for joint in robot.joints for dof in joint.dofs if dof.mimic is not None
+        dof.row
+        for robot in plan.robots
+        for joint in robot.joints
+        for dof in joint.dofs
+        if dof.mimic is not None
     }
     rows = tuple(row for row in topic.dofs if row not in followers)
     if not rows:

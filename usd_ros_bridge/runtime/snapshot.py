@@ -21,7 +21,9 @@ class Snapshot:
     Arrays are read-only by convention; quaternions are x y z w, poses (..., 7), everything SI.
     """
 
-    def __init__(self, plan: BridgePlan, kinematics: Kinematics, frames: FrameTable, *, joint_driven: bool) -> None:
+    def __init__(
+        self, plan: BridgePlan, kinematics: Kinematics, frames: FrameTable, *, joint_driven: bool
+    ) -> None:
         """Prepares for the ticks of one open backend.
 
         Args:

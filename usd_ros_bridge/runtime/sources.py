@@ -39,7 +39,10 @@ def in_frame(world_from_frame: FloatArray, twist: FloatArray) -> FloatArray:
 
 
 def acceleration_at(
-    world_from_body: FloatArray, body_twist: FloatArray, body_acceleration: FloatArray, body_from_point: FloatArray
+    world_from_body: FloatArray,
+    body_twist: FloatArray,
+    body_acceleration: FloatArray,
+    body_from_point: FloatArray,
 ) -> FloatArray:
     """Returns the linear acceleration (..., 3) of a point that is fixed to a body, in the world frame, m/s^2.
 

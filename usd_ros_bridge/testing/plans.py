@@ -65,9 +65,16 @@ class RobotBuilder:
         path = f"{self.path}/{name}"
         row = len(self.plan.bodies)
         self.plan.bodies.append(_Body(path, self.index, where, kinematic))
-        self.frames.append(FramePlan(
-            id=name, parent=WORLD, path=path, static=False, parent_from_frame=where, carrier=row,
-        ))
+        self.frames.append(
+            FramePlan(
+                id=name,
+                parent=WORLD,
+                path=path,
+                static=False,
+                parent_from_frame=where,
+                carrier=row,
+            )
+        )
         return path
 
     def joint(
@@ -107,8 +114,16 @@ class RobotBuilder:
             body0_from_joint=body0_from_joint,
             body1_from_joint=body1_from_joint,
             dofs=tuple(
-                DofPlan(name=name + suffix, row=row, axis=dof_axis, position=position, lower=limits[0],
-                        upper=limits[1], max_velocity=max_velocity, mimic=rule)
+                DofPlan(
+                    name=name + suffix,
+                    row=row,
+                    axis=dof_axis,
+                    position=position,
+                    lower=limits[0],
+                    upper=limits[1],
+                    max_velocity=max_velocity,
+                    mimic=rule,
+                )
                 for dof_axis, row, suffix in zip(axes, rows, suffixes, strict=True)
             ),
         )
@@ -131,8 +146,14 @@ class RobotBuilder:
         above = self.frames[index]
         carried = compose(pose_array(above.carrier_from_frame), pose_array(where))
         frame = FramePlan(
-            id=name, parent=parent, path=f"{above.path}/{name}", static=static, parent_from_frame=where,
-            parent_index=index, carrier=above.carrier, carrier_from_frame=as_pose(carried),
+            id=name,
+            parent=parent,
+            path=f"{above.path}/{name}",
+            static=static,
+            parent_from_frame=where,
+            parent_index=index,
+            carrier=above.carrier,
+            carrier_from_frame=as_pose(carried),
         )
         self.frames.append(frame)
         return frame
@@ -154,8 +175,13 @@ class RobotBuilder:
             "dofs": tuple(dof.row for joint in self.joints for dof in joint.dofs),
             **options,
         }
-        topic = TopicPlan(path=f"{self.path}/{name}", role=role, name=f"{self.namespace.rstrip('/')}/{name}",
-                          type=kind, **values)
+        topic = TopicPlan(
+            path=f"{self.path}/{name}",
+            role=role,
+            name=f"{self.namespace.rstrip('/')}/{name}",
+            type=kind,
+            **values,
+        )
         self.plan.topics.append(topic)
         return topic
 
@@ -173,8 +199,15 @@ class RobotBuilder:
             "tf_outputs": (TfOutput(tf="/tf", tf_static="/tf_static"),),
             **self.options,
         }
-        return RobotPlan(path=self.path, namespace=self.namespace, domain_id=None, frames=tuple(self._joined_frames()),
-                         joints=tuple(self.joints), edges=tuple(self.edges), **values)
+        return RobotPlan(
+            path=self.path,
+            namespace=self.namespace,
+            domain_id=None,
+            frames=tuple(self._joined_frames()),
+            joints=tuple(self.joints),
+            edges=tuple(self.edges),
+            **values,
+        )
 
     def _axes(self, kind: JointType, axis: Axis, dofs: Sequence[DofAxis] | None) -> tuple[DofAxis, ...]:
         if dofs is not None:
@@ -188,13 +221,15 @@ class RobotBuilder:
     def _edge(self, joints: tuple[int, ...], last: JointPlan) -> None:
         ends = (pose_array(last.body0_from_joint), pose_array(last.body1_from_joint))
         start, end = ends[::-1] if last.inverted else ends
-        self.edges.append(EdgePlan(
-            parent_path=last.parent_path,
-            child_path=last.child_path,
-            joints=joints,
-            rest=as_pose(compose(start, inverse(end))),
-            rigid=last.type != "distance" and not any(self.joints[index].dofs for index in joints),
-        ))
+        self.edges.append(
+            EdgePlan(
+                parent_path=last.parent_path,
+                child_path=last.child_path,
+                joints=joints,
+                rest=as_pose(compose(start, inverse(end))),
+                rigid=last.type != "distance" and not any(self.joints[index].dofs for index in joints),
+            )
+        )
 
     def _joined_frames(self) -> list[FramePlan]:
         place = {frame.path: index for index, frame in enumerate(self.frames)}
@@ -208,10 +243,16 @@ class RobotBuilder:
             edge = self.edges[edge_index]
             parent = place.get(edge.parent_path, -1)
             freely = not edge.rigid and not any(self.joints[index].dofs for index in edge.joints)
-            joined.append(replace(
-                frame, parent=self.frames[parent].id if parent >= 0 else WORLD, parent_index=parent,
-                edge=-1 if freely else edge_index, static=edge.rigid, parent_from_frame=edge.rest,
-            ))
+            joined.append(
+                replace(
+                    frame,
+                    parent=self.frames[parent].id if parent >= 0 else WORLD,
+                    parent_index=parent,
+                    edge=-1 if freely else edge_index,
+                    static=edge.rigid,
+                    parent_from_frame=edge.rest,
+                )
+            )
         return joined
 
 
@@ -226,7 +267,9 @@ class PlanBuilder:
 
     def robot(self, path: str = "/robot", *, namespace: str = "/", **options: Any) -> RobotBuilder:
         """Adds a robot; `options` are fields of RobotPlan."""
-        robot = RobotBuilder(plan=self, index=len(self.robots), path=path, namespace=namespace, options=options)
+        robot = RobotBuilder(
+            plan=self, index=len(self.robots), path=path, namespace=namespace, options=options
+        )
         self.robots.append(robot)
         return robot
 
@@ -274,16 +317,33 @@ def rover(builder: PlanBuilder | None = None, path: str = "/rover", namespace: s
     robot.body("base_link", Pose((1.0, 2.0, 0.1), (0.0, 0.0, np.sin(0.25), np.cos(0.25))))
     for side, y in (("left", 0.2), ("right", -0.2)):
         robot.body(f"{side}_wheel")
-        robot.joint(f"{side}_wheel_joint", "base_link", f"{side}_wheel", axis="Y", kind="continuous",
-                    body0_from_joint=Pose((0.0, y, -0.05)), max_velocity=20.0)
+        robot.joint(
+            f"{side}_wheel_joint",
+            "base_link",
+            f"{side}_wheel",
+            axis="Y",
+            kind="continuous",
+            body0_from_joint=Pose((0.0, y, -0.05)),
+            max_velocity=20.0,
+        )
     robot.body("mast")
-    robot.joint("mast_joint", "base_link", "mast", axis="Z", body0_from_joint=Pose((0.1, 0.0, 0.3)),
-                body1_from_joint=Pose((0.02, 0.0, -0.1)), limits=(-1.5, 1.5), max_velocity=2.0)
+    robot.joint(
+        "mast_joint",
+        "base_link",
+        "mast",
+        axis="Z",
+        body0_from_joint=Pose((0.1, 0.0, 0.3)),
+        body1_from_joint=Pose((0.02, 0.0, -0.1)),
+        limits=(-1.5, 1.5),
+        max_velocity=2.0,
+    )
     robot.fixed_frame("camera", "mast", as_pose(pose((0.05, 0.0, 0.02), (0.5, -0.5, 0.5, -0.5))))
     return builder
 
 
-def gripper(builder: PlanBuilder | None = None, path: str = "/gripper", namespace: str = "/gripper") -> PlanBuilder:
+def gripper(
+    builder: PlanBuilder | None = None, path: str = "/gripper", namespace: str = "/gripper"
+) -> PlanBuilder:
     """Returns a builder with a gripper on a fixed base: a turning palm and two fingers, the second a mimic joint."""
     builder = builder or PlanBuilder()
     robot = builder.robot(path, namespace=namespace)
@@ -292,9 +352,25 @@ def gripper(builder: PlanBuilder | None = None, path: str = "/gripper", namespac
     robot.body("palm")
     robot.joint("palm_joint", "mount", "palm", axis="X", position=0.3, limits=(-3.0, 3.0))
     robot.body("left_finger")
-    robot.joint("left_finger_joint", "palm", "left_finger", axis="Y", kind="prismatic", limits=(0.0, 0.04),
-                max_velocity=0.1, body0_from_joint=Pose((0.1, 0.0, 0.0)))
+    robot.joint(
+        "left_finger_joint",
+        "palm",
+        "left_finger",
+        axis="Y",
+        kind="prismatic",
+        limits=(0.0, 0.04),
+        max_velocity=0.1,
+        body0_from_joint=Pose((0.1, 0.0, 0.0)),
+    )
     robot.body("right_finger")
-    robot.joint("right_finger_joint", "palm", "right_finger", axis="Y", kind="prismatic", limits=(0.0, 0.04),
-                body0_from_joint=Pose((0.1, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)), mimic=("left_finger_joint", 1.0, 0.001))
+    robot.joint(
+        "right_finger_joint",
+        "palm",
+        "right_finger",
+        axis="Y",
+        kind="prismatic",
+        limits=(0.0, 0.04),
+        body0_from_joint=Pose((0.1, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)),
+        mimic=("left_finger_joint", 1.0, 0.001),
+    )
     return builder

@@ -60,13 +60,20 @@ class Transforms:
 def start(plan: BridgePlan, backend: Backend | None = None, **options: object) -> tuple[Runtime, Seen]:
     seen: Seen = []
     reporter = Reporter(lambda kind, message: seen.append((kind, message)))
-    runtime = Runtime(plan, backend or KinematicBackend(), options=RuntimeOptions(**options), reporter=reporter)
+    runtime = Runtime(
+        plan, backend or KinematicBackend(), options=RuntimeOptions(**options), reporter=reporter
+    )
     return runtime.open(), seen
 
 
 def sample(names: list[str], position: list[float], stamp: int = 0) -> JointStateSample:
-    return JointStateSample(stamp_ns=stamp, names=tuple(names), position=np.array(position),
-                            velocity=np.zeros(0), effort=np.zeros(0))
+    return JointStateSample(
+        stamp_ns=stamp,
+        names=tuple(names),
+        position=np.array(position),
+        velocity=np.zeros(0),
+        effort=np.zeros(0),
+    )
 
 
 def test_what_arrived_moves_the_robot_in_the_next_tick_and_shows_in_its_frames() -> None:
@@ -210,7 +217,7 @@ def test_one_emitter_that_raises_stops_no_other() -> None:
 
 def test_one_sink_that_raises_stops_no_other() -> None:
     class Broken:
-        def apply(self, sample: object, commands: Commands) -> None:
+        def apply(self, sample: object, commands: Commands) -> None:  # noqa: ARG002
             raise KeyError(sample)
 
     builder = rover()
@@ -324,7 +331,9 @@ def test_opening_twice_or_with_a_wrong_option_is_the_callers_mistake() -> None:
     with pytest.raises(BridgeError, match="open already"):
         runtime.open()
     with pytest.raises(BackendError, match="has no option 'speed'"):
-        Runtime(rover().build(), KinematicBackend(), options=RuntimeOptions(backend_options={"speed": "1"})).open()
+        Runtime(
+            rover().build(), KinematicBackend(), options=RuntimeOptions(backend_options={"speed": "1"})
+        ).open()
 
 
 def test_a_context_manager_opens_and_closes() -> None:

@@ -25,7 +25,9 @@ class Scenario:
         self.plan = plan
         self.reporter = Reporter(lambda _kind, _message: None)
         self.kinematics = Kinematics(plan)
-        self.frames = FrameTable(plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report)
+        self.frames = FrameTable(
+            plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report
+        )
         self.snapshot = Snapshot(plan, self.kinematics, self.frames, joint_driven=joint_driven)
         self.state: State = rest_of(plan)
 
@@ -123,9 +125,13 @@ def test_a_frame_between_two_carriers() -> None:
     scenario.state.body_pose[1] = pose((5.0, 5.0, 5.0), (1.0, 0.0, 0.0, 0.0))
     scenario.show()
     world_from_pad = to_matrix(scenario.state.body_pose[0]) @ to_matrix(pose((0.0, 1.0, 0.0)))
-    world_from_gimbal = to_matrix(scenario.state.body_pose[1]) @ to_matrix(pose((0.0, 0.0, -0.1), (0.0, 0.0, 0.6, 0.8)))
+    world_from_gimbal = to_matrix(scenario.state.body_pose[1]) @ to_matrix(
+        pose((0.0, 0.0, -0.1), (0.0, 0.0, 0.6, 0.8))
+    )
     assert_allclose(
-        to_matrix(scenario.transforms()["gimbal"]), np.linalg.inv(world_from_pad) @ world_from_gimbal, atol=1e-12
+        to_matrix(scenario.transforms()["gimbal"]),
+        np.linalg.inv(world_from_pad) @ world_from_gimbal,
+        atol=1e-12,
     )
 
 
@@ -251,10 +257,16 @@ def test_frames_are_found_by_their_id_in_the_world() -> None:
 
 def test_a_frame_nothing_moves_below_the_world() -> None:
     robot = PlanBuilder().robot()
-    robot.frames.append(FramePlan(
-        id="robot", parent="world", path="/robot", static=False, parent_from_frame=Pose((1.0, 2.0, 3.0)),
-        carrier_from_frame=as_pose(pose((1.0, 2.0, 3.0))),
-    ))
+    robot.frames.append(
+        FramePlan(
+            id="robot",
+            parent="world",
+            path="/robot",
+            static=False,
+            parent_from_frame=Pose((1.0, 2.0, 3.0)),
+            carrier_from_frame=as_pose(pose((1.0, 2.0, 3.0))),
+        )
+    )
     scenario = Scenario(robot.plan.build())
     scenario.show()
     same(scenario.transforms()["robot"], pose((1.0, 2.0, 3.0)))

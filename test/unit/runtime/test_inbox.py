@@ -25,7 +25,12 @@ def test_a_flood_on_one_key_costs_the_others_nothing() -> None:
     inbox.put("calm", "first")
     for index in range(10):
         inbox.put("flood", index)
-    assert [tuple(item) for item in inbox.drain()] == [("calm", "first"), ("flood", 7), ("flood", 8), ("flood", 9)]
+    assert [tuple(item) for item in inbox.drain()] == [
+        ("calm", "first"),
+        ("flood", 7),
+        ("flood", 8),
+        ("flood", 9),
+    ]
     assert inbox.counts("flood").received == 10
     assert inbox.counts("flood").dropped == 7
     assert inbox.counts("calm").dropped == 0

@@ -113,7 +113,9 @@ def trees(draw: st.DrawFn) -> BridgePlan:
         for part in range(count):
             kind = draw(st.sampled_from(["revolute", "prismatic", "fixed", "spherical", "distance"]))
             robot.joint(
-                f"joint{index}{'ab'[part]}", parent, f"body{index}",
+                f"joint{index}{'ab'[part]}",
+                parent,
+                f"body{index}",
                 kind="revolute" if count > 1 else kind,
                 axis=draw(st.sampled_from(["X", "Y", "Z"])),
                 body0_from_joint=draw(local_poses()),
@@ -137,9 +139,14 @@ def test_a_joint_of_six_degrees_of_freedom(inverted: bool) -> None:
     robot.body("a", Pose((1.0, 0.0, 0.0)))
     robot.body("b")
     robot.joint(
-        "d6", "a", "b", kind="generic", dofs=("transX", "transY", "transZ", "rotX", "rotY", "rotZ"),
+        "d6",
+        "a",
+        "b",
+        kind="generic",
+        dofs=("transX", "transY", "transZ", "rotX", "rotY", "rotZ"),
         body0_from_joint=Pose((0.1, 0.2, 0.3), (0.5, 0.5, 0.5, 0.5)),
-        body1_from_joint=Pose((0.0, -0.1, 0.0), (0.0, 0.6, 0.0, 0.8)), inverted=inverted,
+        body1_from_joint=Pose((0.0, -0.1, 0.0), (0.0, 0.6, 0.0, 0.8)),
+        inverted=inverted,
     )
     plan = robot.plan.build()
     assert plan.layout.dofs == ("d6_tx", "d6_ty", "d6_tz", "d6_rx", "d6_ry", "d6_rz")
@@ -172,8 +179,13 @@ def test_a_long_chain_takes_few_rounds_and_stays_exact() -> None:
     robot.body("l0")
     for index in range(300):
         robot.body(f"l{index + 1}")
-        robot.joint(f"j{index}", f"l{index}", f"l{index + 1}", axis=("X", "Y", "Z")[index % 3],
-                    body0_from_joint=Pose((0.01, 0.0, 0.02)))
+        robot.joint(
+            f"j{index}",
+            f"l{index}",
+            f"l{index + 1}",
+            axis=("X", "Y", "Z")[index % 3],
+            body0_from_joint=Pose((0.01, 0.0, 0.02)),
+        )
     plan = robot.plan.build()
     check(plan, np.random.default_rng(3).uniform(-1.0, 1.0, 300))
 

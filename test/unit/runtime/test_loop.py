@@ -28,7 +28,7 @@ SECOND = 1_000_000_000
 class Ticks:
     """An emitter that notes the time of every emission and calls back."""
 
-    def __init__(self, then: Callable[[int], None] = lambda count: None) -> None:
+    def __init__(self, then: Callable[[int], None] = lambda _count: None) -> None:
         self.times: list[int] = []
         self.then = then
 
@@ -56,7 +56,9 @@ class SteppedClock:
 
 
 def make(backend: Backend | None = None) -> Runtime:
-    return Runtime(rover().build(), backend or NullBackend(), reporter=Reporter(lambda _kind, _message: None)).open()
+    return Runtime(
+        rover().build(), backend or NullBackend(), reporter=Reporter(lambda _kind, _message: None)
+    ).open()
 
 
 def test_deadlines_are_absolute() -> None:
@@ -132,8 +134,15 @@ def test_an_arrival_ends_the_sleep_of_a_backend_that_is_driven_by_topic() -> Non
 
     runtime.add_emitter(Show(), name="tf")
     thread = run_in_thread(loop)
-    delivery.deliver(JointStateSample(stamp_ns=42, names=("mast_joint",), position=np.array([0.1]),
-                                      velocity=np.zeros(0), effort=np.zeros(0)))
+    delivery.deliver(
+        JointStateSample(
+            stamp_ns=42,
+            names=("mast_joint",),
+            position=np.array([0.1]),
+            velocity=np.zeros(0),
+            effort=np.zeros(0),
+        )
+    )
     assert arrived.wait(10.0)
     loop.stop()
     thread.join(10.0)
@@ -195,9 +204,16 @@ class TestSystemClock:
         times = iter([100 * SECOND, 100 * SECOND - 5 * MS, 100 * SECOND + MS, 40 * SECOND])
         monkeypatch.setattr(loop_module.time, "time_ns", lambda: next(times))
         clock = SystemClock()
-        assert [clock.now_ns() for _ in range(4)] == [100 * SECOND, 100 * SECOND, 100 * SECOND + MS, 40 * SECOND]
+        assert [clock.now_ns() for _ in range(4)] == [
+            100 * SECOND,
+            100 * SECOND,
+            100 * SECOND + MS,
+            40 * SECOND,
+        ]
 
-    def test_a_clock_that_was_set_back_does_not_prolong_the_sleep(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_clock_that_was_set_back_does_not_prolong_the_sleep(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         now = [100 * SECOND]
         monkeypatch.setattr(loop_module.time, "time_ns", lambda: now[0])
         clock, timeouts = SystemClock(), []

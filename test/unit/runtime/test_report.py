@@ -23,7 +23,8 @@ def test_each_kind_is_shown_once_and_counted() -> None:
     assert reporter.count("a") == 2
     assert reporter.count("c") == 0
     assert reporter.reported() == (
-        Reported(kind="a", message="first", count=2), Reported(kind="b", message="other", count=1)
+        Reported(kind="a", message="first", count=2),
+        Reported(kind="b", message="other", count=1),
     )
 
 

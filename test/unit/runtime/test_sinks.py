@@ -28,7 +28,9 @@ PHYSICS = Capabilities()
 class Bench:
     """One subscription of a robot, its sink, and the commands it writes."""
 
-    def __init__(self, builder: PlanBuilder, kind: str, *, capabilities: Capabilities = KINEMATIC, **topic: Any) -> None:
+    def __init__(
+        self, builder: PlanBuilder, kind: str, *, capabilities: Capabilities = KINEMATIC, **topic: Any
+    ) -> None:
         self.topic: TopicPlan = builder.robots[-1].topic("command", kind, "subscription", **topic)
         self.plan = builder.build()
         self.reporter = Reporter(lambda _kind, _message: None)
@@ -54,16 +56,28 @@ class Bench:
         return [entry.kind for entry in self.reporter.reported()]
 
 
-def joint_state(names: list[str], position: Any = (), velocity: Any = (), effort: Any = ()) -> JointStateSample:
-    return JointStateSample(stamp_ns=0, names=tuple(names), position=np.array(position, dtype=float),
-                            velocity=np.array(velocity, dtype=float), effort=np.array(effort, dtype=float))
+def joint_state(
+    names: list[str], position: Any = (), velocity: Any = (), effort: Any = ()
+) -> JointStateSample:
+    return JointStateSample(
+        stamp_ns=0,
+        names=tuple(names),
+        position=np.array(position, dtype=float),
+        velocity=np.array(velocity, dtype=float),
+        effort=np.array(effort, dtype=float),
+    )
 
 
 def nothing(commands: Commands) -> bool:
     return all(
         np.isnan(array).all()
-        for array in (commands.joint_position, commands.joint_velocity, commands.joint_effort,
-                      commands.body_twist, commands.body_pose)
+        for array in (
+            commands.joint_position,
+            commands.joint_velocity,
+            commands.joint_effort,
+            commands.body_twist,
+            commands.body_pose,
+        )
     )
 
 
@@ -154,7 +168,9 @@ def test_a_pose_moves_a_body_in_any_frame_that_is_known() -> None:
     bench.frames["map"] = pose((10.0, 0.0, 0.0), (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)))
     commands = bench.send(PoseSample(stamp_ns=0, frame_id="map", frame_from_body=pose((1.0, 0.0, 0.0))))
     assert_allclose(commands.body_pose[0, :3], [10.0, 1.0, 0.0], atol=1e-12)
-    scaled = bench.send(PoseSample(stamp_ns=0, frame_id="world", frame_from_body=pose(rotation=(0.0, 0.0, 0.0, 3.0))))
+    scaled = bench.send(
+        PoseSample(stamp_ns=0, frame_id="world", frame_from_body=pose(rotation=(0.0, 0.0, 0.0, 3.0)))
+    )
     assert_allclose(scaled.body_pose[0], IDENTITY)
 
 

@@ -72,7 +72,9 @@ def test_acceleration_of_a_fall() -> None:
     for tick in range(5):
         seconds = tick * 0.01
         state.time_ns = tick * 10 * MS
-        state.body_pose[0] = pose((0.0, 0.0, 10.0 - 0.5 * 9.81 * seconds**2), exponential(np.array([0.0, 0.0, 0.1])))
+        state.body_pose[0] = pose(
+            (0.0, 0.0, 10.0 - 0.5 * 9.81 * seconds**2), exponential(np.array([0.0, 0.0, 0.1]))
+        )
         snapshot.begin(state)
         found.append(snapshot.body_acceleration[0].copy())
     assert_allclose(found[0], 0.0)

@@ -1,0 +1,48 @@
+"""Options of backends: texts become values, mistakes name what is possible."""
+
+from __future__ import annotations
+
+import pytest
+
+from usd_ros_bridge.backends.settings import (
+    flag,
+    number,
+    parse_settings,
+    positive_number,
+    setting,
+    topic_name,
+)
+from usd_ros_bridge.model.errors import BackendError
+
+PARSERS = {"rate": positive_number, "start": number, "loop": flag, "topic": topic_name}
+
+
+def test_texts_become_values() -> None:
+    values = parse_settings(
+        "x", {"rate": "2.5", "start": "-1e-3", "loop": "False", "topic": " a/b "}, PARSERS
+    )
+    assert values == {"rate": 2.5, "start": -1e-3, "loop": False, "topic": "a/b"}
+    assert setting(values, "rate", float, 1.0) == 2.5
+    assert setting({}, "rate", float, 1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("rate", "0", "option rate of backend x is '0', but must be a number greater than zero"),
+        ("rate", "fast", "a number greater than zero"),
+        ("start", "nan", "a finite number"),
+        ("start", "inf", "a finite number"),
+        ("loop", "maybe", "true or false"),
+        ("topic", " ", "a topic name"),
+        ("speed", "1", "backend x has no option 'speed'; its options: loop, rate, start, topic"),
+    ],
+)
+def test_mistakes_name_what_is_possible(key: str, text: str, message: str) -> None:
+    with pytest.raises(BackendError, match=message):
+        parse_settings("x", {key: text}, PARSERS)
+
+
+def test_a_backend_without_options_says_so() -> None:
+    with pytest.raises(BackendError, match="its options: none"):
+        parse_settings("null", {"a": "b"}, {})
