@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import OptionError
@@ -201,10 +201,7 @@ def _check_domain_count(contexts: dict[str, Context], findings: Findings) -> Non
         findings.error(
             "2.1.domain_id", path, fault, "run one bridge per group of robots", attribute="ros:context:domain_id"
         )
-        contexts[path] = Context(
-            path=path, namespace=context.namespace, fault=context.fault or fault, domain_id=context.domain_id,
-            root=context.root, parent_frame=context.parent_frame,
-        )
+        contexts[path] = replace(context, fault=context.fault or fault)
 
 
 # --- Stages without RosContextAPI ------------------------------------------------------------------------------
@@ -234,18 +231,14 @@ def _default_root(records: StageRecords, findings: Findings) -> str:
     if records.default_prim:
         return records.default_prim
     roots = [path for path in records.xforms if path.count("/") == 1]
-    if len(roots) == 1 and _has_content(records, roots[0]):
-        findings.warning(
-            "1.2.5.default_prim", roots[0], "the stage has no default prim; its only root prim is used",
-            "set defaultPrim on the root layer", attribute="defaultPrim",
-        )
-        return roots[0]
-    if roots:
-        findings.warning(
-            "1.2.5.default_prim", "", "the stage has no default prim, and no RosContextAPI names a robot",
-            "set defaultPrim on the root layer or apply RosContextAPI", attribute="defaultPrim",
-        )
-    return ""
+    only = roots[0] if len(roots) == 1 else ""
+    used = "its only root prim is used" if only else "none of its root prims is used"
+    # Reading reports the missing metadata; here it is said what follows from it.
+    findings.warning(
+        "1.2.5.default_prim", only, f"the stage has no default prim; {used}",
+        "set defaultPrim on the root layer or apply RosContextAPI", attribute="defaultPrim",
+    )
+    return only
 
 
 def _has_content(records: StageRecords, root: str) -> bool:

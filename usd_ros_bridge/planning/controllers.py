@@ -22,6 +22,7 @@ from usd_ros_bridge.model.records import (
     attribute_fields,
     fallback,
 )
+from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.findings import Findings
@@ -279,9 +280,19 @@ class ControllerPlanner:
             for field in schema.joints:
                 targets = self._expanded(getattr(record, field) or (), field)
                 parameters[field] = tuple(d.name for t in targets for d in self._kinematics.joint_dofs(t))
+            self._check_drives(plan, record)
         if isinstance(record, RigidBodyTwistRecord):
             parameters["body"] = self._body(plan, record)
         return parameters
+
+    def _check_drives(self, plan: ControllerPlan, record: ControllerRecord) -> None:
+        passive = [row for row in plan.dofs if not self._joints.is_driven(row)]
+        if passive:
+            self._findings.warning(
+                "4.2.3.drive", record.path,
+                f"{len(passive)} of the {len(plan.dofs)} wheel joints have no drive; physics will not turn them",
+                "apply PhysicsDriveAPI:angular with a damping to the wheel joints",
+            )
 
     def _body(self, plan: ControllerPlan, record: RigidBodyTwistRecord) -> str:
         targets = record.body or ()
@@ -308,7 +319,8 @@ class ControllerPlanner:
             dofs = self._joints.commandable(draft.path)
             self._findings.warning(
                 "4.2.3.implied", draft.path,
-                f"no controller serves this action; a trajectory controller of {len(dofs)} joints is assumed",
+                f"no controller serves this action; one for the robot's {len(dofs)} movable joints is assumed" if dofs
+                else "no controller serves this action, and the robot has no joint to command",
                 "declare RosControlJointTrajectoryAPI with ros:joint_trajectory:command_joints",
             )
             plan = replace(
@@ -355,6 +367,17 @@ class ControllerPlanner:
             )
             result.append(replace(plan, enabled=False, reason=reason))
         return result
+
+
+def wheel_joints(records: StageRecords) -> set[str]:
+    """Returns the joints that differential drives name, whatever else is wrong with them."""
+    targets = [
+        target
+        for record in records.controllers
+        if isinstance(record, DiffDriveRecord)
+        for target in (*(record.left_wheels or ()), *(record.right_wheels or ()))
+    ]
+    return {path for target in targets for path in records.collections.get(target, (target,))}
 
 
 def _defaults(record_type: type[ControllerRecord]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import DofAxis, JointType
@@ -80,7 +80,7 @@ def joint_motions(
 def _single_limits(
     record: JointRecord, kind: JointType, length: Sequence[float], findings: Findings
 ) -> tuple[JointType, dict[DofAxis, tuple[float, float]]]:
-    letter = cast(Literal["X", "Y", "Z"], fallback(record, "axis"))
+    letter = cast(str, fallback(record, "axis"))
     rotational = kind == "revolute"
     axis = cast(DofAxis, ("rot" if rotational else "trans") + letter)
     factor = _RADIANS if rotational else length["XYZ".index(letter)]

@@ -151,9 +151,8 @@ class _Drafter:
         if record.role in roles:
             return ""
         fault = f"the role {quoted(record.role)} is unknown" if record.role else "no role is authored"
-        self._findings.error(
-            f"{_SECTION[kind]}.role", record.path, fault, f"use one of {', '.join(roles)}",
-            attribute=f"ros:{kind}:role",
+        self._error(
+            f"{_SECTION[kind]}.role", record, fault, f"use one of {', '.join(roles)}", f"ros:{kind}:role"
         )
         return fault
 
@@ -163,10 +162,8 @@ class _Drafter:
         if not fault:
             return ""
         fault = f"the name {quoted(name)} {fault}"
-        self._findings.error(
-            "2.3.name", record.path, fault, "use letters, digits, '_' and '/', no segment starting with a digit",
-            attribute=f"ros:{kind}:name",
-        )
+        remedy = "use letters, digits, '_' and '/', no segment starting with a digit"
+        self._error("2.3.name", record, fault, remedy, f"ros:{kind}:name")
         return fault
 
     def _type_fault(self, kind: InterfaceKind, record: InterfaceRecord) -> str:
@@ -174,7 +171,7 @@ class _Drafter:
         fault, remedy = names.type_fault(type_name, kind)
         if fault:
             fault = f"the type {quoted(type_name)} {fault}"
-            self._findings.error("2.3.type", record.path, fault, remedy, attribute=f"ros:{kind}:type")
+            self._error("2.3.type", record, fault, remedy, f"ros:{kind}:type")
         elif self._catalog is not None and not self._catalog.contains(type_name):
             fault = f"the type {quoted(type_name)} is not installed"
             self._findings.warning(
@@ -204,12 +201,15 @@ class _Drafter:
             f"the publish_rate {quoted(rate)} is above {MAX_RATE:g} Hz" if rate > MAX_RATE and math.isfinite(rate)
             else f"the publish_rate {quoted(rate)} is no positive number"
         )
-        if "ros:topic:publish_rate" not in record.invalid:
-            self._findings.error(
-                "2.4.publish_rate", record.path, fault, f"author a rate in Hz, up to {MAX_RATE:g}",
-                attribute="ros:topic:publish_rate",
-            )
+        self._error(
+            "2.4.publish_rate", record, fault, f"author a rate in Hz, up to {MAX_RATE:g}", "ros:topic:publish_rate"
+        )
         return fault
+
+    def _error(self, code: str, record: InterfaceRecord, fault: str, remedy: str, attribute: str) -> None:
+        """Reports a fault, but for an attribute whose type reading has reported already."""
+        if attribute not in record.invalid:
+            self._findings.error(code, record.path, fault, remedy, attribute=attribute)
 
     def _override(self, record: TopicRecord) -> str:
         authored = record.override_frame_id or ""
@@ -268,8 +268,9 @@ def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> l
                 "2.3.duplicate", draft.path, fault, "give each server a name of its own",
                 attribute=f"ros:{draft.kind}:name",
             )
-            draft = replace(draft, reason=fault)
-        elif first is not draft and draft.role == "publisher" and first.type == draft.type:
+            result.append(replace(draft, reason=fault))
+            continue
+        if first is not draft and draft.role == "publisher" and first.type == draft.type:
             findings.warning(
                 "2.3.duplicate", draft.path, f"{quoted(draft.name)} is published by {first.path} as well",
                 "give each publisher a name of its own", attribute="ros:topic:name",

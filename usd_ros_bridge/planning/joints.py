@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import JointType
 from usd_ros_bridge.model.records import JointRecord, fallback
-from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.model.transforms import FloatArray, normalized, rotate
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.stage_index import StageIndex
 
@@ -26,6 +26,7 @@ KINDS: dict[str, JointType] = {
     "PhysicsDistanceJoint": "distance",
     "PhysicsJoint": "generic",
 }
+_PARALLEL = 1e-4
 _WITH_AXIS = frozenset({"revolute", "prismatic", "spherical"})
 
 
@@ -34,6 +35,7 @@ class Joint:
     """A joint that may become an edge. Ends are prims; a body of "" is the world.
 
     Attributes:
+        path: Prim path.
         record: The joint as authored.
         kind: Kind by its USD type.
         target0: Prim that body0 names, "" for an empty relationship.
@@ -42,17 +44,13 @@ class Joint:
         body1: Nearest body at or above `target1`, "" for the world.
     """
 
+    path: str
     record: JointRecord
     kind: JointType
     target0: str
     target1: str
     body0: str
     body1: str
-
-    @property
-    def path(self) -> str:
-        """Prim path."""
-        return self.record.path
 
 
 def read_joints(index: StageIndex, findings: Findings) -> list[Joint]:
@@ -112,7 +110,7 @@ def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> J
             "name two prims, at least one of them a rigid body", attribute="physics:body1",
         )
         return None
-    return Joint(record, kind, target0, target1, body0, body1)
+    return Joint(record.path, record, kind, target0, target1, body0, body1)
 
 
 def _target(
@@ -133,6 +131,18 @@ def _target(
         )
         return None
     return targets[0]
+
+
+def repeats(joint: Joint, other: Joint) -> bool:
+    """Returns whether two joints between the same bodies are one freedom authored twice (the hinges of a door)."""
+    if joint.kind != other.kind or joint.target0 != other.target0 or joint.kind not in ("revolute", "prismatic"):
+        return False
+    position, rotation, _, _ = local_frames([joint, other])
+    letters = ["XYZ".index(fallback(each.record, "axis")) for each in (joint, other)]
+    axes = rotate(normalized(rotation), np.eye(3)[letters])
+    parallel = np.linalg.norm(np.cross(axes[0], axes[1])) < _PARALLEL
+    offset = np.cross(axes[0], position[1] - position[0])
+    return bool(parallel and (joint.kind == "prismatic" or np.linalg.norm(offset) < _PARALLEL))
 
 
 def local_frames(joints: Sequence[Joint]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -9,7 +9,13 @@ import numpy as np
 
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import DofPlan, JointType, MimicPlan
-from usd_ros_bridge.model.transforms import FloatArray, compose, quaternion_conjugate, quaternion_multiply, relative
+from usd_ros_bridge.model.transforms import (
+    FloatArray,
+    compose,
+    quaternion_conjugate,
+    quaternion_multiply,
+    relative,
+)
 from usd_ros_bridge.planning import joint_names
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.dofs import Motion, joint_motions
@@ -60,6 +66,7 @@ class Kinematics:
         motions: Degrees of freedom of each joint.
         solver: Joint frames and positions.
         dofs: Degrees of freedom of each joint, named and numbered.
+        names: ROS name of each joint by path.
         edge_offsets: Row of each robot's first edge in the arrays below.
         edge_rest: (E, 7) `parent_from_child` at rest.
         edge_zero: (E, 7) `parent_from_child` with every degree of freedom at zero.
@@ -84,10 +91,15 @@ class Kinematics:
         row = self.joint_rows.get(path)
         return () if row is None else self.dofs[row]
 
+    def moves_freely(self, edge: Edge) -> bool:
+        """Returns whether no joint position determines the child (a distance joint)."""
+        return edge.joints[0].kind == "distance"
+
     def is_rigid(self, edge: Edge) -> bool:
         """Returns whether an edge has no freedom at all."""
-        rows = [self.joint_rows[joint.path] for joint in edge.joints]
-        return all(not self.motions[row] and self.kinds[row] != "distance" for row in rows)
+        return not any(
+            joint.kind == "distance" or self.motions[self.joint_rows[joint.path]] for joint in edge.joints
+        )
 
 
 def plan_kinematics(
@@ -111,6 +123,7 @@ def plan_kinematics(
     solver = RestSolver(flat, motions, anchors, index)
     edges = [edge for robot in robots for edge in robot.edges]
     rest, zero = solver.edge_poses(edges, joint_rows)
+    _free_edges(edges, [robot.anchor for robot in robots for _ in robot.edges], rest, zero, index)
     offsets = np.cumsum([0, *(len(robot.edges) for robot in robots)]).tolist()
     names = _names(robots, authored, index, contexts, options, findings)
     mimics = _mimics(robots, joint_rows, motions, index, options, findings)
@@ -120,6 +133,19 @@ def plan_kinematics(
         names=names, edge_offsets=offsets, edge_rest=rest, edge_zero=zero,
         joint_state_rows=_joint_state_order(robots, joint_rows, dofs, index),
     )
+
+
+def _free_edges(
+    edges: Sequence[Edge], anchors: Sequence[str], rest: FloatArray, zero: FloatArray, index: StageIndex
+) -> None:
+    """A distance joint says nothing about the pose: the child is where it was authored."""
+    free = [number for number, edge in enumerate(edges) if edge.joints[0].kind == "distance"]
+    if free:
+        poses = index.poses
+        parents = [poses.row(edges[number].parent or anchors[number]) for number in free]
+        children = [poses.row(edges[number].child) for number in free]
+        rest[free] = relative(poses.world_from_prim[parents], poses.world_from_prim[children])
+        zero[free] = rest[free]
 
 
 def _robot_tree(
@@ -304,7 +330,8 @@ def _distances(first: FloatArray, second: FloatArray) -> FloatArray:
     """The larger of metres and radians between poses (N, 7)."""
     turn = quaternion_multiply(quaternion_conjugate(first[:, 3:]), second[:, 3:])
     angle = 2.0 * np.arctan2(np.linalg.norm(turn[:, :3], axis=-1), np.abs(turn[:, 3]))
-    return np.maximum(np.linalg.norm(first[:, :3] - second[:, :3], axis=-1), angle)
+    result: FloatArray = np.maximum(np.linalg.norm(first[:, :3] - second[:, :3], axis=-1), angle)
+    return result
 
 
 def _report_miss(edge: Edge, miss: float, findings: Findings) -> None:

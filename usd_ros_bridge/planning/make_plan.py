@@ -7,15 +7,16 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import base_frames, choose_bases
 from usd_ros_bridge.planning.contexts import plan_contexts
-from usd_ros_bridge.planning.controllers import ControllerPlanner, odometry_owners
+from usd_ros_bridge.planning.controllers import ControllerPlanner, odometry_owners, wheel_joints
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.frames import FramePlanner, place_frames
+from usd_ros_bridge.planning.frames import FramePlanner
 from usd_ros_bridge.planning.implicit import implicit_interfaces
 from usd_ros_bridge.planning.interfaces import OF_A_BODY, draft_interfaces
 from usd_ros_bridge.planning.joints import read_joints
 from usd_ros_bridge.planning.kinematics import plan_kinematics, rest_body_poses
 from usd_ros_bridge.planning.layout import assign_rows, build_layout
 from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.placed_frames import place_frames
 from usd_ros_bridge.planning.resolvers import check_solvers
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import build_robots, resolve_base_transforms
@@ -56,7 +57,7 @@ def make_plan(
     bases = choose_bases(
         kinematics,
         index,
-        wheels={path for r in records.controllers for path in _wheels(r)},
+        wheels=wheel_joints(records),
         needing=needing,
         wanting={d.context.root for d in interfaces if d.context is not None and d.type in OF_A_BODY},
     )
@@ -100,7 +101,3 @@ def make_plan(
         layout=build_layout(index, kinematics, body_rows, world_from_body),
         scene=scene,
     )
-
-
-def _wheels(record: object) -> tuple[str, ...]:
-    return (*(getattr(record, "left_wheels", None) or ()), *(getattr(record, "right_wheels", None) or ()))

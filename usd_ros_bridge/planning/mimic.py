@@ -205,7 +205,8 @@ def _collapse(
 ) -> dict[int, MimicPlan]:
     """Chains become rules about the joint at their head; circles are dropped."""
     result = {}
-    for row, rule in direct.items():
+    for row, authored in direct.items():
+        rule = authored
         seen = {row}
         while rule.leader in direct and rule.leader not in seen:
             seen.add(rule.leader)

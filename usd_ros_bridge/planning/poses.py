@@ -106,14 +106,15 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
     paths = list(records.xforms)
     matrices = np.array([records.xforms[path].world_from_prim for path in paths], dtype=np.float64)
     poses, scales = to_world(matrices.reshape(-1, 4, 4), units)
-    usable = np.isfinite(poses).all(axis=-1) & np.isfinite(scales).all(axis=-1)
+    usable: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(np.hstack((poses, scales))), axis=-1)
     rows = {path: row for row, path in enumerate(paths)}
     for row in np.flatnonzero(~usable).tolist():
         above = rows.get(parent_path(paths[row]))
         if above is None or usable[above]:
             _report_unusable(matrices[row], paths[row], findings)
     # Clean up float32 noise, so that positions along the axes come out as authored.
-    unit = np.abs(np.abs(scales) - 1.0).max(axis=-1, initial=0.0) < _SCALE_TOLERANCE
+    with np.errstate(invalid="ignore"):
+        unit: NDArray[np.bool_] = np.logical_and.reduce(np.abs(np.abs(scales) - 1.0) < _SCALE_TOLERANCE, axis=-1)
     scales[unit] = np.sign(scales[unit])
     poses[~usable], scales[~usable] = transforms.IDENTITY, 1.0
     return WorldPoses(

@@ -84,8 +84,8 @@ def resolve_qos(
     ), ""
 
 
-def _default(token: str, resolved: str) -> str:
-    return resolved if token == "system_default" else token
+def _default(authored: str, resolved: str) -> str:
+    return resolved if authored == "system_default" else authored
 
 
 def _is_latched(type_name: str, name: str) -> bool:

@@ -163,7 +163,7 @@ def position_attributes(record: JointRecord, axis: DofAxis, solvers: Sequence[st
 
 
 def urdf_effort(record: JointRecord) -> float | None:
-    """Returns the effort limit that urdf-usd-converter keeps from a URDF (N m or N already), None where there is none."""
+    """Returns the effort limit that urdf-usd-converter keeps from a URDF, N m or N, None where there is none."""
     return number(record.solver_attributes.get("urdf:limit:effort"))
 
 

@@ -57,7 +57,7 @@ def lengths(joints: Sequence[Joint], index: StageIndex) -> FloatArray:
     result = np.full((len(joints), 3), index.units.meters)
     scaled = np.flatnonzero((np.abs(scale) != 1.0).any(axis=-1))
     if len(scaled):
-        rotation = normalized(local_frames([joints[row] for row in scaled])[1])
+        rotation = normalized(local_frames([joints[row] for row in scaled.tolist()])[1])
         axes = np.stack([rotate(rotation, np.eye(3)[axis]) for axis in range(3)], axis=1)
         result[scaled] *= np.linalg.norm(axes * scale[scaled, None, :], axis=-1)
     return result
@@ -67,6 +67,10 @@ class RestSolver:
     """Joint frames and positions at rest of all joints of a stage.
 
     Rows of all arrays are the joints in the order given.
+
+    Attributes:
+        positions: Positions at rest of each joint's degrees of freedom.
+        frames: Joint frames in what the joints connect.
     """
 
     def __init__(
@@ -114,7 +118,7 @@ class RestSolver:
         # Where a prim's transform cannot be used, its joint frames can: the position is then as in the frames alone.
         lost0 = ~poses.usable[base0] | ~poses.usable[target0]
         lost1 = ~poses.usable[base1] | ~poses.usable[target1]
-        self._project(joints, empty0, empty1, lost0 | lost1, world[base0], world[base1])
+        self._project(empty0, empty1, lost0 | lost1, world[base0], world[base1])
         base0_from_joint = np.where(
             (base0 == target0)[:, None] | lost0[:, None], local0, relative(world[base0], self.world_from_joint0)
         )
@@ -136,7 +140,6 @@ class RestSolver:
 
     def _project(
         self,
-        joints: Sequence[Joint],
         empty0: NDArray[np.bool_],
         empty1: NDArray[np.bool_],
         lost: NDArray[np.bool_],
@@ -242,10 +245,10 @@ class RestSolver:
         chain = [
             (frames[row], motion.axis, -1.0 if edge.inverted else 1.0)
             for row in joint_rows
-            for motion in self._motions[row]
+            for motion in self._acting(edge, row)
         ]
         poses = self._index.poses
-        authored = [motion.authored_position for row in joint_rows for motion in self._motions[row]]
+        authored = [motion.authored_position for row in joint_rows for motion in self._acting(edge, row)]
         values = [0.0] * len(chain)
         known = edge.parent and poses.is_usable(edge.parent) and poses.is_usable(edge.child)
         if known:
@@ -255,8 +258,13 @@ class RestSolver:
         values = [value if state is None else state for value, state in zip(values, authored, strict=True)]
         remaining = iter(values)
         for row in joint_rows:
-            self.positions[row] = [next(remaining) for _ in self._motions[row]]
+            found = [next(remaining) for _ in self._motions[row]]
+            self.positions[row] = found[::-1] if edge.inverted else found
         return compose(_chain_pose(chain, values), zero)
+
+    def _acting(self, edge: Edge, row: int) -> Sequence[Motion]:
+        """The motions of a joint in the order in which they act from the parent on."""
+        return self._motions[row][::-1] if edge.inverted else self._motions[row]
 
 
 # --- Motions ----------------------------------------------------------------------------------------------------

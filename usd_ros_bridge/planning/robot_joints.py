@@ -21,6 +21,13 @@ class RobotJoints:
         self.robot_of_root = {robot.context.path: i for i, robot in enumerate(kinematics.robots)}
         self.robot_of_joint = {j.path: i for i, robot in enumerate(kinematics.robots) for j in robot.joints}
         self._known: dict[str, tuple[DofPlan, ...]] = {}
+        # Whether a drive acts on it, by row; of joints with several degrees of freedom, only those where one does.
+        self._driven = {
+            dof.row: motion.driven
+            for dofs, motions in zip(kinematics.dofs, kinematics.motions, strict=True)
+            for dof, motion in zip(dofs, motions, strict=True)
+            if len(dofs) == 1 or motion.driven
+        }
 
     def below(self, path: str) -> tuple[DofPlan, ...]:
         """Returns the degrees of freedom for an interface at `path`, in the order of JointState."""
@@ -38,10 +45,12 @@ class RobotJoints:
         joints with several degrees of freedom are.
         """
         free = [dof for dof in self.below(path) if dof.mimic is None]
-        driven = [dof for dof in free if self._driven.get(dof.row)]
-        if driven:
-            return tuple(driven)
-        return tuple(dof for dof in free if dof.row in self._driven)
+        driven = [dof for dof in free if self.is_driven(dof.row)]
+        return tuple(driven or [dof for dof in free if dof.row in self._driven])
+
+    def is_driven(self, row: int) -> bool:
+        """Returns whether a PhysicsDriveAPI acts on a degree of freedom."""
+        return self._driven.get(row, False)
 
     def _of_context(self, path: str, root: str) -> tuple[DofPlan, ...]:
         kinematics = self._kinematics
@@ -54,14 +63,3 @@ class RobotJoints:
             joints = own if any(kinematics.joint_dofs(joint.path) for joint in own) else joints
         by_row = {dof.row: dof for joint in joints for dof in kinematics.joint_dofs(joint.path)}
         return tuple(by_row[row] for row in kinematics.joint_state_rows[number] if row in by_row)
-
-    @property
-    def _driven(self) -> dict[int, bool]:
-        """Whether a drive acts on it, by row; joints with several degrees of freedom appear only where one does."""
-        kinematics = self._kinematics
-        result = {}
-        for dofs, motions in zip(kinematics.dofs, kinematics.motions, strict=True):
-            for dof, motion in zip(dofs, motions, strict=True):
-                if len(dofs) == 1 or motion.driven:
-                    result[dof.row] = motion.driven
-        return result

@@ -8,14 +8,15 @@ from typing import Literal, cast
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
 from usd_ros_bridge.planning.bases import Base
-from usd_ros_bridge.planning.frames import PlacedFrames
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.kinematics import Kinematics, RobotTree
 from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.planning.placed_frames import PlacedFrames
 from usd_ros_bridge.planning.poses import as_poses
 from usd_ros_bridge.planning.topics import global_prefix
 from usd_ros_bridge.planning.tree import Edge
 
+AxisLetter = Literal["X", "Y", "Z"]
 BaseTransform = Literal["ground_truth", "odometry", "none"]
 
 
@@ -130,7 +131,7 @@ def _joint_plans(
                 parent_path=parent_path,
                 child_path=edge.child,
                 inverted=edge.inverted,
-                axis=cast(Literal["X", "Y", "Z"], dofs[0].axis[-1]) if len(dofs) == 1 else None,
+                axis=cast(AxisLetter, dofs[0].axis[-1]) if len(dofs) == 1 else None,
                 body0_from_joint=frames0[row],
                 body1_from_joint=frames1[row],
                 dofs=dofs,

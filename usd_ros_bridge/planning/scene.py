@@ -94,7 +94,8 @@ def _resolution(record: CameraRecord, findings: Findings) -> tuple[int, int]:
     if 1 <= width <= MAX_PIXELS and 1 <= height <= MAX_PIXELS:
         return int(width), int(height)
     findings.error(
-        "2.8.camera", record.path, f"the resolution {quoted((width, height))} is not in 1 to {MAX_PIXELS}; 640x480 is used",
+        "2.8.camera", record.path,
+        f"the resolution {quoted((width, height))} is not in 1 to {MAX_PIXELS}; 640x480 is used",
         "author int2 usd_ros_bridge:camera:resolution", attribute="usd_ros_bridge:camera:resolution",
     )
     return 640, 480

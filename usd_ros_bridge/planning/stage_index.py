@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from usd_ros_bridge.model.records import RigidBodyRecord
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.findings import Findings
@@ -68,7 +71,7 @@ def index_stage(records: StageRecords, findings: Findings) -> StageIndex:
 
 
 def _check_scales(poses: WorldPoses, bodies: Mapping[str, RigidBodyRecord], findings: Findings) -> None:
-    scaled = (abs(poses.scale - 1.0) > _SCALE_WARNING).any(axis=-1)
+    scaled: NDArray[np.bool_] = np.logical_or.reduce(np.abs(poses.scale - 1.0) > _SCALE_WARNING, axis=-1)
     if not scaled.any():
         return
     for path in bodies:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import WORLD, ActionPlan, Pose, RobotPlan, ServicePlan, TopicPlan
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.transforms import IDENTITY, relative
-from usd_ros_bridge.planning.frames import PlacedFrames
 from usd_ros_bridge.planning.interfaces import ODOMETRY, InterfaceDraft
 from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.placed_frames import PlacedFrames
 from usd_ros_bridge.planning.poses import as_poses
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex
@@ -50,6 +50,10 @@ class InterfacePlacer:
     body_rows: Mapping[str, int]
     scene: Scene
     options: PlanOptions
+    body_paths: Sequence[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body_paths", tuple(self.body_rows))
 
     def place(
         self, drafts: Sequence[InterfaceDraft]
@@ -88,9 +92,9 @@ class InterfacePlacer:
         frame = self.frames.at(draft.path)
         bodies = self.index.bodies
         if frame is not None and frame.carrier >= 0 and frame.path not in bodies:
-            return list(self.body_rows)[frame.carrier]
+            return self.body_paths[frame.carrier]
         base = self.robots[robot].base_row
-        return list(self.body_rows)[base] if base >= 0 else ""
+        return self.body_paths[base] if base >= 0 else ""
 
     def _body_from_prim(self, drafts: Sequence[InterfaceDraft], bodies: Sequence[str]) -> list[Pose]:
         poses = self.index.poses

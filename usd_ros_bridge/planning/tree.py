@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.joints import Joint
+from usd_ros_bridge.planning.joints import Joint, repeats
 
 WORLD_NODE = ""
 
@@ -171,14 +171,19 @@ def _agreeing(group: Sequence[Joint], findings: Findings) -> tuple[Joint, ...]:
     if len(group) == 1:
         return tuple(group)
     rigid = [joint for joint in group if joint.kind == "fixed"][:1]
-    free = [joint for joint in group if joint.kind != "distance" and joint.body0 == group[0].body0]
+    free: list[Joint] = []
+    for joint in group:
+        if joint.kind != "distance" and joint.body0 == group[0].body0 and not any(
+            repeats(joint, other) for other in free
+        ):
+            free.append(joint)
     kept = rigid or free or list(group[:1])
     for joint in group:
         if joint not in kept:
             findings.warning(
                 "1.3.joint.several", joint.path,
-                f"the joint contradicts {kept[0].path}, which connects the same two bodies; it makes no edge",
-                "connect two bodies by one joint, or by several with the same body0 and body1",
+                f"the joint contradicts or repeats {kept[0].path}, which connects the same two bodies; it makes no edge",
+                "connect two bodies by one joint, or by several with different axes and the same body0 and body1",
             )
     return tuple(kept)
 
