@@ -1,0 +1,191 @@
+"""The node in a process of its own: parameters, signals, exit status, what it says."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+ASSETS = Path(__file__).parents[1] / "assets"
+ROBOT = ASSETS / "implicit_robot.usda"
+NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node"]
+CLI = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
+PARAMETER_FILE = Path(__file__).parents[2] / "config" / "bridge.yaml"
+
+
+def node_command(*parameters):
+    return [*NODE, "--ros-args", *(part for each in parameters for part in ("-p", each))]
+
+
+class Process:
+    """A child process whose output is read line by line."""
+
+    def __init__(self, command):
+        # The wheels' start-up mark would keep a child Python from finding its libraries.
+        environment = {
+            key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+        }
+        self.child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        self.lines = []
+        self._queue = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.child.stdout:
+            self._queue.put(line)
+        self._queue.put(None)
+
+    def wait_for_line(self, text, timeout=30.0):
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                line = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                pytest.fail(f"no line with {text!r} within {timeout} s in:\n{self.output}")
+            if line is None:
+                pytest.fail(f"the process ended without a line with {text!r}:\n{self.output}")
+            self.lines.append(line)
+            if text in line:
+                return line
+
+    def finish(self, timeout):
+        status = self.child.wait(timeout)
+        while (line := self._queue.get(timeout=5.0)) is not None:
+            self.lines.append(line)
+        return status
+
+    @property
+    def output(self):
+        return "".join(self.lines)
+
+
+@pytest.fixture
+def run():
+    started = []
+
+    def begin(command):
+        process = Process(command)
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.child.poll() is None:
+            process.child.kill()
+            process.child.wait()
+
+
+def fast_dds_files(process_id):
+    """Shared-memory files that a process maps."""
+    maps = Path(f"/proc/{process_id}/maps").read_text()
+    return {line.split()[-1] for line in maps.splitlines() if "/dev/shm/fast" in line}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("kind", ["node", "cli"])
+def test_signals_end_it_soon_as_a_success_and_leave_no_shared_memory(run, number, kind):
+    process = run(node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)])
+    process.wait_for_line("ready")
+    files = fast_dds_files(process.child.pid)
+    start = time.monotonic()
+    process.child.send_signal(number)
+    status = process.finish(timeout=10.0)
+    elapsed = time.monotonic() - start
+    assert status == 0, process.output
+    assert elapsed < 2.0
+    assert "Traceback" not in process.output
+    assert files, "the process mapped no shared memory: this test would show nothing"
+    own = {name for name in files if "port" not in name}
+    assert not {name for name in own if Path(name).exists()}
+
+
+def test_parameters_shape_the_plan(run, ros_harness):
+    given = (f"asset:={ROBOT}", "tf_rate:=10.0", "tf_output:=global", "frame_prefix:=left_", "backend:=null")
+    # Later ROS arguments win over earlier ones: the file goes first.
+    command = [
+        *NODE,
+        "--ros-args",
+        "--params-file",
+        str(PARAMETER_FILE),
+        *node_command(*given)[len(NODE) + 1 :],
+    ]
+    process = run([*command, "-r", "__ns:=/fleet", "-r", "__node:=left"])
+    process.wait_for_line("ready")
+    transforms, states = [], []
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    ros_harness.node.create_subscription(TFMessage, "/tf", transforms.append, 10)
+    ros_harness.node.create_subscription(TFMessage, "/tf_static", transforms.append, latched)
+    ros_harness.node.create_subscription(JointState, "/fleet/joint_states", states.append, 10)
+    ros_harness.wait_for(lambda: transforms and states, what="transforms and joint states")
+    assert all("left_" in each.child_frame_id for each in transforms[0].transforms)
+    assert ("left", "/fleet") in ros_harness.node.get_node_names_and_namespaces()
+
+
+def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, ros_harness):
+    run(node_command(f"asset:={ROBOT}")).wait_for_line("ready")
+
+    def call(service_class, name, request):
+        client = ros_harness.node.create_client(service_class, name)
+        ros_harness.wait_for(client.service_is_ready, what=name)
+        future = client.call_async(request)
+        ros_harness.wait_for(future.done, what=f"the answer of {name}")
+        return future.result()
+
+    names = ["asset", "tf_rate", "tf_output"]
+    described = call(
+        DescribeParameters, "/usd_ros_bridge/describe_parameters", DescribeParameters.Request(names=names)
+    )
+    asset, tf_rate, tf_output = described.descriptors
+    assert asset.read_only
+    assert asset.description
+    assert tf_rate.floating_point_range[0].to_value > 0.0
+    assert "namespaced" in tf_output.additional_constraints
+    value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=5.0)
+    request = SetParameters.Request(parameters=[Parameter(name="tf_rate", value=value)])
+    (result,) = call(SetParameters, "/usd_ros_bridge/set_parameters", request).results
+    assert not result.successful
+    assert "starts" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("parameters", "texts"),
+    [
+        ((), ("asset",)),
+        (("asset:=/nowhere/robot.usda",), ("/nowhere/robot.usda",)),
+        ((f"asset:={ROBOT}", "backend:=hydraulic"), ("hydraulic", "kinematic")),
+        ((f"asset:={ROBOT}", "tf_output:=sideways"), ("sideways", "namespaced")),
+        ((f"asset:={ROBOT}", "tf_rate:=fast"), ("tf_rate",)),
+        ((f"asset:={ROBOT}", "tf_rate:=-1.0"), ("tf_rate",)),
+        ((f"asset:={ROBOT}", "variants:=[nonsense]"), ("nonsense", "set=choice")),
+        ((f"asset:={ROBOT}", "schema_resolvers:=[bullet]"), ("bullet", "newton")),
+        ((f"asset:={ROBOT}", "packages:=[demo=/nowhere]"), ("demo", "/nowhere")),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_two(run, parameters, texts):
+    process = run(node_command(*parameters) if parameters else NODE)
+    assert process.finish(timeout=30.0) == 2, process.output
+    lines = [line for line in process.output.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert len(lines) == 1, process.output
+    assert all(text in lines[0] for text in texts), lines[0]
+    assert "Traceback" not in process.output
+
+
+def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
+    process = run(node_command(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
+    assert process.finish(timeout=30.0) == 1, process.output
+    assert "[ERROR]" in process.output
+    assert "Traceback" not in process.output
