@@ -35,10 +35,12 @@ test: setup-tests ## every test that needs no full ROS installation
 	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest $(ARGS)
 
 lint: setup-tests ## ruff, mypy --strict and the import contracts
-	@"$(BIN)/ruff" check .
-	@"$(BIN)/ruff" format --check .
-	@"$(BIN)/mypy"
-	@"$(BIN)/lint-imports"
+	@status=0; \
+	"$(BIN)/ruff" check . || status=1; \
+	"$(BIN)/ruff" format --check . || status=1; \
+	"$(BIN)/mypy" || status=1; \
+	"$(BIN)/lint-imports" || status=1; \
+	exit $$status
 
 format: setup-tests ## let ruff format the code
 	@"$(BIN)/ruff" check --fix-only --quiet .
