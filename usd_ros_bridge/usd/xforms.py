@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pxr import Usd, UsdGeom, Vt
 
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
-
-RESETS: Final = "!resetXformStack!"
 
 
 def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
@@ -43,9 +41,13 @@ class _Motion(NamedTuple):
 
 def _motion(prim: Usd.Prim) -> _Motion:
     xformable = UsdGeom.Xformable(prim)
-    order = (xformable.GetXformOpOrderAttr().Get() if xformable else None) or ()
-    varying = bool(order) and xformable.TransformMightBeTimeVarying()
-    return _Motion(str(prim.GetTypeName()), RESETS in order, varying)
+    if not xformable:
+        return _Motion(str(prim.GetTypeName()), resets=False, varying=False)
+    return _Motion(
+        str(prim.GetTypeName()),
+        resets=xformable.GetResetXformStack(),
+        varying=xformable.TransformMightBeTimeVarying(),
+    )
 
 
 def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:

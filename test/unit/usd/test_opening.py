@@ -111,11 +111,7 @@ def test_a_selection_that_does_not_exist_lists_what_does(
 def test_a_selection_below_an_instance_is_refused(write: Write) -> None:
     write('def Xform "Robot"\n{\ndef "part" (prepend references = @./gripper.usda@) {}\n}', "part.usda")
     write(GRIPPERS, "gripper.usda")
-    path = write(
-        'def Xform "Robot" (instanceable = true prepend references = @./part.usda@) {}'.replace(
-            " prepend", "\nprepend"
-        )
-    )
+    path = write('def Xform "Robot" (\ninstanceable = true\nprepend references = @./part.usda@\n) {}')
     with pytest.raises(VariantError, match="below an instance"):
         open_stage(path, select(("/Robot/part", "gripper", "parallel")))
 

@@ -9,7 +9,7 @@ import pytest
 from pxr import Usd, UsdUtils
 
 from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.model.options import Payloads, ReadOptions
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.usd import read_asset, read_stage
 from usd_ros_bridge.usd.packages import PackageMap, split_package_path
@@ -52,7 +52,7 @@ def "d" (prepend references = @package://sensors/sub/../lidar.usda@) {}
     assert records.diagnostics == ()
 
 
-def test_sublayers(write: Write, sensors: Path, tmp_path: Path) -> None:
+def test_sublayers(write: Write, sensors: Path) -> None:
     header = """#usda 1.0
 (
     defaultPrim = "Robot"
@@ -128,6 +128,23 @@ def "a" (
     assert [(d.code, d.path) for d in records.diagnostics] == [("1.2.5.package", "")]
 
 
+@pytest.mark.parametrize(("payloads", "count"), [("all", 1), ("none", 0)])
+def test_a_refused_arc_leaves_the_choice_of_payloads_alone(
+    write: Write, sensors: Path, payloads: Payloads, count: int
+) -> None:
+    path = write(
+        """def Xform "Robot"
+{
+    def "a" (prepend payload = @package://sensors/lidar.usda@) {}
+    def "b" (prepend references = @package://sensors/../secret.usda@) {}
+}
+"""
+    )
+    _, records = read_asset(path, ReadOptions(packages={"sensors": str(sensors)}, payloads=payloads))
+    assert [record.path for record in records.topics] == ["/Robot/a"] * count
+    assert [d.path for d in records.diagnostics] == ["/Robot/b"]
+
+
 def test_asset_values_are_judged_and_not_opened(write: Write, sensors: Path) -> None:
     records = reading(
         write,
@@ -139,7 +156,7 @@ def test_asset_values_are_judged_and_not_opened(write: Write, sensors: Path) -> 
     assert "'package://sensors/../texture.png'" in diagnostic.message
 
 
-def test_payloads_are_not_visited_where_they_are_not_loaded(write: Write, sensors: Path) -> None:
+def test_payloads_are_not_visited_where_they_are_not_loaded(write: Write) -> None:
     write("this is no layer", "heavy.usda", header="")
     path = write('def Xform "Robot" (prepend payload = @./heavy.usda@) {}')
     _, records = read_asset(path, ReadOptions(payloads="none"))
@@ -151,7 +168,7 @@ def test_a_package_as_the_asset(sensors: Path) -> None:
     assert [record.path for record in records.topics] == ["/Robot/unit"]
 
 
-def test_usdz(write: Write, sensors: Path, tmp_path: Path) -> None:
+def test_usdz(write: Write, sensors: Path) -> None:
     inner = write(TOPIC, "inner.usda")
     assert UsdUtils.CreateNewUsdzPackage(inner, str(sensors / "packed.usdz"))
     records = reading(

@@ -392,11 +392,8 @@ def PhysicsRevoluteJoint "Robot" (prepend apiSchemas = ["PhysicsDriveAPI:angular
 
 
 def test_units_and_axes_are_read_and_reported(read: Read, write: Write) -> None:
-    write(
-        'def Xform "Robot" {}',
-        "other.usda",
-        header='#usda 1.0\n(\n defaultPrim = "Robot"\n metersPerUnit = 0.001\n)\n',
-    )
+    millimetres = '#usda 1.0\n(\n defaultPrim = "Robot"\n metersPerUnit = 0.001\n)\n'
+    write('def Xform "Robot" {}', "other.usda", header=millimetres)
     header = """#usda 1.0
 (
     defaultPrim = "Robot"
