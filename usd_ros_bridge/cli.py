@@ -74,14 +74,7 @@ def inspect(as_json: bool, strict: bool, **options: Any) -> None:
 @click.option(
     "--backend-option", "backend_options", multiple=True, metavar="KEY=VALUE", help="Option of the backend."
 )
-@click.pass_context
-def run(
-    context: click.Context,
-    backend: str | None,
-    backend_options: tuple[str, ...],
-    strict: bool,
-    **options: Any,
-) -> None:
+def run(backend: str | None, backend_options: tuple[str, ...], strict: bool, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     try:
         from usd_ros_bridge.ros.node import run_node
@@ -101,7 +94,7 @@ def run(
         plan_options=plan_options,
         strict=strict,
         # Log lines would tear the live table apart; it shows what they say.
-        ros_args=[*(context.obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
+        ros_args=[*(click.get_current_context().obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
         view=live_view if on_terminal else None,
     )
 

@@ -52,7 +52,8 @@ def _attribute_fields(record_type: type) -> tuple[tuple[str, AttributeSpec], ...
 def fallback(record: Record, field_name: str) -> Any:
     """Returns the field's authored value, or the schema's fallback where none is authored."""
     value = getattr(record, field_name)
-    return _fallbacks(type(record))[field_name] if value is None else value
+    record_type: type = type(record)
+    return _fallbacks(record_type)[field_name] if value is None else value
 
 
 @cache
@@ -243,7 +244,8 @@ class JointRecord(Record):
         limits: PhysicsLimitAPI instances, in order of application.
         drives: PhysicsDriveAPI instances, in order of application.
         applied: Applied API schemas except those of limits and drives, in order; multiple-apply ones with their
-            instance (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with nothing but its relationship authored.
+            instance (`PhysxMimicJointAPI:rotX`). NewtonMimicAPI, for example, acts with nothing but its relationship
+            authored.
         solver_attributes: Every authored property under a vendor's prefix (newton:, physx...:, mjc:, ext_physics:,
             isaac:, state:, urdf:) by its USD name; relationships as tuples of paths, arrays as tuples. The resolver
             table reads these.

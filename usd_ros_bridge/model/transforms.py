@@ -32,7 +32,8 @@ def quaternion_multiply(left: FloatArray, right: FloatArray) -> FloatArray:
 
 def quaternion_conjugate(quaternion: FloatArray) -> FloatArray:
     """Returns the inverse rotation of unit quaternions, shape (..., 4)."""
-    return quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+    result: FloatArray = quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+    return result
 
 
 def rotate(quaternion: FloatArray, vector: FloatArray) -> FloatArray:
@@ -152,7 +153,7 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     linear = np.where(finite[..., None, None], linear, np.eye(3))
     scale = np.linalg.norm(linear, axis=-2)
     scale = np.where((np.linalg.det(linear) < 0.0)[..., None], scale * np.array([1.0, 1.0, -1.0]), scale)
-    usable = finite & (np.abs(scale) > 0.0).all(axis=-1)
+    usable: NDArray[np.bool_] = np.logical_and(finite, (np.abs(scale) > 0.0).all(axis=-1))
     safe = np.where(usable[..., None], scale, 1.0)
     rotation = from_rotation_matrix(linear / safe[..., None, :])
     result = np.concatenate((m[..., :3, 3], rotation), axis=-1)
