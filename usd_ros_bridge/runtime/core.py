@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
@@ -10,6 +10,7 @@ from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray
+from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
 from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
@@ -18,7 +19,7 @@ from usd_ros_bridge.runtime.report import Reporter, describe
 from usd_ros_bridge.runtime.schedule import Schedule
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, make_sink
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter, RuntimeStatus, SinkStatus
+from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter, RuntimeStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,58 +49,6 @@ class _Emission:
     errors: int = 0
     last_error: str = ""
     removed: bool = False
-
-
-class Delivery:
-    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits."""
-
-    def __init__(
-        self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = ""
-    ) -> None:
-        """Makes a delivery; the runtime does.
-
-        Args:
-            inbox: Where samples wait for the tick.
-            name: For people.
-            take: Takes one sample in the tick; None where nothing does.
-            reason: Why not.
-        """
-        self.name = name
-        self.reason = reason
-        self._inbox = inbox
-        self._take = take
-        self.errors = 0
-        self.last_error = ""
-        self._refused = 0
-
-    @property
-    def accepted(self) -> bool:
-        """Whether anything takes the samples."""
-        return self._take is not None
-
-    def deliver(self, sample: object) -> None:
-        """Puts one decoded sample into the inbox; drops and counts it where nothing takes it."""
-        if self._take is None:
-            self._refused += 1
-        else:
-            self._inbox.put(self, sample)
-
-    def take(self, sample: object) -> None:
-        """Takes one sample, in the tick."""
-        assert self._take is not None
-        self._take(sample)
-
-    def status(self) -> SinkStatus:
-        """Returns the counters."""
-        counts = self._inbox.counts(self)
-        return SinkStatus(
-            name=self.name,
-            received=counts.received + self._refused,
-            dropped=counts.dropped + self._refused,
-            errors=self.errors,
-            last_error=self.last_error,
-            reason=self.reason,
-        )
 
 
 class Runtime:
@@ -140,6 +89,7 @@ class Runtime:
         self._emissions: list[_Emission] = []
         self._scheduled: dict[int, _Emission] = {}
         self._every_tick: list[_Emission] = []
+        self._waiting: dict[int, _Emission] = {}
         self._deliveries: list[Delivery] = []
         self._feeds: list[TransformFeed] = []
         self._snapshot: Snapshot | None = None
@@ -311,8 +261,11 @@ class Runtime:
         self._state_known = True
         for emission in self._every_tick:
             self._emit(emission)
-        for entry in due.tolist():
-            self._emit(self._scheduled[entry])
+        entries = due.tolist()
+        if self._waiting:
+            self._emit_waiting(time_ns, entries)
+        for entry in entries:
+            self._emit_scheduled(entry)
         return True
 
     def reset(self) -> None:
@@ -321,6 +274,7 @@ class Runtime:
         self.commands.clear()
         self.schedule.reset()
         self.snapshot.reset()
+        self._waiting.clear()
         for feed in self._feeds:
             feed.reset()
         try:
@@ -373,18 +327,40 @@ class Runtime:
         finally:
             self.commands.clear()
 
-    def _emit(self, emission: _Emission) -> None:
+    def _emit_scheduled(self, entry: int) -> None:
+        # An emitter that is asked may remove another.
+        emission = self._scheduled.get(entry)
+        if emission is not None and not self._emit(emission) and self.capabilities.topic_driven:
+            self._waiting[entry] = emission
+
+    def _emit_waiting(self, time_ns: int, due: list[int]) -> None:
+        """Asks those again that had nothing new when they were due: a state that arrives is shown at once.
+
+        Their rate is an upper bound, as robot_state_publisher's publish_frequency is: from here they count anew.
+        """
+        for entry in tuple(self._waiting):
+            emission = self._waiting[entry]
+            if entry in due:
+                del self._waiting[entry]
+                continue
+            if emission.removed or self._emit(emission):
+                del self._waiting[entry]
+                self.schedule.postpone(entry, time_ns)
+
+    def _emit(self, emission: _Emission) -> bool:
         if emission.removed:
-            return
+            return False
         try:
             if emission.emitter.emit(self.snapshot):
                 emission.meter.mark(self.snapshot.time_ns)
+                return True
         except Exception as error:  # noqa: BLE001 - the runtime's edge: one publisher's fault stops nothing else
             emission.errors += 1
             emission.last_error = describe(error)
             self.reporter.report(
                 f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}"
             )
+        return False
 
     def _count_backend_error(self, what: str, error: Exception) -> None:
         self._backend_errors += 1

@@ -60,6 +60,12 @@ class Schedule:
         self._next[index] = 0
         self._arm()
 
+    def postpone(self, index: int, time_ns: int) -> None:
+        """Makes an entry due one period after `time_ns`; one that is switched off stays so."""
+        if self._period[index]:
+            self._next[index] = time_ns + self._period[index]
+            self._earliest = int(self._next.min())
+
     def reset(self) -> None:
         """Makes every entry due at the next tick, whatever time that is."""
         self._next[:] = 0

@@ -347,3 +347,51 @@ def test_a_runtime_that_refused_to_open_can_be_closed() -> None:
     with pytest.raises(BackendError):
         runtime.open()
     runtime.close()
+
+
+def test_a_state_that_arrives_by_topic_is_shown_at_once_and_at_most_at_the_rate() -> None:
+    """As robot_state_publisher: on arrival, and no faster than its frequency."""
+    runtime, _ = start(rover().build(), JointStatesBackend())
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf", rate=50.0)
+    delivery = runtime.bind_input(runtime.inputs[0])
+
+    def arrive(milliseconds: int) -> None:
+        delivery.deliver(sample(["mast_joint"], [0.1], stamp=milliseconds * MS))
+        runtime.tick(milliseconds * MS)
+
+    runtime.tick(1000 * MS)
+    assert runtime.next_due_ns() == 1020 * MS
+    arrive(1007)
+    assert tf.stamps == [1007 * MS], "not only when it is due again"
+    assert runtime.next_due_ns() == 1027 * MS
+    arrive(1012)
+    arrive(1017)
+    assert tf.stamps == [1007 * MS], "not faster than its rate"
+    runtime.tick(1027 * MS)
+    assert tf.stamps == [1007 * MS, 1017 * MS]
+    runtime.tick(1047 * MS)
+    assert runtime.next_due_ns() == 1067 * MS, "a silent robot does not make the loop spin"
+    arrive(1050)
+    assert tf.stamps == [1007 * MS, 1017 * MS, 1050 * MS]
+
+
+def test_what_waits_and_is_due_in_one_tick_is_sent_once() -> None:
+    runtime, _ = start(rover().build(), JointStatesBackend())
+
+    class Republish:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def emit(self, snapshot: Snapshot) -> bool:
+            known = snapshot.robot_time_ns(0) >= 0
+            self.count += known
+            return known
+
+    emitter = Republish()
+    runtime.add_emitter(emitter, name="/republished", rate=50.0)
+    delivery = runtime.bind_input(runtime.inputs[0])
+    runtime.tick(1000 * MS)
+    delivery.deliver(sample(["mast_joint"], [0.1], stamp=1))
+    runtime.tick(1020 * MS)
+    assert emitter.count == 1

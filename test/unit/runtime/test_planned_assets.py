@@ -64,7 +64,9 @@ def test_frames_at_rest_are_where_they_are_authored(plan: BridgePlan, joint_driv
                 continue
             expected = pose_array(robot.frames[number].parent_from_frame)
             actual = snapshot.frame_poses(index)[row]
-            assert_allclose(to_matrix(actual), to_matrix(expected), atol=TOLERANCE, err_msg=robot.frames[number].id)
+            assert_allclose(
+                to_matrix(actual), to_matrix(expected), atol=TOLERANCE, err_msg=robot.frames[number].id
+            )
     assert reporter.reported() == ()
 
 

@@ -1,0 +1,60 @@
+"""The way of one subscription's samples: from any thread through the inbox to what takes them in the tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from usd_ros_bridge.runtime.inbox import Inbox
+from usd_ros_bridge.runtime.status import SinkStatus
+
+
+class Delivery:
+    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits."""
+
+    def __init__(
+        self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = ""
+    ) -> None:
+        """Makes a delivery; the runtime does.
+
+        Args:
+            inbox: Where samples wait for the tick.
+            name: For people.
+            take: Takes one sample in the tick; None where nothing does.
+            reason: Why not.
+        """
+        self.name = name
+        self.reason = reason
+        self._inbox = inbox
+        self._take = take
+        self.errors = 0
+        self.last_error = ""
+        self._refused = 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether anything takes the samples."""
+        return self._take is not None
+
+    def deliver(self, sample: object) -> None:
+        """Puts one decoded sample into the inbox; drops and counts it where nothing takes it."""
+        if self._take is None:
+            self._refused += 1
+        else:
+            self._inbox.put(self, sample)
+
+    def take(self, sample: object) -> None:
+        """Takes one sample, in the tick."""
+        assert self._take is not None
+        self._take(sample)
+
+    def status(self) -> SinkStatus:
+        """Returns the counters."""
+        counts = self._inbox.counts(self)
+        return SinkStatus(
+            name=self.name,
+            received=counts.received + self._refused,
+            dropped=counts.dropped + self._refused,
+            errors=self.errors,
+            last_error=self.last_error,
+            reason=self.reason,
+        )
