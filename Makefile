@@ -17,12 +17,12 @@ BIN := $(VENV)/bin
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test lint format test-robots bench clean
+.PHONY: help setup setup-tests run test lint format test-robots clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup: ## install what the bridge needs into $(VENV)
+setup: ## install what the bridge needs into .venv
 	@$(SETUP)
 
 setup-tests:
@@ -48,9 +48,6 @@ format: setup-tests ## let ruff format the code
 
 test-robots: setup-tests ## converted robots on /tf against pinocchio
 	@VENV="$(VENV)" tools/test_robots.sh $(ARGS)
-
-bench: setup-tests ## the benchmarks
-	@"$(BIN)/python" -m benchmarks $(ARGS)
 
 clean: ## remove the environments and what was built
 	rm -rf .venv .venv-* build install log
