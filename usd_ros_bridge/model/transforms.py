@@ -149,7 +149,7 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     m = np.asarray(matrix, dtype=np.float64)
     linear = m[..., :3, :3]
-    finite = np.isfinite(m).all(axis=(-2, -1))
+    finite: NDArray[np.bool_] = np.asarray(np.isfinite(m).all(axis=(-2, -1)))
     linear = np.where(finite[..., None, None], linear, np.eye(3))
     scale = np.linalg.norm(linear, axis=-2)
     scale = np.where((np.linalg.det(linear) < 0.0)[..., None], scale * np.array([1.0, 1.0, -1.0]), scale)
