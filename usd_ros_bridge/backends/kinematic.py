@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
@@ -153,11 +154,11 @@ class _Bodies:
         self._rows = np.zeros(0, dtype=np.intp)
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
-        jumps = np.flatnonzero(~np.isnan(commands.body_pose).any(axis=-1))
+        jumps = _commanded(commands.body_pose)
         if jumps.size:
             state.body_pose[jumps, :3] = commands.body_pose[jumps, :3]
             state.body_pose[jumps, 3:] = normalized(commands.body_pose[jumps, 3:])
-        twists = np.flatnonzero(~np.isnan(commands.body_twist).any(axis=-1))
+        twists = _commanded(commands.body_twist)
         if twists.size:
             self._twist[twists] = commands.body_twist[twists]
             # Bodies that were told to stop stay in: their velocity has yet to be shown as zero.
@@ -174,3 +175,11 @@ class _Bodies:
         assert state.body_twist is not None
         state.body_twist[rows, :3] = rotate(pose[:, 3:], twist[:, :3])
         state.body_twist[rows, 3:] = rotate(pose[:, 3:], twist[:, 3:])
+
+
+def _commanded(rows: FloatArray) -> NDArray[np.intp]:
+    """Returns the indices of rows that are complete; one column tells nearly all that are not, at once."""
+    candidates = np.flatnonzero(~np.isnan(rows[:, 0]))
+    if candidates.size:
+        candidates = candidates[~np.isnan(rows[candidates]).any(axis=-1)]
+    return candidates
