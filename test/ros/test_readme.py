@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test" / "unit" / "docs"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "docs"))
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from markdown_docs import PAGES, Block, blocks
+from markdown_docs import PAGES, ROOT, Block, blocks
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 

@@ -101,9 +101,7 @@ def test_block_parses(block: Block) -> None:
     assert stage.GetDefaultPrim()
 
 
-@pytest.mark.parametrize(
-    ("block", "expected"), [pair for pair in BLOCKS if pair[1] is not None], ids=lambda block: str(block)
-)
+@pytest.mark.parametrize(("block", "expected"), [pair for pair in BLOCKS if pair[1] is not None], ids=str)
 def test_block_leads_to_the_listed_plan(block: Block, expected: Block) -> None:
     stage = open_block(block)
     plan = make_plan(read_stage(stage, asset=str(block)), PlanOptions())

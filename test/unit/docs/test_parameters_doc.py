@@ -1,0 +1,149 @@
+"""docs/parameters.md against the code: node parameters, launch arguments, command line, JSON keys, environment."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_docs import ROOT, codes, page_text, rows, section
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.export.plan_json import plan_to_json
+
+PAGE = page_text("parameters.md")
+PACKAGE = ROOT / "usd_ros_bridge"
+TYPES = {"string": "string", "strings": "string[]", "bool": "bool", "double": "double"}
+
+
+def constants_of(path: Path, name: str) -> list[ast.Call]:
+    """The calls in the tuple or list that a module assigns to `name`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            value = node.value
+            assert isinstance(value, (ast.Tuple, ast.List))
+            return [call for call in value.elts if isinstance(call, ast.Call)]
+    raise AssertionError(f"{path} assigns no {name}")
+
+
+def declared_parameters() -> dict[str, tuple[str, Any]]:
+    """Type and default of each node parameter, read from the source: this test starts no ROS."""
+    calls = constants_of(PACKAGE / "ros" / "parameters.py", "PARAMETERS")
+    found = {}
+    for call in calls:
+        name, kind, default = (ast.literal_eval(argument) for argument in call.args[:3])
+        found[name] = (TYPES[kind], default)
+    return found
+
+
+def test_every_node_parameter_stands_in_the_table() -> None:
+    table = {codes(name)[0]: (kind, default) for name, kind, default, _ in rows(PAGE, "name")}
+    expected = {name: (kind, shown(default)) for name, (kind, default) in declared_parameters().items()}
+    assert table == expected
+    assert list(table) == list(expected), "in the order of the declaration"
+
+
+def shown(default: Any) -> str:
+    if default is None:
+        return ""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f'`"{default}"`' if isinstance(default, str) else f"`{default}`"
+
+
+def test_the_parameter_file_has_the_same_parameters_and_defaults() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
+    text = (ROOT / "config" / "bridge.yaml").read_text()
+    active = yaml.safe_load(text)["/**"]["ros__parameters"]
+    commented = set(re.findall(r"^ {4}# ([a-z_]+): \S", text, re.MULTILINE))
+    declared = declared_parameters()
+    assert active.keys() | commented == declared.keys() | {"use_sim_time"}
+    for name, value in active.items():
+        if name in declared and declared[name][1] is not None:
+            assert value == declared[name][1], name
+
+
+def test_every_launch_argument_stands_in_the_table() -> None:
+    tree = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text())
+    arguments = {}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "DeclareLaunchArgument":
+            default = next((word.value for word in call.keywords if word.arg == "default_value"), None)
+            arguments[ast.literal_eval(call.args[0])] = launch_default(default)
+    assert arguments
+    assert {codes(name)[0]: default for name, default, _ in rows(PAGE, "argument")} == arguments
+
+
+def launch_default(node: ast.expr | None) -> str:
+    if node is None:
+        return "required"
+    if not isinstance(node, ast.Constant):
+        assert '"bridge.yaml"' in ast.unparse(node).replace("'", '"')
+        return "`config/bridge.yaml`"
+    return f"`{node.value}`" if node.value else "empty"
+
+
+def test_every_option_of_the_command_line_stands_in_the_table() -> None:
+    pytest.importorskip("click", reason="click is not installed: make setup")
+    from usd_ros_bridge.cli import cli
+
+    commands: dict[str, set[str]] = {}
+    for name, command in cli.commands.items():
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--"):
+                    commands.setdefault(option, set()).add(name)
+    expected = {option: "both" if len(of) == 2 else of.pop() for option, of in commands.items()}
+    for parameter in cli.params:
+        expected |= dict.fromkeys(parameter.opts, "")
+    table = {codes(option)[0].split()[0]: of for option, of, _ in rows(PAGE, "option")}
+    assert table.pop("--help") == ""
+    assert table == expected
+
+
+def test_json_keys() -> None:
+    data = plan_to_json(load_plan(ROOT / "examples" / "arm" / "arm.usda"))
+    expected = {
+        "robots": data["robots"],
+        "frames": data["robots"][0]["frames"],
+        "joints": data["robots"][0]["joints"],
+        "topics": data["topics"],
+        "actions": data["actions"],
+        "controllers": data["controllers"],
+    }
+    table = {name: codes(keys) for cell, keys in rows(PAGE, "array") for name in codes(cell)}
+    assert {name: table[name] for name in expected} == {
+        name: list(each[0]) for name, each in expected.items()
+    }
+    assert table["services"] == table["actions"]
+    assert table.keys() - expected.keys() == {"services", "diagnostics"}
+    broken = plan_to_json(load_plan(ROOT / "test" / "assets" / "error_topic_rate.usda"))
+    assert table["diagnostics"] == list(broken["diagnostics"][0])
+    assert next(iter(data)) == "asset"
+    assert all(f"`{key}`" in section(PAGE, "Command line") for key in data["topics"][0]["qos"])
+
+
+def test_exit_statuses() -> None:
+    tree = ast.parse((PACKAGE / "cli.py").read_text())
+    statuses = {
+        node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and (ast.unparse(node.targets[0]).startswith("EXIT_") or ast.unparse(node.targets[0]) == "status")
+    }
+    assert {int(status) for status, _ in rows(PAGE, "status")} == statuses
+
+
+def test_environment_variables() -> None:
+    """Every variable that the package itself reads is listed; ROS_DOMAIN_ID is read by rcl."""
+    read = set()
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        read |= set(re.findall(r"""environ(?:\.get\(|\[)["'](\w+)["']""", text))
+        if "os.environ" in text:
+            read |= set(re.findall(r"""["']((?:USD_ROS|AMENT)_\w+)["']""", text))
+    assert {codes(name)[0] for name, _ in rows(PAGE, "variable")} == read | {"ROS_DOMAIN_ID"}
