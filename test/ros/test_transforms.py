@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import TransformStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
 from sensor_msgs.msg import JointState
@@ -171,3 +172,39 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
     ros_harness.wait_for(lambda: len(moving) > count + 5, what="more transforms")
     assert len(running.warnings.containing("cannot read this")) == 1
     assert len(running.warnings.containing("cannot send this")) == 1
+
+
+@pytest.mark.parametrize("topic", ["/arm/tf", "/arm/tf_static"])
+@pytest.mark.parametrize("parent", ["base", "somewhere"])
+def test_another_publisher_of_the_same_frame_is_reported_once_by_name(start, ros_harness, topic, parent):
+    running = start(plan())
+    qos = STATIC if topic.endswith("static") else 10
+    other = ros_harness.node.create_publisher(TFMessage, topic, qos)
+    transform = TransformStamped()
+    transform.header.frame_id, transform.child_frame_id = parent, "link"
+
+    def reported():
+        other.publish(TFMessage(transforms=[transform]))
+        return running.warnings.containing("/observer", topic, "link")
+
+    ros_harness.wait_for(reported, what="the report")
+    assert len(running.warnings.containing("one parent")) == 1
+
+
+def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, listen, monkeypatch):
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_guard.LISTEN_S", 0.2)
+    monkeypatch.setattr("usd_ros_bridge.ros.transforms.CHECK_RATE", 20.0)
+    moving = listen("/arm/tf")
+    running = start(plan())
+    other = ros_harness.node.create_publisher(TFMessage, "/arm/tf", 10)
+    transform = TransformStamped()
+    transform.header.frame_id, transform.child_frame_id = "base", "hat"
+
+    def heard():
+        other.publish(TFMessage(transforms=[transform]))
+        return other.get_subscription_count() == 2
+
+    ros_harness.wait_for(heard, what="the guard to listen")
+    ros_harness.wait_for(lambda: other.get_subscription_count() == 1, what="the guard to stop listening")
+    assert any("hat" in parents(message) for message in moving)
+    assert not running.warnings.containing("one parent")

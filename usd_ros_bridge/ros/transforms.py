@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TfOutput
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
-from usd_ros_bridge.ros.endpoints.tf import TfTopic, TransformBroadcaster, static_transforms
+from usd_ros_bridge.ros.endpoints.tf import TfTopic, TransformBroadcaster, make_transform, static_transforms
+from usd_ros_bridge.ros.endpoints.tf_guard import CHECK_RATE, TfGuard
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.frames import RobotFrames
 
 
 class Transforms:
@@ -26,6 +28,7 @@ class Transforms:
         self._runtime = runtime
         self._rate = rate
         self._topics: dict[tuple[int, str], TfTopic] = {}
+        self._guards: dict[tuple[int, str], TfGuard] = {}
         self._broadcasters: list[TransformBroadcaster] = []
 
     def open(self, now_ns: int) -> None:
@@ -45,11 +48,16 @@ class Transforms:
             self._open_robot(index, robot, domain, now_ns)
         for topic in self._topics.values():
             topic.publish_whole(now_ns)
+        for (_, name), guard in self._guards.items():
+            self._runtime.add_emitter(guard, name=f"guard of {name}", rate=CHECK_RATE)
 
     def close(self) -> None:
         """Stops broadcasting. Idempotent."""
         for broadcaster in self._broadcasters:
             self._runtime.remove_emitter(broadcaster)
+        for guard in self._guards.values():
+            self._runtime.remove_emitter(guard)
+            guard.close()
         for topic in self._topics.values():
             topic.close()
 
@@ -82,6 +90,7 @@ class Transforms:
                 self._topic(output.tf_static, domain, static=True).set_share((robot.path, output), share)
             if frames.moving:
                 broadcaster.add_output(self._topic(output.tf, domain, static=False), output)
+            self._watch(robot, frames, output, domain)
         if frames.moving:
             self._broadcasters.append(broadcaster)
             self._runtime.add_emitter(
@@ -96,3 +105,17 @@ class Transforms:
             topic.open()
             self._topics[key] = topic
         return topic
+
+    def _watch(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, domain: Domain) -> None:
+        sent = [make_transform(robot, robot.frames[n], output.prefix) for n in (*frames.moving, *frames.static)]
+        parents = {each.child_frame_id: each.header.frame_id for each in sent}
+        for name, static in ((output.tf, False), (output.tf_static, True)):
+            own = self._topics.get((domain.domain_id, name))
+            self._guard(name, domain, static=static).add_frames(parents, own)
+
+    def _guard(self, name: str, domain: Domain, *, static: bool) -> TfGuard:
+        key = (domain.domain_id, name)
+        if key not in self._guards:
+            report = self._runtime.reporter.report
+            self._guards[key] = TfGuard(name, domain, static=static, report=report)
+        return self._guards[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RateMeter
 
 TF_TYPE = "tf2_msgs/msg/TFMessage"
+_STAMPS_KEPT = 1024
 
 
 def make_transform(robot: RobotPlan, frame: FramePlan, prefix: str) -> Any:
@@ -43,7 +45,11 @@ def write_transforms(transforms: Iterable[Any], poses: FloatArray, stamp_ns: int
 
 
 class TfTopic:
-    """One publisher of TFMessage, shared by all robots of a domain that use the topic."""
+    """One publisher of TFMessage, shared by all robots of a domain that use the topic.
+
+    Attributes:
+        recent_stamps: Nanoseconds of what was sent lately.
+    """
 
     def __init__(self, name: str, domain: Domain, *, static: bool, report: Report) -> None:
         """Stores what to publish on; `open` creates the publisher."""
@@ -54,6 +60,7 @@ class TfTopic:
         self._publisher: Any = None
         self._whole: dict[Hashable, list[Any]] = {}
         self._meter = RateMeter()
+        self.recent_stamps: deque[int] = deque(maxlen=_STAMPS_KEPT)
 
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
@@ -69,6 +76,7 @@ class TfTopic:
         """Publishes one message."""
         publisher = self._publisher
         if publisher is not None:
+            self.recent_stamps.append(time_ns)
             publisher.publish(message)
             self._meter.mark(time_ns)
 
