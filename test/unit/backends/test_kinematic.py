@@ -120,6 +120,12 @@ def test_a_start_outside_the_limits_stays_until_it_is_commanded() -> None:
     assert bench.step(joint_position={0: 0.0}).joint_position[0] == -0.5
 
 
+def test_a_start_below_the_limits_stays_too_and_moves_up_only() -> None:
+    bench = one_joint(position=0.0, limits=(0.5, 3.0))
+    assert bench.step(joint_velocity={0: -1.0}).joint_position[0] == 0.0
+    assert bench.step(10, joint_velocity={0: 1.0}).joint_position[0] == pytest.approx(0.1)
+
+
 def test_mimic_joints_follow_at_every_moment_whatever_is_commanded_of_them() -> None:
     bench = Bench(gripper())
     names = bench.plan.layout.dofs

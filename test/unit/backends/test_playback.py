@@ -262,6 +262,11 @@ def test_poses_are_interpolated_as_scipy_does(times: list[FloatArray], at: float
         assert abs(np.dot(found[row, 3:], expected.as_quat())) == pytest.approx(1.0)
 
 
+def test_at_a_key_the_segment_that_begins_there_counts() -> None:
+    tracks = ScalarTracks([np.array([0.0, 1.0, 2.0])], [np.array([0.0, 3.0, -2.0])])
+    assert tracks.at(1.0)[1][0] == pytest.approx(-5.0)
+
+
 def test_a_twist_of_a_track_is_the_motion_between_its_keys() -> None:
     start = pose((1.0, 0.0, 0.0), (0.5, 0.5, 0.5, 0.5))
     end = compose(start, pose((0.0, 2.0, 0.0), (np.sin(0.3), 0.0, 0.0, np.cos(0.3))))

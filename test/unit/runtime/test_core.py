@@ -293,6 +293,17 @@ def test_time_that_goes_back_starts_over() -> None:
     assert runtime.next_due_ns() == 11 * SECOND + 100 * MS
 
 
+def test_after_a_reset_the_same_stamp_is_sent_again() -> None:
+    runtime, _ = start(rover().build())
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf")
+    runtime.tick(5)
+    runtime.tick(5)
+    runtime.reset()
+    runtime.tick(5)
+    assert tf.stamps == [5, 5]
+
+
 def test_a_backend_that_cannot_reset_or_close_is_reported() -> None:
     backend = Faulty()
     runtime, seen = start(rover().build(), backend)
