@@ -255,7 +255,9 @@ class Domains:
             )
             if context.get_domain_id() > MAX_DOMAIN_ID:
                 # Fast DDS would end the process.
-                raise BridgeError(f"domain id {context.get_domain_id()} is not possible: 0 to {MAX_DOMAIN_ID}")
+                raise BridgeError(
+                    f"domain id {context.get_domain_id()} is not possible: 0 to {MAX_DOMAIN_ID}"
+                )
             node = Node(
                 name,
                 context=context,

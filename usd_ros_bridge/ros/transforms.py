@@ -107,7 +107,9 @@ class Transforms:
         return topic
 
     def _watch(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, domain: Domain) -> None:
-        sent = [make_transform(robot, robot.frames[n], output.prefix) for n in (*frames.moving, *frames.static)]
+        sent = [
+            make_transform(robot, robot.frames[n], output.prefix) for n in (*frames.moving, *frames.static)
+        ]
         parents = {each.child_frame_id: each.header.frame_id for each in sent}
         for name, static in ((output.tf, False), (output.tf_static, True)):
             own = self._topics.get((domain.domain_id, name))
