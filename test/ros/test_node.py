@@ -85,8 +85,13 @@ def run():
     yield begin
     for process in started:
         if process.child.poll() is None:
-            process.child.kill()
-            process.child.wait()
+            # Killed, it would leave shared memory behind.
+            process.child.send_signal(signal.SIGINT)
+            try:
+                process.child.wait(10.0)
+            except subprocess.TimeoutExpired:
+                process.child.kill()
+                process.child.wait()
 
 
 def fast_dds_files(process_id):
