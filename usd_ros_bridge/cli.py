@@ -50,9 +50,11 @@ def cli() -> None:
 def inspect(as_json: bool, strict: bool, **options: Any) -> None:
     """Print the ROS interfaces, frames and joints of ASSET, and what is wrong with it."""
     from usd_ros_bridge.api import load_plan
+    from usd_ros_bridge.usd import quiet
 
     read, plan_options = _split(options)
-    plan = load_plan(options["asset"], read_options=read, plan_options=plan_options, catalog=_catalog())
+    with quiet():
+        plan = load_plan(options["asset"], read_options=read, plan_options=plan_options, catalog=_catalog())
     if as_json:
         from usd_ros_bridge.export.plan_json import plan_to_json
 

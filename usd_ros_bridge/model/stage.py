@@ -35,6 +35,7 @@ class XformRecord(Record):
     Attributes:
         type_name: USD type of the prim, "" for a typeless one.
         world_from_prim: Local-to-world matrix as composed, scale included, in stage units and the stage's up-axis.
+            All NaN where the prim, or what carries it, is oriented by a quaternion of zero length.
         animated: Whether the prim's own transform has time samples that differ.
         resets_stack: Whether its xformOpOrder starts with `!resetXformStack!`.
         instance_proxy: Whether the prim lies below an instance.

@@ -86,7 +86,7 @@ def make_plan(
         index, robots, frames, robot_joints, body_rows, scene, options
     ).place(interfaces)
     if not robots:
-        findings.info(
+        findings.warning(
             "2.1.no_robot", "", "the stage has no robot: no context, and nothing below the default prim",
             "apply RosContextAPI to the robot's root prim",
         )

@@ -126,7 +126,7 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
 
 
 def _report_unusable(matrix: FloatArray, path: str, findings: Findings) -> None:
-    what = "a zero scale" if np.isfinite(matrix).all() else "a value that is not a finite number"
+    what = "a zero scale" if np.isfinite(matrix).all() else "a value that is not finite, or a quaternion of zero length"
     findings.error(
         "1.1.transform", path, f"the prim's transform has {what}; frames at and below it are left out",
         "author one xformOp:translate and one xformOp:orient with finite values",

@@ -11,6 +11,8 @@ from pxr import Usd, UsdGeom, Vt
 
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
 
+_SHORTEST_QUATERNION = 1e-6
+
 
 def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
     """Returns GfMatrix4d, which are for row vectors, as an array (N, 4, 4) for column vectors."""
@@ -37,17 +39,27 @@ class _Motion(NamedTuple):
     type_name: str
     resets: bool
     varying: bool
+    unoriented: bool
 
 
 def _motion(prim: Usd.Prim) -> _Motion:
     xformable = UsdGeom.Xformable(prim)
     if not xformable:
-        return _Motion(str(prim.GetTypeName()), resets=False, varying=False)
+        return _Motion(str(prim.GetTypeName()), resets=False, varying=False, unoriented=False)
     return _Motion(
         str(prim.GetTypeName()),
         resets=xformable.GetResetXformStack(),
         varying=xformable.TransformMightBeTimeVarying(),
+        unoriented=any(_is_zero_quaternion(op) for op in xformable.GetOrderedXformOps()),
     )
+
+
+def _is_zero_quaternion(op: UsdGeom.XformOp) -> bool:
+    """Returns whether an orient op rotates by no rotation at all, which OpenUSD takes for the identity in silence."""
+    if op.GetOpType() != UsdGeom.XformOp.TypeOrient:
+        return False
+    value = op.Get(Usd.TimeCode.EarliestTime())
+    return value is not None and value.GetLength() < _SHORTEST_QUATERNION
 
 
 def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
@@ -55,6 +67,18 @@ def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
     times = tuple(xformable.GetTimeSamples())
     local = [xformable.GetLocalTransformation(Usd.TimeCode(time)) for time in times]
     return times if any(matrix != local[0] for matrix in local[1:]) else ()
+
+
+def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
+    """Returns whether a prim is one of `tops` or moves with one, which one that resets the stack does not."""
+    current = path
+    while current:
+        if current in tops:
+            return True
+        if current in resetting:
+            return False
+        current = current.rpartition("/")[0]
+    return False
 
 
 class XformReader:
@@ -73,17 +97,27 @@ class XformReader:
         """Returns the records of prims that exist, by path, in the order given."""
         prims = [self._stage.GetPrimAtPath(path) for path in paths]
         matrices = column_vector_matrices([self._cache.GetLocalToWorldTransform(prim) for prim in prims])
+        motions = [self._motion(prim) for prim in prims]
+        unoriented = {path for path, motion in zip(paths, motions, strict=True) if motion.unoriented}
+        if unoriented:
+            resetting = {path for path, motion in zip(paths, motions, strict=True) if motion.resets}
+            matrices[[_is_below(path, unoriented, resetting) for path in paths]] = np.nan
         flat = matrices.reshape(-1, 16).tolist()
         return {
-            path: self._record(path, prim, tuple(matrix))
-            for path, prim, matrix in zip(paths, prims, flat, strict=True)
+            path: self._record(path, prim, motion, tuple(matrix))
+            for path, prim, motion, matrix in zip(paths, prims, motions, flat, strict=True)
         }
 
-    def _record(self, path: str, prim: Usd.Prim, matrix: tuple[float, ...]) -> XformRecord:
+    def _motion(self, prim: Usd.Prim) -> _Motion:
         specs = tuple(prim.GetPrimStack())
         motion = self._motions.get(specs)
         if motion is None:
             motion = self._motions[specs] = _motion(prim)
+        return motion
+
+    def _record(
+        self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]
+    ) -> XformRecord:
         if motion.varying and (times := _sample_times(UsdGeom.Xformable(prim))):
             self._times[path] = times
         return XformRecord(
