@@ -1,0 +1,222 @@
+"""docs/diagnostics.md lists exactly the diagnostics and the reports that the code makes, with their severities.
+
+They are found in the source: every call of a function that has a parameter `code` (`Diagnostic`, `Findings.error`, and
+whatever passes one on), and every call of a `report(kind, message)`. A code that is worked out at run time has to be
+explained to `COMPUTED` below, or the test fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from markdown_docs import ROOT, codes, page_text, rows, section
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from usd_ros_bridge.model import records
+from usd_ros_bridge.model.diagnostics import SEVERITIES
+from usd_ros_bridge.planning import interfaces, qos
+from usd_ros_bridge.usd import composition, metrics
+from usd_ros_bridge.usd.attributes import slots_of
+from usd_ros_bridge.usd.reader import SCHEMAS
+
+PACKAGE = ROOT / "usd_ros_bridge"
+PAGE = page_text("diagnostics.md")
+WRONG_TYPES = "Values of the wrong type"
+REPORTS = "Reports at run time"
+
+
+def wrong_type_codes() -> dict[str, set[str]]:
+    """Codes of values of the wrong type, by what the document calls the schema."""
+    of_schema: dict[str, tuple[type[records.Record], str]] = {
+        name: (record_type, "") for name, (_, record_type) in SCHEMAS.items()
+    }
+    of_schema |= {
+        "joints": (records.JointRecord, ""),
+        "PhysicsLimitAPI": (records.AxisLimitRecord, "rotX"),
+        "PhysicsDriveAPI": (records.DriveRecord, "rotX"),
+        "Camera": (records.CameraRecord, ""),
+    }
+    found = {
+        name: {slot.code for slot in slots_of(record_type, axis).values()}
+        for name, (record_type, axis) in of_schema.items()
+    }
+    return {name: codes for name, codes in found.items() if codes}
+
+
+COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
+    ("composition.py", "code"): lambda: {
+        code for code, _ in (*composition.CODES.values(), composition.OTHER)
+    },
+    ("metrics.py", "metric.code"): lambda: {metric.code for metric in metrics.METRICS},
+    ("attributes.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
+    ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in qos._VALUES},
+    ("interfaces.py", "f'{_SECTION[kind]}.role'"): lambda: {
+        f"{s}.role" for s in interfaces._SECTION.values()
+    },
+}
+"""Expressions for codes that are no literals, by module."""
+
+
+# --- Diagnostics in the source ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """A function that takes a code: where among its arguments, and which severity it gives."""
+
+    position: int
+    severity: str
+
+
+def modules() -> dict[Path, ast.Module]:
+    """The parsed modules that can make diagnostics: all but those that define them and collect them."""
+    paths = [path for path in PACKAGE.rglob("*.py") if path.name not in ("diagnostics.py", "findings.py")]
+    return {path: ast.parse(path.read_text()) for path in sorted(paths)}
+
+
+def name_of(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def reporters(module: ast.Module) -> dict[str, Reporter]:
+    """The functions of a module that pass on a code, beside those of Findings."""
+    found = {severity: Reporter(0, severity) for severity in SEVERITIES}
+    for function in ast.walk(module):
+        if isinstance(function, ast.FunctionDef) and function.name not in SEVERITIES:
+            names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+            if "code" in names:
+                (inner,) = {
+                    name_of(call)
+                    for call in ast.walk(function)
+                    if isinstance(call, ast.Call) and any(ast.unparse(a) == "code" for a in call.args)
+                }
+                found[function.name] = Reporter(names.index("code"), inner)
+    return found
+
+
+def forwards(module: ast.Module) -> set[ast.Call]:
+    """Calls inside of reporters, whose code is that of the caller."""
+    return {
+        call
+        for function in ast.walk(module)
+        if isinstance(function, ast.FunctionDef) and "code" in [a.arg for a in function.args.args]
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+    }
+
+
+def uses(path: Path, module: ast.Module) -> Iterator[tuple[ast.expr, str]]:
+    """Expressions for codes, and severities, of every diagnostic that a module makes."""
+    known, passed_on = reporters(module), forwards(module)
+    for call in ast.walk(module):
+        if not isinstance(call, ast.Call) or call in passed_on:
+            continue
+        name = name_of(call)
+        if name == "Diagnostic":
+            words = {word.arg: word.value for word in call.keywords}
+            # A diagnostic that was stored and is read back has been made elsewhere.
+            if None not in words:
+                yield words["code"], ast.literal_eval(words["severity"])
+        elif name in known and _is_report(call, name):
+            yield call.args[known[name].position], known[name].severity
+
+
+def _is_report(call: ast.Call, name: str) -> bool:
+    """Whether a method called `error` or the like is one of Findings, and not a logger's."""
+    if name not in SEVERITIES:
+        return True
+    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value).endswith("findings")
+
+
+def severities_in_the_code() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for path, module in modules().items():
+        for expression, severity in uses(path, module):
+            assert severity in SEVERITIES, (path, severity)
+            if isinstance(expression, ast.Constant):
+                resolved = {expression.value}
+            else:
+                key = path.name, ast.unparse(expression)
+                assert key in COMPUTED, f"explain {key} to COMPUTED"
+                resolved = COMPUTED[key]()
+            for code in resolved:
+                found[code].add(severity)
+    return found
+
+
+def documented() -> dict[str, set[str]]:
+    titles = [line[3:] for line in PAGE.splitlines() if line.startswith("## ")]
+    found = {}
+    for title in titles:
+        if title in (WRONG_TYPES, REPORTS):
+            continue
+        for cell, severities, meaning, remedy in rows(section(PAGE, title), "code"):
+            (code,) = codes(cell)
+            assert code not in found, f"{code} stands twice"
+            assert meaning, code
+            assert remedy, code
+            found[code] = set(severities.split(", "))
+    return found
+
+
+def test_the_tables_list_every_code_and_no_other() -> None:
+    actual = severities_in_the_code()
+    table = documented()
+    wrong_types = set().union(*wrong_type_codes().values())
+    assert table.keys() | wrong_types == actual.keys()
+    assert len(table) > 50
+
+
+def test_the_tables_give_the_severities() -> None:
+    actual = severities_in_the_code()
+    # Codes of attributes are made by reading, too, for values of the wrong type.
+    by_wrong_type = set().union(*wrong_type_codes().values())
+    for code, severities in documented().items():
+        extra = {"error", "warning"} if code in by_wrong_type else set()
+        assert severities <= actual[code] <= severities | extra, code
+
+
+def test_wrong_types_are_listed_by_schema() -> None:
+    table = {schema: set(codes(cell)) for schema, cell in rows(section(PAGE, WRONG_TYPES), "schema")}
+    assert table == wrong_type_codes()
+
+
+def test_severities_are_explained() -> None:
+    assert tuple(severity for severity, _ in rows(PAGE, "severity of a diagnostic")) == SEVERITIES
+
+
+# --- Reports in the source ----------------------------------------------------------------------------------------
+
+
+def kinds_in_the_code() -> set[str]:
+    """Patterns of the kinds that are reported at run time; what is filled in stands for anything but a colon."""
+    found = set()
+    for module in modules().values():
+        for call in ast.walk(module):
+            if not isinstance(call, ast.Call) or name_of(call) not in ("report", "_report", "_inform"):
+                continue
+            if len(call.args) == 2 and isinstance(call.args[0], (ast.Constant, ast.JoinedStr)):
+                found.add(pattern(call.args[0]))
+    return found
+
+
+def pattern(node: ast.expr) -> str:
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(re.escape(str(p.value)) if isinstance(p, ast.Constant) else "[^:]+" for p in parts)
+
+
+def test_the_table_lists_every_report_and_no_other() -> None:
+    table = [codes(kind)[0] for kind, _ in rows(section(PAGE, REPORTS), "kind")]
+    patterns = kinds_in_the_code()
+    assert len(patterns) > 20
+    assert [kind for kind in table if not any(re.fullmatch(p, kind) for p in patterns)] == []
+    assert [p for p in patterns if not any(re.fullmatch(p, kind) for kind in table)] == []

@@ -1,0 +1,176 @@
+"""Tables of the documents against the code's own tables: types, qualities of service, joints, backends, arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, section
+
+from usd_ros_bridge.backends import joint_states, playback
+from usd_ros_bridge.backends.protocol import Backend, Capabilities
+from usd_ros_bridge.backends.registry import load_backend
+from usd_ros_bridge.model.records import CameraRecord, attribute_fields
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.planning import contexts, implicit, interfaces, names, qos, resolvers
+from usd_ros_bridge.planning.joints import KINDS
+from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
+from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
+from usd_ros_bridge.runtime.sinks import _FACTORIES
+
+INTERFACES = page_text("interfaces.md")
+FRAMES = page_text("frames.md")
+BACKENDS = page_text("backends.md")
+
+BACKEND_NAMES = {"null", "kinematic", "playback", "joint_states"}
+"""What the package brings; others may be installed."""
+
+
+# --- Links --------------------------------------------------------------------------------------------------------
+
+
+def relative_links() -> list[tuple[Path, str]]:
+    return [(page, target) for page in PAGES for target in links(page) if "://" not in target]
+
+
+def test_pages_are_found() -> None:
+    assert {"README.md", "interfaces.md", "frames.md", "diagnostics.md"} <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize(("page", "target"), relative_links(), ids=lambda part: getattr(part, "name", part))
+def test_link_resolves(page: Path, target: str) -> None:
+    file, _, anchor = target.partition("#")
+    path = page.parent / file if file else page
+    assert path.exists(), f"{page.name} links to {target}"
+    assert path.resolve().is_relative_to(ROOT)
+    assert not anchor or anchor in anchors(path), f"{page.name} links to {target}"
+
+
+def test_readme_leads_to_every_page() -> None:
+    linked = {target.partition("#")[0] for target in links(ROOT / "README.md")}
+    assert {f"docs/{page.name}" for page in PAGES if page.parent.name == "docs"} <= linked
+
+
+# --- interfaces.md ------------------------------------------------------------------------------------------------
+
+
+def test_published_and_commanding_types() -> None:
+    topics = section(INTERFACES, "Topics")
+    published, commanding = topics.split("Subscriptions:")
+    assert {codes(cell)[0] for cell, _ in rows(published, "type")} == ENCODERS.keys()
+    commanded = {codes(cell)[0] for cell, _ in rows(commanding.split("### Rates")[0], "type")}
+    assert commanded == DECODERS.keys() & _FACTORIES.keys()
+
+
+def test_quality_of_service_by_type() -> None:
+    table = dict(rows(section(INTERFACES, "Quality of service"), "policy"))
+    streaming, _, _ = table["reliability"].partition("; else")
+    assert {f"sensor_msgs/msg/{name}" for name in codes(streaming)} == qos.STREAMING
+    assert {f"nav_msgs/msg/{name}" for name in codes(table["durability"])[:1]} == qos.LATCHED
+    assert qos._DESCRIPTION in codes(table["durability"])
+    assert f"1 to {qos.MAX_DEPTH:,}" in table["history"]
+
+
+def test_limits() -> None:
+    limits = dict(rows(section(INTERFACES, "Names"), "limit"))
+    assert limits["an authored name or namespace segment"] == str(names.MAX_NAME)
+    resolved = " / ".join(str(names.MAX_RESOLVED[kind]) for kind in ("topic", "service", "action"))
+    assert limits["a resolved topic / service / action name"] == resolved
+    assert f"at most {interfaces.MAX_RATE:,.0f} Hz" in section(INTERFACES, "Rates and stamps")
+    domains = section(INTERFACES, "Domains")
+    assert f"0 to {contexts.MAX_DOMAIN}" in domains
+    assert f"at most {contexts.MAX_DOMAINS} in a process" in domains
+
+
+def test_implicit_interfaces() -> None:
+    table = rows(section(INTERFACES, "Implicit interfaces"), "topic")
+    expected = [
+        [f"`{implicit.JOINT_STATES}`", "publisher", implicit.JOINT_STATE, f"{implicit.RATE:g} Hz"],
+        [f"`{implicit.JOINT_COMMANDS}`", "subscription", implicit.JOINT_STATE, ""],
+    ]
+    assert table == expected
+
+
+def test_own_attributes() -> None:
+    table = rows(section(INTERFACES, "Attributes of the bridge"), "prim")
+    specs = {spec.name: spec for _, spec in attribute_fields(CameraRecord)}
+    own = {name for name in specs if name.startswith("usd_ros_bridge:")}
+    assert {codes(row[1])[0] for row in table} == own
+    for _, attribute, type_name, default, _ in table:
+        spec = specs[codes(attribute)[0]]
+        assert (type_name, default) == (spec.type_name, str(spec.fallback))
+
+
+# --- frames.md ----------------------------------------------------------------------------------------------------
+
+
+def test_joint_types() -> None:
+    table = {name: codes(kind)[0] for name, kind, _ in rows(FRAMES, "USD type")}
+    assert table == KINDS
+
+
+def test_solver_attributes() -> None:
+    table = {codes(row[0])[0]: row[1:4] for row in rows(FRAMES, "property")}
+    actual = {
+        wanted: [[attribute.name for attribute in by_solver.get(solver, ())] for solver in resolvers.SOLVERS]
+        for wanted, by_solver in resolvers.TABLE.items()
+    }
+    assert {wanted: [codes(cell) for cell in cells] for wanted, cells in table.items()} == actual
+
+
+# --- backends.md --------------------------------------------------------------------------------------------------
+
+
+def test_backends() -> None:
+    table = {codes(row[0])[0]: row[2] for row in rows(BACKENDS, "backend")}
+    assert table.keys() == BACKEND_NAMES
+    for name, commands in table.items():
+        assert (commands == "heeded") is load_backend(name).capabilities.commands, name
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("joint_states", {"topic"}),
+        ("playback", set(playback._PARSERS)),
+        ("kinematic", set()),
+        ("null", set()),
+    ],
+)
+def test_options(name: str, options: set[str]) -> None:
+    text = section(BACKENDS, name)
+    if options:
+        assert {codes(row[0])[0] for row in rows(text, "option")} == options
+    else:
+        assert "No options." in text
+
+
+def test_joint_states_input() -> None:
+    (row,) = rows(section(BACKENDS, "joint_states"), "option")
+    assert codes(row[1]) == [joint_states.DEFAULT_TOPIC]
+    assert f"depth {joint_states.SENSOR_DATA_DEPTH}" in section(BACKENDS, "joint_states")
+    assert f"{DEFAULT_DEPTH} per\nsubscription" in section(BACKENDS, "Threads")
+
+
+def test_members() -> None:
+    members = {name for name in vars(Backend) if not name.startswith("_")}
+    assert {re.match(r"\w+", codes(row[0])[0])[0] for row in rows(BACKENDS, "member")} == members  # type: ignore[index]
+
+
+def test_capabilities() -> None:
+    table = {codes(name)[0]: default for name, default, _ in rows(BACKENDS, "capability")}
+    assert table == {each.name: str(each.default).lower() for each in dataclasses.fields(Capabilities)}
+
+
+@pytest.mark.parametrize(("header", "arrays"), [("State", State), ("Commands", Commands)])
+def test_arrays(header: str, arrays: Any) -> None:
+    table: Mapping[str, list[str]] = {codes(row[0])[0]: row[1:] for row in rows(BACKENDS, header)}
+    assert list(table) == [each.name for each in dataclasses.fields(arrays)]
+    described = " ".join((arrays.__doc__ or "").split())
+    for name, (shape, _, _) in table.items():
+        wanted = shape.partition(")")[0] + ")" if "(" in shape else ""
+        assert f"{name}: {wanted}" in described, name
