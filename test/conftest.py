@@ -24,11 +24,14 @@ os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
 os.environ.pop("ROS_STATIC_PEERS", None)
 
 SHARED_MEMORY = Path("/dev/shm")
+# Fast DDS 2 and 3 name their files differently.
+SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
+YOUNGEST_ABANDONED_SECONDS = 0.5
 
 
 def fast_dds_files() -> set[Path]:
     """The shared-memory segments, ports, locks and semaphores of Fast DDS that this user owns."""
-    found = [path for pattern in ("fastrtps_*", "sem.fastrtps_*") for path in SHARED_MEMORY.glob(pattern)]
+    found = [path for pattern in SHARED_MEMORY_NAMES for path in SHARED_MEMORY.glob(pattern)]
     owned = set()
     for path in found:
         try:
@@ -59,17 +62,22 @@ def in_use(files: set[Path]) -> set[Path]:
     return {path for path in files if str(path) in used}
 
 
+def is_settled(path: Path) -> bool:
+    """Whether a file is past the moment between its creation and its first use, when another program's looks abandoned."""
+    try:
+        return time.time() - path.stat().st_ctime > YOUNGEST_ABANDONED_SECONDS
+    except FileNotFoundError:
+        return False
+
+
 @pytest.fixture(scope="session", autouse=True)
 def shared_memory() -> Iterator[None]:
     """Removes what a killed process of this run left in shared memory; other programs' files stay."""
     before = fast_dds_files()
     yield
     left = fast_dds_files() - before
-    # A file between its creation and its first use looks abandoned: only one that stays unused is.
-    unused = left - in_use(left)
-    if unused:
-        time.sleep(0.2)
-        for path in unused - in_use(unused):
+    for path in left - in_use(left):
+        if is_settled(path):
             path.unlink(missing_ok=True)
 
 

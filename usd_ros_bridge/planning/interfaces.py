@@ -121,11 +121,12 @@ class _Drafter:
         absolute = name.startswith("/")
         reasons = [
             "" if absolute or context is None else context.fault,
+            _unusable(record),
             self._role_fault(kind, record),
             name_fault,
             self._type_fault(kind, record),
         ]
-        if not reasons[2] and not reasons[3]:
+        if not any(reasons[3:]):
             reasons.append(self._prohibited(record, resolved))
         draft = InterfaceDraft(
             kind=kind, path=record.path, role=record.role or "", name=resolved, type=record.type or "",
@@ -221,6 +222,13 @@ class _Drafter:
                 "use letters, digits and '_', no leading slash", attribute="ros:topic:override_frame_id",
             )
         return valid
+
+
+def _unusable(record: InterfaceRecord) -> str:
+    """Names an attribute whose value is of a type that cannot be used; reading has reported it."""
+    ignored = "ros:topic:publish_rate" if record.role == "subscription" else ""
+    wrong = next((attribute for attribute in record.invalid if attribute != ignored), "")
+    return f"the value of {wrong} is of a type that cannot be used" if wrong else ""
 
 
 def _check_placement(drafts: Iterable[InterfaceDraft], index: StageIndex, findings: Findings) -> None:

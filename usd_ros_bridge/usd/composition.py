@@ -70,7 +70,8 @@ def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
 
 
 def _errors(stage: Usd.Stage) -> list[Any]:
-    return list(stage.GetCompositionErrors())
+    # OpenUSD composes in parallel and lists errors as they come.
+    return sorted(stage.GetCompositionErrors(), key=lambda error: (str(error.rootSite.path), str(error)))
 
 
 def _prim_path(error: Any) -> str:
