@@ -25,6 +25,7 @@ from usd_ros_bridge.ros.parameters import NodeOptions
 from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.types import AmentCatalog
 from usd_ros_bridge.runtime.report import log_warning
+from usd_ros_bridge.usd import quiet
 
 EXIT_STRICT = 1
 EXIT_USAGE = 2
@@ -166,9 +167,10 @@ def _overlaid(
 
 
 def _load(options: NodeOptions, logger: Any) -> BridgePlan:
-    plan = load_plan(
-        os.fspath(options.asset), read_options=options.read, plan_options=options.plan, catalog=AmentCatalog()
-    )
+    with quiet():
+        plan = load_plan(
+            os.fspath(options.asset), read_options=options.read, plan_options=options.plan, catalog=AmentCatalog()
+        )
     for diagnostic in plan.diagnostics:
         # One line each: rclpy keeps a severity per calling line, and refuses another one there.
         if diagnostic.severity == "error":
