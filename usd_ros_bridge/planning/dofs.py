@@ -11,7 +11,7 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import DofAxis, JointType
 from usd_ros_bridge.model.records import JointRecord, fallback
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.poses import Units
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
 from usd_ros_bridge.planning.resolvers import axis_names, resolve, urdf_effort
 
 AXES: tuple[DofAxis, ...] = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
@@ -184,9 +184,9 @@ def _complete(
     if drive is not None and drive.max_force is not None:
         power = 2 if axis.startswith("rot") else 1
         effort = drive.max_force * units.kilograms * units.meters**power
-    if position is not None and not math.isfinite(position):
+    if position is not None and not abs(position) <= MAX_MAGNITUDE:
         findings.error(
-            "1.3.state", record.path, f"the authored joint position {quoted(position)} is not finite; it is ignored",
+            "1.3.state", record.path, f"the authored joint position {quoted(position)} cannot be used; it is ignored",
             "author a finite position",
         )
         position = None

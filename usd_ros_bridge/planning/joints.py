@@ -16,6 +16,7 @@ from usd_ros_bridge.model.plan import JointType
 from usd_ros_bridge.model.records import JointRecord, fallback
 from usd_ros_bridge.model.transforms import FloatArray, normalized, rotate
 from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 KINDS: dict[str, JointType] = {
@@ -66,7 +67,7 @@ def read_joints(index: StageIndex, findings: Findings) -> list[Joint]:
     for row in np.flatnonzero(~usable).tolist():
         findings.error(
             "1.3.joint.frame", joints[row].path,
-            "a local position or rotation of the joint is not finite, or the rotation is zero; it makes no edge",
+            "a local position or rotation is not finite or far too large, or the rotation is zero; it makes no edge",
             "author finite physics:localPos0, localRot0, localPos1 and localRot1",
         )
     return [joint for joint, good in zip(joints, usable.tolist(), strict=True) if good]
@@ -161,7 +162,7 @@ def local_frames(joints: Sequence[Joint]) -> tuple[FloatArray, FloatArray, Float
 def _usable_frames(joints: Sequence[Joint]) -> NDArray[np.bool_]:
     usable = np.ones(len(joints), dtype=bool)
     for array in local_frames(joints):
-        usable &= np.isfinite(array).all(axis=-1)
+        usable &= np.logical_and.reduce(np.abs(array) <= MAX_MAGNITUDE, axis=-1)
         if array.shape[-1] == 4:
             usable &= np.linalg.norm(array, axis=-1) > 1e-6
     return usable

@@ -22,7 +22,7 @@ from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import build_robots, resolve_base_transforms
 from usd_ros_bridge.planning.scene import plan_scene
 from usd_ros_bridge.planning.stage_index import index_stage
-from usd_ros_bridge.planning.topics import InterfacePlacer
+from usd_ros_bridge.planning.topics import InterfacePlacer, narrow_to_broadcasters
 
 
 def make_plan(
@@ -93,7 +93,7 @@ def make_plan(
     return BridgePlan(
         asset=records.asset,
         robots=tuple(robots),
-        topics=topics,
+        topics=narrow_to_broadcasters(topics, controllers),
         services=services,
         actions=actions,
         controllers=tuple(controllers),

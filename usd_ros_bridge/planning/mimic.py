@@ -216,6 +216,12 @@ def _collapse(
                 multiplier=rule.multiplier * above.multiplier,
                 offset=rule.multiplier * above.offset + rule.offset,
             )
+        if not (math.isfinite(rule.multiplier) and math.isfinite(rule.offset)):
+            findings.error(
+                "1.3.mimic", paths[row], "the chain of mimic rules is not finite; this joint follows nothing",
+                "author ratios and offsets of ordinary size",
+            )
+            continue
         if rule.leader in seen:
             findings.error(
                 "1.3.mimic", paths[row], "mimic joints follow one another in a circle; this one follows nothing",

@@ -23,6 +23,9 @@ _HALF = float(np.sqrt(0.5))
 _TURN_TO_Z_UP = np.array([0.0, 0.0, 0.0, _HALF, 0.0, 0.0, _HALF])
 _SCALE_TOLERANCE = 1e-5
 
+MAX_MAGNITUDE = 1e9
+"""Largest coordinate, scale, unit or joint position that is taken for meant."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
@@ -45,10 +48,10 @@ def read_units(metrics: StageMetrics, findings: Findings) -> Units:
     """Returns the stage's units; one that is not a positive number counts as 1, with an error."""
 
     def positive(name: str, value: float) -> float:
-        if np.isfinite(value) and value > 0.0:
+        if 1.0 / MAX_MAGNITUDE <= value <= MAX_MAGNITUDE:
             return float(value)
         findings.error(
-            "1.1.units", "", f"{name} is {quoted(value)}, not a positive number; 1 is used",
+            "1.1.units", "", f"{name} is {quoted(value)}, no usable positive number; 1 is used",
             f"set {name} = 1", attribute=name,
         )
         return 1.0
@@ -106,7 +109,7 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
     paths = list(records.xforms)
     matrices = np.array([records.xforms[path].world_from_prim for path in paths], dtype=np.float64)
     poses, scales = to_world(matrices.reshape(-1, 4, 4), units)
-    usable: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(np.hstack((poses, scales))), axis=-1)
+    usable: NDArray[np.bool_] = np.logical_and.reduce(np.abs(np.hstack((poses, scales))) <= MAX_MAGNITUDE, axis=-1)
     rows = {path: row for row, path in enumerate(paths)}
     for row in np.flatnonzero(~usable).tolist():
         above = rows.get(parent_path(paths[row]))
@@ -126,7 +129,10 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
 
 
 def _report_unusable(matrix: FloatArray, path: str, findings: Findings) -> None:
-    what = "a zero scale" if np.isfinite(matrix).all() else "a value that is not finite, or a quaternion of zero length"
+    if not np.isfinite(matrix).all():
+        what = "a value that is not finite, or a quaternion of zero length"
+    else:
+        what = "a zero scale" if (np.abs(matrix) <= MAX_MAGNITUDE).all() else f"a value above {MAX_MAGNITUDE:g}"
     findings.error(
         "1.1.transform", path, f"the prim's transform has {what}; frames at and below it are left out",
         "author one xformOp:translate and one xformOp:orient with finite values",

@@ -315,6 +315,8 @@ def solve_chain(chain: Chain, target: FloatArray) -> list[float]:
     step = 1e-6
     for _ in range(_ITERATIONS):
         residual = _error(_chain_pose(chain, values.tolist()), target)
+        if not np.isfinite(residual).all():
+            return [0.0] * len(chain)
         jacobian = np.stack(
             [
                 (_error(_chain_pose(chain, (values + step * unit).tolist()), target) - residual) / step

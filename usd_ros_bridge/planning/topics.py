@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.plan import WORLD, ActionPlan, Pose, RobotPlan, ServicePlan, TopicPlan
+from usd_ros_bridge.model.plan import (
+    WORLD,
+    ActionPlan,
+    ControllerPlan,
+    Pose,
+    RobotPlan,
+    ServicePlan,
+    TopicPlan,
+)
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.transforms import IDENTITY, relative
 from usd_ros_bridge.planning.interfaces import ODOMETRY, InterfaceDraft
@@ -21,6 +29,8 @@ from usd_ros_bridge.planning.stage_index import StageIndex
 
 PLACED_IN_WORLD = frozenset({"geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/TransformStamped"})
 """Types that place a body in the world: their frame is the robot's parent_frame."""
+
+JOINT_STATE_BROADCASTER = "RosControlJointStateBroadcasterAPI"
 
 WITH_CHILD = frozenset({ODOMETRY, "geometry_msgs/msg/TransformStamped"})
 """Types that name the body in child_frame_id."""
@@ -37,6 +47,31 @@ def global_prefix(namespace: str, options: PlanOptions) -> str:
     """Returns what stands before frame ids on the global topics."""
     bare = namespace.strip("/")
     return f"{bare}/{options.frame_prefix}" if bare else options.frame_prefix
+
+
+def narrow_to_broadcasters(
+    topics: Iterable[TopicPlan], controllers: Iterable[ControllerPlan]
+) -> tuple[TopicPlan, ...]:
+    """Returns topics whose joints, and their order, are those of the joint state broadcaster that owns the publisher.
+
+    An authored `ros:joint_state_broadcaster:frame_id` is the header's, too.
+    """
+    owners = {
+        path: controller
+        for controller in controllers
+        if controller.schema == JOINT_STATE_BROADCASTER and controller.enabled and not controller.implied
+        for path in controller.interfaces
+    }
+    return tuple(
+        replace(
+            topic,
+            dofs=owners[topic.path].dofs,
+            frame_id=owners[topic.path].parameters["frame_id"] or topic.frame_id,
+        )
+        if topic.path in owners
+        else topic
+        for topic in topics
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +94,7 @@ class InterfacePlacer:
         self, drafts: Sequence[InterfaceDraft]
     ) -> tuple[tuple[TopicPlan, ...], tuple[ServicePlan, ...], tuple[ActionPlan, ...]]:
         """Returns topics, services and actions, each in the order given."""
-        robots = [
-            -1 if d.context is None else self.joints.robot_of_root[d.context.root] for d in drafts
-        ]
+        robots = [-1 if d.context is None else self.joints.robot_of_root[d.context.root] for d in drafts]
         bodies = [self._body(draft, robot) for draft, robot in zip(drafts, robots, strict=True)]
         poses = self._body_from_prim(drafts, bodies)
         cameras = {camera.path: number for number, camera in enumerate(self.scene.cameras)}
@@ -69,10 +102,17 @@ class InterfacePlacer:
         topics, services, actions = [], [], []
         for draft, robot, body, body_from_prim in zip(drafts, robots, bodies, poses, strict=True):
             common: dict[str, Any] = {
-                "path": draft.path, "role": draft.role, "name": draft.name, "type": draft.type,
-                "domain_id": draft.domain_id, "enabled": not draft.reason, "reason": draft.reason,
-                "context_path": draft.context.path if draft.context else "", "robot": robot,
-                "body": self.body_rows.get(body, -1), "body_from_prim": body_from_prim,
+                "path": draft.path,
+                "role": draft.role,
+                "name": draft.name,
+                "type": draft.type,
+                "domain_id": draft.domain_id,
+                "enabled": not draft.reason,
+                "reason": draft.reason,
+                "context_path": draft.context.path if draft.context else "",
+                "robot": robot,
+                "body": self.body_rows.get(body, -1),
+                "body_from_prim": body_from_prim,
                 "starts_enabled": draft.starts_enabled,
             }
             if draft.kind == "service":

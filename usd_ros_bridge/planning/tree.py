@@ -182,7 +182,7 @@ def _agreeing(group: Sequence[Joint], findings: Findings) -> tuple[Joint, ...]:
         if joint not in kept:
             findings.warning(
                 "1.3.joint.several", joint.path,
-                f"the joint contradicts or repeats {kept[0].path}, which connects the same two bodies; it makes no edge",
+                f"the joint contradicts or repeats {kept[0].path} between the same two bodies; it makes no edge",
                 "connect two bodies by one joint, or by several with different axes and the same body0 and body1",
             )
     return tuple(kept)

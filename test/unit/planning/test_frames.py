@@ -1,0 +1,346 @@
+"""Frames: which prims, what they hang from, static or not, and their ids (REP 0158 sections 2.7 and 2.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from build import Stage, arm, diff_drive, found, frames, rover, topics, turn
+from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.model.records import RigidBodyTwistRecord
+
+
+def test_a_chain_of_joints() -> None:
+    plan = arm().plan()
+    assert [(f.id, f.parent, f.static) for f in plan.robots[0].frames] == [
+        ("robot", "world", True), ("base", "robot", True), ("link_1", "base", False), ("link_2", "link_1", False),
+    ]
+    assert [f.parent_index for f in plan.robots[0].frames] == [-1, 0, 1, 2]
+    assert [f.edge for f in plan.robots[0].frames] == [-1, 0, 1, 2]
+    assert plan.layout.bodies == ("/robot/base", "/robot/link_1", "/robot/link_2")
+
+
+def test_props_are_no_frames_unless_something_below_needs_one() -> None:
+    stage = arm()
+    for name in ("prop", "tagged", "crate", "module"):
+        stage.body(f"/robot/{name}")
+    stage.topic("/robot/tagged/t")
+    stage.frame("/robot/crate/lid")
+    stage.context("/robot/module/ctx", "module")
+    plan = stage.plan()
+    assert set(frames(plan)) == {"robot", "base", "link_1", "link_2", "tagged", "crate", "lid", "module", "ctx"}
+    assert "/robot/prop" not in plan.layout.bodies
+    for name in ("tagged", "crate", "module"):
+        assert frames(plan)[name].parent == "robot"
+        assert not frames(plan)[name].static
+
+
+def test_explicit_frames_hang_from_the_nearest_frame_with_what_lies_between() -> None:
+    stage = arm()
+    stage.xform("/robot/link_2/flange", (0.0, 0.0, 0.1), turn("Z", 90.0))
+    stage.frame("/robot/link_2/flange/tool", (0.1, 0.0, 0.0), id="tool0")
+    stage.frame("/robot/link_2/flange/tool/tip", (0.0, 0.0, 0.05))
+    stage.frame("/robot/link_2/moving", static=False)
+    plan = stage.plan()
+    tool = frames(plan)["tool0"]
+    assert (tool.parent, tool.static) == ("link_2", True)
+    np.testing.assert_allclose(tool.parent_from_frame.translation, (0.0, 0.1, 0.1), atol=1e-12)
+    assert frames(plan)["tip"].parent == "tool0"
+    assert not frames(plan)["moving"].static
+    assert plan.layout.bodies[tool.carrier] == "/robot/link_2"
+    np.testing.assert_allclose(tool.carrier_from_frame.translation, (0.0, 0.1, 0.1), atol=1e-12)
+
+
+def test_a_frame_schema_on_a_body_gives_the_id_only() -> None:
+    stage = arm()
+    stage.frame("/robot/link_1", id="elbow", static=True)
+    plan = stage.plan()
+    assert (frames(plan)["elbow"].parent, frames(plan)["elbow"].static) == ("base", False)
+    assert found(plan, "2.7.static")[0].severity == "warning"
+
+
+def test_static_false_sends_a_fixed_body_to_tf() -> None:
+    stage = arm()
+    stage.frame("/robot/base", static=False)
+    assert not frames(stage.plan())["base"].static
+
+
+def test_an_animated_prim_moves_what_is_below_it() -> None:
+    stage = Stage()
+    stage.context()
+    stage.xform("/robot/swing", animated=True)
+    stage.frame("/robot/swing/rider", (0.0, 0.0, 1.0))
+    stage.frame("/robot/pinned", animated=True, static=True)
+    plan = stage.plan()
+    rider = frames(plan)["rider"]
+    assert (rider.parent, rider.static) == ("robot", False)
+    assert plan.layout.bodies[rider.carrier] == "/robot/swing"
+    assert plan.layout.kinematic.all()
+    assert frames(plan)["pinned"].static
+    assert found(plan, "2.7.static")[0].path == "/robot/pinned"
+
+
+def test_a_reset_transform_stack_cuts_a_frame_loose() -> None:
+    stage = arm()
+    stage.frame("/robot/link_2/free", (5.0, 0.0, 0.0), resets=True)
+    free = frames(stage.plan())["free"]
+    assert (free.parent, free.static, free.carrier) == ("link_2", False, -1)
+    assert free.carrier_from_frame.translation == (5.0, 0.0, 0.0)
+    assert free.parent_from_frame.translation == (5.0, 0.0, -1.0)
+
+
+def test_a_context_that_moves_is_dynamic_and_anchors_nothing() -> None:
+    stage = Stage()
+    stage.xform("/robot", (1.0, 0.0, 0.0), animated=True)
+    stage.context()
+    stage.body("/robot/base")
+    stage.joint("/robot/anchor", None, "/robot/base", "Fixed")
+    plan = stage.plan()
+    assert not frames(plan)["robot"].static
+    assert (frames(plan)["base"].parent, frames(plan)["base"].static) == ("world", True)
+    assert plan.robots[0].edges[0].parent_path == ""
+
+
+# --- Nested contexts ---------------------------------------------------------------------------------------------
+
+
+def mobile_manipulator(*, mounted: bool) -> Stage:
+    stage = rover()
+    stage.context("/robot/arm", "arm")
+    stage.body("/robot/arm/link_0", (1.0, 2.0, 0.4))
+    stage.body("/robot/arm/link_1", (1.0, 2.0, 0.5))
+    stage.joint("/robot/arm/shoulder", "/robot/arm/link_0", "/robot/arm/link_1", local_pos0=(0.0, 0.0, 0.1))
+    stage.frame("/robot/arm/marker")
+    if mounted:
+        stage.joint("/robot/mount", "/robot/base", "/robot/arm/link_0", "Fixed", local_pos0=(0.0, 0.0, 0.3))
+    return stage
+
+
+def test_a_nested_context_hangs_from_its_first_body_that_is_joined_to_the_robot() -> None:
+    plan = mobile_manipulator(mounted=True).plan()
+    nested = frames(plan)["arm"]
+    assert (nested.parent, nested.static) == ("link_0", True)
+    assert plan.layout.bodies[nested.carrier] == "/robot/arm/link_0"
+    np.testing.assert_allclose(nested.parent_from_frame.translation, (-1.0, -2.0, -0.4))
+    assert (frames(plan)["marker"].parent, frames(plan)["marker"].static) == ("arm", True)
+    assert frames(plan)["marker"].carrier == nested.carrier
+    assert not found(plan, "2.7.carrier")
+
+
+def test_a_nested_context_that_nothing_carries_stays_with_a_warning() -> None:
+    plan = mobile_manipulator(mounted=False).plan()
+    assert (frames(plan)["arm"].parent, frames(plan)["arm"].static) == ("robot", True)
+    assert "/robot/arm" in {d.path for d in found(plan, "2.7.carrier")}
+    assert frames(plan)["link_0"].parent == "robot"
+
+
+# --- Ids ---------------------------------------------------------------------------------------------------------
+
+
+def test_ids_are_unique_per_tf_topic_in_traversal_order() -> None:
+    stage = Stage()
+    stage.context()
+    for side in ("left", "right"):
+        stage.frame(f"/robot/camera_{side}/optical_frame")
+    plan = stage.plan()
+    assert list(frames(plan)) == ["robot", "optical_frame", "camera_right_optical_frame"]
+    (diagnostic,) = found(plan, "2.7.id")
+    assert diagnostic.severity == "warning"
+    assert "/robot/camera_left/optical_frame" in diagnostic.message
+
+
+def test_two_authored_ids_that_are_equal_are_an_error() -> None:
+    stage = Stage()
+    stage.context()
+    stage.frame("/robot/left/a", id="same")
+    stage.frame("/robot/right/b", id="same")
+    plan = stage.plan()
+    assert list(frames(plan)) == ["robot", "same", "right_same"]
+    assert found(plan, "2.7.id")[0].severity == "error"
+
+
+@pytest.mark.parametrize(("authored", "used"), [("has space", "has_space"), ("/lead", "lead"), ("///", "f")])
+def test_ids_that_tf2_would_not_take_are_made_valid(authored: str, used: str) -> None:
+    stage = Stage()
+    stage.context()
+    stage.frame("/robot/f", id=authored)
+    plan = stage.plan()
+    assert used in frames(plan)
+    assert found(plan, "2.7.id")[0].severity == "error"
+
+
+def test_robots_that_share_a_tf_topic_share_its_names() -> None:
+    stage = Stage(default_prim="/w")
+    for name in ("one", "two"):
+        stage.context(f"/w/{name}", None)
+        stage.frame(f"/w/{name}/tip")
+    stage.context("/w/three", "own")
+    stage.frame("/w/three/tip")
+    plan = stage.plan()
+    assert [list(frames(plan, robot)) for robot in range(3)] == [["one", "tip"], ["two", "two_tip"], ["three", "tip"]]
+
+
+def test_no_frame_has_the_name_of_its_own_parent_frame() -> None:
+    stage = arm(Stage(default_prim="/world"), "/world")
+    plan = stage.plan()
+    (root, *_) = plan.robots[0].frames
+    assert (root.id, root.parent) == ("world_2", "world")
+
+
+def test_prims_named_like_the_parent_frame_may_exist() -> None:
+    stage = arm()
+    stage.xform("/robot/world")
+    assert "world" not in frames(stage.plan())
+
+
+def test_frames_outside_every_robot_are_not_broadcast() -> None:
+    stage = Stage(default_prim="/w")
+    stage.context("/w/robot", "robot")
+    stage.frame("/w/lost")
+    plan = stage.plan()
+    assert list(frames(plan)) == ["robot"]
+    assert found(plan, "2.7.context")[0].path == "/w/lost"
+
+
+def test_frames_from_xforms() -> None:
+    stage = arm()
+    stage.xform("/robot/link_2/tool0", (0.0, 0.0, 0.1))
+    stage.xform("/robot/link_2/visual", type_name="Scope")
+    stage.xform("/robot/link_2/tool0/deeper")
+    assert "tool0" not in frames(stage.plan())
+    plan = stage.plan(frames_from_xforms=True)
+    assert frames(plan)["tool0"].parent == "link_2"
+    assert {"visual", "deeper"}.isdisjoint(frames(plan))
+
+
+def test_schemas_on_a_camera_prim_give_warnings() -> None:
+    stage = Stage()
+    stage.context()
+    stage.camera("/robot/camera")
+    stage.frame("/robot/camera")
+    stage.topic("/robot/camera", "sensor_msgs/msg/Image")
+    assert [d.severity for d in found(stage.plan(), "2.8")] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
+def test_a_frame_that_cannot_be_placed_is_left_out(value: float) -> None:
+    stage = Stage()
+    stage.context()
+    stage.frame("/robot/bad", matrix=np.diag([value, 1.0, 1.0, 1.0]))
+    stage.frame("/robot/good")
+    plan = stage.plan()
+    assert list(frames(plan)) == ["robot", "good"]
+    assert found(plan, "1.1.transform")[0].severity == "error"
+
+
+def test_a_context_that_cannot_be_placed_leaves_its_frames_to_the_parent_frame() -> None:
+    stage = Stage()
+    stage.xform("/robot", matrix=np.full((4, 4), np.nan))
+    stage.context()
+    stage.body("/robot/base", matrix=np.eye(4))
+    stage.joint("/robot/anchor", None, "/robot/base", "Fixed")
+    plan = stage.plan()
+    assert (frames(plan)["base"].parent, list(frames(plan))) == ("world", ["base"])
+
+
+# --- Topics and base ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static")]),
+        ({"frame_prefix": "p_"}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static", prefix="p_")]),
+        ({"tf_output": "global"}, [TfOutput(tf="/tf", tf_static="/tf_static", prefix="robot/")]),
+        ({"tf_output": "both"}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static"),
+                                 TfOutput(tf="/tf", tf_static="/tf_static", prefix="robot/")]),
+        ({"publish_tf": False}, []),
+        ({"namespace": "fleet"}, [TfOutput(tf="/fleet/robot/tf", tf_static="/fleet/robot/tf_static")]),
+    ],
+)
+def test_where_transforms_go(options: Any, expected: list[TfOutput]) -> None:
+    assert list(arm().plan(**options).robots[0].tf_outputs) == expected
+
+
+def test_without_a_namespace_they_go_to_the_global_topics() -> None:
+    stage = Stage()
+    stage.context(namespace=None)
+    (output,) = stage.plan(tf_output="global").robots[0].tf_outputs
+    assert output == TfOutput(tf="/tf", tf_static="/tf_static")
+
+
+@pytest.mark.parametrize(
+    ("option", "drive", "expected", "parent"),
+    [
+        ("auto", True, "odometry", "odom"), ("auto", False, "ground_truth", "robot"),
+        ("ground_truth", True, "ground_truth", "robot"), ("odometry", False, "odometry", "odom"),
+        ("none", True, "none", "robot"),
+    ],
+)
+def test_base_transform(option: str, drive: bool, expected: str, parent: str) -> None:
+    stage = rover()
+    if drive:
+        stage.controller(diff_drive())
+    plan = stage.plan(base_transform=option)
+    (robot,) = plan.robots
+    base = robot.frames[robot.base]
+    assert (robot.base_transform, base.id, base.parent) == (expected, "base", parent)
+    assert robot.odom_frame == "odom"
+    assert (base.parent_index == -1) is (parent == "odom")
+    assert base.parent_from_frame.translation == ((0.0, 0.0, 0.0) if parent == "odom" else (1.0, 2.0, 0.1))
+    assert frames(plan)["left"].parent == "base"
+    assert topics(plan)["/robot/odom"].frame_id == "odom"
+    assert topics(plan)["/robot/odom"].child_frame_id == "base"
+
+
+@pytest.mark.parametrize("change", [{"starts_enabled": False}, {"odom": None}, {"odom": ("/robot/nowhere",)}])
+def test_only_an_active_drive_with_odometry_owns_the_base(change: Any) -> None:
+    stage = rover()
+    stage.controller(diff_drive(**change))
+    assert stage.plan().robots[0].base_transform == "ground_truth"
+
+
+def test_an_anchored_robot_has_no_free_base() -> None:
+    (robot,) = arm().plan(base_transform="odometry").robots
+    assert (robot.base, robot.base_row, robot.base_transform) == (-1, 0, "ground_truth")
+
+
+def test_a_context_that_is_the_base_body() -> None:
+    stage = Stage(default_prim="/base")
+    stage.body("/base", (1.0, 0.0, 0.0))
+    rover_parts = (("left", 0.25), ("right", -0.25))
+    stage.context("/base", "robot")
+    for name, y in rover_parts:
+        stage.body(f"/base/{name}", (0.0, y, 0.0))
+        stage.joint(f"/base/{name}_wheel", "/base", f"/base/{name}", axis="Y", local_pos0=(0.0, y, 0.0))
+    stage.topic("/base/cmd_vel", "geometry_msgs/msg/Twist", role="subscription")
+    stage.topic("/base/odom", "nav_msgs/msg/Odometry")
+    stage.controller(diff_drive("/base"))
+    plan = stage.plan()
+    assert [(f.id, f.parent) for f in plan.robots[0].frames] == [("base", "odom"), ("left", "base"), ("right", "base")]
+
+
+def test_a_robot_of_one_body_has_a_base_where_an_interface_needs_one() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/hull")
+    assert stage.plan().robots[0].base_row == -1
+    stage.topic("/robot/cmd_vel", "geometry_msgs/msg/Twist", role="subscription")
+    plan = stage.plan()
+    assert plan.robots[0].frames[plan.robots[0].base].id == "hull"
+    assert topics(plan)["/robot/cmd_vel"].body == plan.robots[0].base_row == 0
+
+
+def test_a_commanded_body_has_a_row() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/platform", kinematic_enabled=True)
+    stage.body("/robot/other")
+    stage.topic("/robot/cmd", "geometry_msgs/msg/Twist", role="subscription")
+    stage.controller(RigidBodyTwistRecord(path="/robot/c", subscriber=("/robot/cmd",), body=("/robot/platform",)))
+    plan = stage.plan()
+    assert plan.layout.bodies == ("/robot/platform",)
+    assert plan.layout.kinematic.tolist() == [True]
+    assert plan.controllers[0].parameters == {"body": "/robot/platform"}

@@ -1,0 +1,319 @@
+"""Interfaces: roles, names, types, rates, QoS, frames, joints (REP 0158 sections 2.2 to 2.6 and 2.9)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from build import Stage, arm, found, rover, topics
+from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.planning import disable_conflicts
+
+
+class Catalog:
+    """Has std_msgs alone."""
+
+    def contains(self, type_name: str) -> bool:
+        return type_name.startswith("std_msgs/")
+
+
+def robot() -> Stage:
+    stage = Stage()
+    stage.context()
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"name": "a b"}, "2.3.name"), ({"name": "~/a"}, "2.3.name"), ({"name": ""}, "2.3.name"),
+        ({"name": "a" * 245}, "2.3.name"),
+        ({"role": "listener"}, "2.4.role"), ({"role": None}, "2.4.role"),
+        ({"publish_rate": None}, "2.4.publish_rate"), ({"publish_rate": 0.0}, "2.4.publish_rate"),
+        ({"publish_rate": -1.0}, "2.4.publish_rate"), ({"publish_rate": math.nan}, "2.4.publish_rate"),
+        ({"publish_rate": math.inf}, "2.4.publish_rate"), ({"publish_rate": 1e5}, "2.4.publish_rate"),
+        ({"reliability": "sometimes"}, "2.4.qos.reliability"), ({"durability": "eternal"}, "2.4.qos.durability"),
+        ({"history": "keep_some"}, "2.4.qos.history"), ({"depth": 0}, "2.4.qos.depth"),
+        ({"depth": 10_001}, "2.4.qos.depth"),
+    ],
+)
+def test_a_faulty_topic_is_disabled_alone(values: Any, code: str) -> None:
+    stage = robot()
+    stage.topic("/robot/bad", **values)
+    stage.topic("/robot/good")
+    plan = stage.plan()
+    bad, good = plan.topics
+    assert (bad.enabled, good.enabled) == (False, True)
+    (diagnostic,) = found(plan, code)
+    assert diagnostic.severity == "error"
+    assert diagnostic.path == "/robot/bad"
+    assert diagnostic.remedy
+    assert bad.reason == diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"), [("service", "2.5.role"), ("action", "2.6.role")],
+)
+def test_roles_of_services_and_actions(kind: str, section: str) -> None:
+    stage = robot()
+    getattr(stage, kind)("/robot/good", role="client")
+    getattr(stage, kind)("/robot/bad", role="publisher")
+    plan = stage.plan()
+    assert [i.enabled for i in (*plan.services, *plan.actions)] == [True, False]
+    assert found(plan, section)[0].severity == "error"
+
+
+def test_what_reading_has_reported_is_not_reported_again() -> None:
+    stage = robot()
+    stage.topic("/robot/a", publish_rate=None, invalid=("ros:topic:publish_rate",))
+    plan = stage.plan()
+    assert not plan.topics[0].enabled
+    assert not found(plan, "2.4.publish_rate")
+
+
+def test_subscriptions_need_no_rate() -> None:
+    stage = robot()
+    stage.topic("/robot/a", role="subscription", publish_rate=math.nan)
+    (topic,) = stage.plan().topics
+    assert (topic.enabled, topic.publish_rate) == (True, None)
+
+
+@pytest.mark.parametrize("type_name", ["String", "std_msgs/String", "std_srvs/srv/SetBool", "../../x/msg/Y"])
+def test_malformed_types_are_errors(type_name: str) -> None:
+    stage = robot()
+    stage.topic("/robot/a", type_name)
+    plan = stage.plan()
+    assert not plan.topics[0].enabled
+    assert found(plan, "2.3.type")[0].severity == "error"
+
+
+def test_types_that_are_not_installed_are_warnings() -> None:
+    stage = robot()
+    stage.topic("/robot/a", "sensor_msgs/msg/Image")
+    stage.topic("/robot/b", "std_msgs/msg/String")
+    plan = stage.plan(catalog=Catalog())
+    assert [t.enabled for t in plan.topics] == [False, True]
+    assert "not installed" in plan.topics[0].reason
+    assert found(plan, "2.3.type")[0].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "name", "allowed"),
+    [
+        ("rosgraph_msgs/msg/Clock", "time", False), ("std_msgs/msg/String", "/clock", False),
+        ("std_msgs/msg/String", "clock", True), ("simulation_interfaces/msg/Result", "r", False),
+    ],
+)
+def test_prohibited_interfaces(type_name: str, name: str, allowed: bool) -> None:
+    stage = robot()
+    stage.topic("/robot/a", type_name, name=name)
+    plan = stage.plan()
+    assert plan.topics[0].enabled is allowed
+    assert bool(found(plan, "2.9")) is not allowed
+
+
+def test_prohibited_services_and_actions() -> None:
+    stage = robot()
+    stage.service("/robot/s", "simulation_interfaces/srv/SpawnEntity")
+    stage.action("/robot/a", "simulation_interfaces/action/SimulateSteps")
+    plan = stage.plan()
+    assert [i.enabled for i in (*plan.services, *plan.actions)] == [False, False]
+
+
+def test_the_clock_of_a_robot_without_a_namespace_is_prohibited() -> None:
+    stage = Stage()
+    stage.context(namespace=None)
+    stage.topic("/robot/clock")
+    assert not stage.plan().topics[0].enabled
+
+
+def test_starts_enabled_false_needs_no_diagnostic() -> None:
+    stage = robot()
+    stage.topic("/robot/a", starts_enabled=False)
+    plan = stage.plan()
+    (topic,) = plan.topics
+    assert (topic.enabled, topic.reason, topic.starts_enabled) == (False, "starts_enabled is false", False)
+    assert plan.diagnostics == ()
+
+
+def test_duplicates() -> None:
+    stage = robot()
+    for path in ("/robot/a", "/robot/b"):
+        stage.topic(path, name="same")
+        stage.service(f"{path}/s", name="call")
+    stage.topic("/robot/c", "std_msgs/msg/Int32", name="same")
+    stage.topic("/robot/d", name="same", role="subscription")
+    plan = stage.plan()
+    assert [t.enabled for t in plan.topics] == [True] * 4
+    assert [s.enabled for s in plan.services] == [True, False]
+    assert [(d.severity, d.path) for d in found(plan, "2.3.duplicate")] == [
+        ("warning", "/robot/b"), ("warning", "/robot/c"), ("error", "/robot/b/s"),
+    ]
+
+
+def test_equal_names_in_two_domains_do_not_meet() -> None:
+    stage = Stage(default_prim="/w")
+    for number, name in enumerate(("one", "two")):
+        stage.context(f"/w/{name}", None, domain_id=number)
+        stage.service(f"/w/{name}/call")
+    assert all(service.enabled for service in stage.plan().services)
+
+
+def test_placement() -> None:
+    stage = arm()
+    stage.topic("/robot/both")
+    stage.service("/robot/both")
+    stage.topic("/robot/base")
+    assert [d.path for d in found(stage.plan(), "2.2.placement")] == ["/robot/both", "/robot/base"]
+
+
+# --- QoS ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("type_name", "name", "expected"),
+    [
+        ("sensor_msgs/msg/LaserScan", "scan", ("best_effort", "volatile")),
+        ("std_msgs/msg/String", "status", ("reliable", "volatile")),
+        ("sensor_msgs/msg/JointState", "joint_states", ("reliable", "volatile")),
+        ("nav_msgs/msg/OccupancyGrid", "map", ("reliable", "transient_local")),
+        ("std_msgs/msg/String", "robot_description", ("reliable", "transient_local")),
+    ],
+)
+def test_system_default_is_resolved_by_type(type_name: str, name: str, expected: tuple[str, str]) -> None:
+    stage = robot()
+    for role in ("publisher", "subscription"):
+        stage.topic(f"/robot/{role}", type_name, name=name, role=role)
+    for topic in stage.plan().topics:
+        assert (topic.qos.reliability, topic.qos.durability) == expected
+        assert (topic.qos.history, topic.qos.depth) == ("keep_last", 10)
+
+
+def test_the_middleware_may_decide() -> None:
+    stage = robot()
+    stage.topic("/robot/scan", "sensor_msgs/msg/LaserScan")
+    (topic,) = stage.plan(system_default_qos="rmw").topics
+    assert topic.qos == QosPlan(reliability="system_default", durability="system_default", history="system_default")
+
+
+def test_authored_qos_stays() -> None:
+    stage = robot()
+    values = {"reliability": "best_effort", "durability": "transient_local", "depth": 3}
+    stage.topic("/robot/a", **values)
+    stage.topic("/robot/b", history="keep_all", depth=-1)
+    stage.topic("/robot/c", role="subscription", match_publisher=True)
+    stage.topic("/robot/d", match_publisher=True)
+    plan = stage.plan()
+    a, b, c, d = (topic.qos for topic in plan.topics)
+    assert a == QosPlan(reliability="best_effort", durability="transient_local", depth=3)
+    assert b.history == "keep_all"
+    assert (c.match_publisher, d.match_publisher) == (True, False)
+    assert found(plan, "2.4.qos.match_publisher")[0].severity == "warning"
+
+
+# --- Frames, bodies, joints --------------------------------------------------------------------------------------
+
+
+def sensors() -> Stage:
+    stage = arm()
+    stage.frame("/robot/link_1/sensor_frame", (0.1, 0.0, 0.0))
+    stage.topic("/robot/link_1/sensor_frame/imu", "sensor_msgs/msg/Imu")
+    stage.topic("/robot/link_1/direct", "sensor_msgs/msg/Imu")
+    stage.topic("/robot/wide", "sensor_msgs/msg/JointState")
+    stage.topic("/robot/link_1/fix", "sensor_msgs/msg/NavSatFix", override_frame_id="earth")
+    stage.topic("/robot/link_1/pose", "geometry_msgs/msg/PoseStamped")
+    stage.topic("/robot/link_1/transform", "geometry_msgs/msg/TransformStamped")
+    stage.topic("/robot/link_1/odometry", "nav_msgs/msg/Odometry")
+    stage.topic("/robot/link_1/mapped", "nav_msgs/msg/Odometry", override_frame_id="map")
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("options", "prefix"), [({}, ""), ({"frame_prefix": "p_"}, "p_"), ({"tf_output": "global"}, "robot/"),
+                            ({"tf_output": "both"}, ""), ({"tf_output": "global", "frame_prefix": "p_"}, "robot/p_")],
+)
+def test_frame_ids_of_headers(options: Any, prefix: str) -> None:
+    plan = sensors().plan(**options)
+    ids = {path.rpartition("/")[2]: (t.frame_id, t.child_frame_id) for path, t in topics(plan).items()}
+    assert ids == {
+        "imu": (f"{prefix}sensor_frame", ""), "direct": (f"{prefix}link_1", ""), "wide": (f"{prefix}robot", ""),
+        "fix": ("earth", ""), "pose": ("world", ""), "transform": ("world", f"{prefix}link_1"),
+        "odometry": (f"{prefix}odom", f"{prefix}link_1"), "mapped": ("map", f"{prefix}link_1"),
+    }
+
+
+def test_bodies_and_joints_of_topics() -> None:
+    plan = sensors().plan()
+    imu, wide = topics(plan)["/robot/link_1/sensor_frame/imu"], topics(plan)["/robot/wide"]
+    assert plan.layout.bodies[imu.body] == "/robot/link_1"
+    assert imu.body_from_prim.translation == pytest.approx((0.1, 0.0, 0.0))
+    assert wide.body == plan.robots[0].base_row
+    assert [plan.layout.dofs[row] for row in wide.dofs] == ["pan", "lift"]
+
+
+def test_a_nested_context_has_its_own_joints() -> None:
+    stage = arm()
+    stage.context("/robot/gripper", "gripper")
+    stage.body("/robot/gripper/finger", (0.0, 0.0, 1.0))
+    stage.joint("/robot/slide", "/robot/link_2", "/robot/gripper/finger", "Prismatic")
+    stage.context("/robot/empty", "empty")
+    for path in ("/robot/all", "/robot/gripper/own", "/robot/empty/none"):
+        stage.topic(path, "sensor_msgs/msg/JointState")
+    plan = stage.plan()
+    named = [[plan.layout.dofs[row] for row in topic.dofs] for topic in plan.topics]
+    assert named == [["pan", "lift", "slide"], ["slide"], ["pan", "lift", "slide"]]
+
+
+def test_mimic_followers_are_not_commanded() -> None:
+    stage = arm()
+    stage.body("/robot/finger")
+    rule = {"newton:mimicJoint": ("/robot/pan",)}
+    stage.joint("/robot/follow", "/robot/base", "/robot/finger", solver_attributes=rule)
+    stage.topic("/robot/out", "sensor_msgs/msg/JointState")
+    stage.topic("/robot/in", "std_msgs/msg/Float64MultiArray", role="subscription")
+    plan = stage.plan()
+    assert [len(topic.dofs) for topic in plan.topics] == [3, 2]
+
+
+# --- Implicit ----------------------------------------------------------------------------------------------------
+
+
+def test_implicit_interfaces() -> None:
+    plan = arm().plan()
+    states, commands = plan.topics
+    assert (states.name, states.publish_rate) == ("/robot/joint_states", 50.0)
+    assert states.type == commands.type == "sensor_msgs/msg/JointState"
+    assert (commands.name, commands.role, commands.publish_rate) == ("/robot/joint_commands", "subscription", None)
+    assert states.implicit
+    assert commands.implicit
+    assert states.path == commands.path == "/robot"
+    assert states.qos.reliability == "reliable"
+
+
+@pytest.mark.parametrize("kind", ["topic", "service", "action"])
+def test_any_declared_interface_means_no_implicit_ones(kind: str) -> None:
+    stage = arm()
+    getattr(stage, kind)("/robot/declared")
+    assert not any(topic.implicit for topic in stage.plan().topics)
+
+
+def test_implicit_interfaces_can_be_turned_off_and_need_a_movable_joint() -> None:
+    assert arm().plan(implicit_interfaces=False).topics == ()
+    stage = robot()
+    stage.body("/robot/base")
+    stage.joint("/robot/anchor", None, "/robot/base", "Fixed")
+    assert stage.plan().topics == ()
+
+
+def test_publishers_that_the_backend_listens_to_are_disabled() -> None:
+    stage = rover()
+    stage.topic("/robot/joint_states", "sensor_msgs/msg/JointState")
+    plan = stage.plan()
+    same = disable_conflicts(plan, [("/robot/joint_states", 5), ("/robot/cmd_vel", None)])
+    assert same == plan
+    settled = disable_conflicts(plan, [("/robot/joint_states", None)])
+    assert [t.enabled for t in settled.topics] == [True, True, False]
+    assert settled.topics[2].reason == "the backend listens to /robot/joint_states"
+    assert [c.enabled for c in settled.controllers if c.schema == "RosControlJointStateBroadcasterAPI"] == [False]
