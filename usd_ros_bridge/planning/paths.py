@@ -45,6 +45,11 @@ class Nearest:
     def __call__(self, path: str) -> str:
         """Returns the nearest member at or above `path`, "" where there is none."""
         known = self._known
+        found = known.get(path)
+        if found is not None:
+            return found
+        if path in self._members:
+            return path
         walked = []
         current = path
         while True:
