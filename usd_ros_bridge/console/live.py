@@ -17,6 +17,7 @@ from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
 
 REFRESH_SECONDS = 0.25
 MAX_FINDINGS = 8
+MAX_ROBOTS = 6
 
 STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
 
@@ -47,7 +48,7 @@ def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = N
 
 def render(status: BridgeStatus) -> RenderableType:
     """Returns the whole view of one moment."""
-    parts: list[RenderableType] = [_head(status), _interfaces(status)]
+    parts: list[RenderableType] = [_head(status), _interfaces(status), *_frames(status)]
     findings = _findings(status)
     if findings.row_count:
         parts.append(findings)
@@ -56,18 +57,33 @@ def render(status: BridgeStatus) -> RenderableType:
 
 
 def _head(status: BridgeStatus) -> Text:
-    seconds = 0.0 if status.time_ns is None else (status.time_ns % 1_000_000_000_000) / 1e9
     return Text.assemble(
         plain(status.asset, style="bold cyan"), "  backend ", (status.backend, "bold"),
-        f"  time ...{seconds:.1f} s  tick {status.tick_seconds * 1e6:.0f} us  frames ",
-        (f"{status.moving_frames} moving", "magenta"), ", ", (f"{status.static_frames} static", "green"),
-        (f"  backend errors {status.backend_errors}", "bold red") if status.backend_errors else "",
+        f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
+        (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
+    )  # fmt: skip
+
+
+def _frames(status: BridgeStatus) -> Iterator[Text]:
+    """One line a robot: its frames, those that move in one colour and those that do not in another."""
+    for robot in status.robots[:MAX_ROBOTS]:
+        line = Text.assemble(
+            "frames ", plain(robot.namespace, style="bold"), ": ", overflow="ellipsis", no_wrap=True
+        )
+        tops = dict.fromkeys(frame.parent for frame in robot.frames if frame.parent_index < 0)
+        line.append(", ".join(tops), style="dim")
+        for frame in robot.frames:
+            line.append(" ").append(plain(frame.id, style="green" if frame.static else "magenta"))
+        yield line
+    more = f", in {len(status.robots)} robots" if len(status.robots) > 1 else ""
+    yield Text.assemble(
+        (f"{status.moving_frames} moving", "magenta"), ", ", (f"{status.static_frames} static", "green"), more
     )  # fmt: skip
 
 
 def _interfaces(status: BridgeStatus) -> Table:
     table = Table(
-        "", "name", "type", "domain", "Hz asked", "Hz", "peers", "count", "state", header_style="bold", expand=False
+        "", "name", "type", "domain", "Hz authored", "Hz", "peers", "count", "state", header_style="bold", expand=False
     )  # fmt: skip
     for column in table.columns[4:8]:
         column.justify = "right"

@@ -263,6 +263,7 @@ class Bridge:
                 interfaces=tuple(rows),
                 moving_frames=transforms.moving,
                 static_frames=transforms.static,
+                robots=self.plan.robots,
                 diagnostics=self.plan.diagnostics,
                 reports=counters.reports,
             )

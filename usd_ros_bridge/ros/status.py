@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.plan import InterfaceKind
+from usd_ros_bridge.model.plan import InterfaceKind, RobotPlan
 from usd_ros_bridge.runtime.report import Reported
 
 InterfaceState = Literal["active", "idle", "silent", "disabled"]
@@ -61,6 +61,7 @@ class BridgeStatus:
         interfaces: In the plan's order, then what the backend listens to, then the TF topics.
         moving_frames: Frames on /tf.
         static_frames: Frames on /tf_static.
+        robots: The plan's robots, with their frames.
         diagnostics: What is wrong with the asset.
         reports: What went wrong at run time, each kind once, with a count.
     """
@@ -74,5 +75,6 @@ class BridgeStatus:
     interfaces: tuple[InterfaceStatus, ...]
     moving_frames: int
     static_frames: int
+    robots: tuple[RobotPlan, ...]
     diagnostics: tuple[Diagnostic, ...]
     reports: tuple[Reported, ...]
