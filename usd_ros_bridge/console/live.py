@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -14,10 +15,13 @@ from rich.text import Text
 from usd_ros_bridge.console.text import SEVERITY_STYLES, plain
 from usd_ros_bridge.model.diagnostics import SEVERITIES
 from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
+from usd_ros_bridge.runtime.report import Reported
 
 REFRESH_SECONDS = 0.25
 MAX_FINDINGS = 8
 MAX_ROBOTS = 6
+MAX_NAME = 48
+MAX_REASON = 60
 
 STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
 
@@ -82,27 +86,35 @@ def _frames(status: BridgeStatus) -> Iterator[Text]:
 
 
 def _interfaces(status: BridgeStatus) -> Table:
-    table = Table(
-        "", "name", "type", "domain", "Hz authored", "Hz", "peers", "count", "state", header_style="bold", expand=False
-    )  # fmt: skip
-    for column in table.columns[4:8]:
-        column.justify = "right"
+    with_domain = len({interface.domain_id for interface in status.interfaces}) > 1
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    names = [interface.name for interface in status.interfaces]
+    table.add_column("interface", no_wrap=True)
+    table.add_column("name", no_wrap=True, min_width=min(max(map(len, names), default=0), MAX_NAME))
+    table.add_column("type", no_wrap=True)
+    if with_domain:
+        table.add_column("domain", justify="right")
+    for title in ("Hz authored", "Hz", "peers", "count"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
     for interface in status.interfaces:
-        table.add_row(*_row(interface))
+        table.add_row(*_row(interface, with_domain=with_domain))
     return table
 
 
-def _row(interface: InterfaceStatus) -> list[RenderableType]:
+def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableType]:
     off = interface.state == "disabled"
     asked = "" if interface.authored_rate is None else f"{interface.authored_rate:g}"
     achieved = "" if off or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
-    state = f"{interface.state}: {interface.reason}" if interface.reason else interface.state
+    # Why a publisher is silent is long, and among the reports; why something is off may stand here alone.
+    state = f"off: {interface.reason}"[:MAX_REASON] if off else interface.state
     if interface.errors:
         state += f" ({interface.errors} failed)"
+    role = interface.role if interface.kind == "topic" else f"{interface.kind} {interface.role}"
+    domain = [str(interface.domain_id or "")] if with_domain else []
     return [
-        Text(interface.role, style="dim"), plain(interface.name, style="" if off else "bold"), plain(interface.type),
-        "" if interface.domain_id is None else str(interface.domain_id), asked, achieved,
-        "" if off else str(interface.matched), "" if off else str(interface.count),
+        Text(role, style="dim"), plain(interface.name, style="" if off else "bold"), plain(interface.type),
+        *domain, asked, achieved, "" if off else str(interface.matched), "" if off else str(interface.count),
         plain(state, style="red" if interface.errors else STATE_STYLES[interface.state]),
     ]  # fmt: skip
 
@@ -111,7 +123,7 @@ def _findings(status: BridgeStatus) -> Table:
     """The newest reports and the worst diagnostics, and how many more there are."""
     table = Table(show_header=False, box=None, pad_edge=False)
     rows: list[tuple[Text, Text]] = [
-        (Text("warning", style=SEVERITY_STYLES["warning"]), plain(f"{report.message} ({report.count}x)"))
+        (Text("warning", style=SEVERITY_STYLES["warning"]), plain(_counted(report)))
         for report in reversed(status.reports)
     ]
     for diagnostic in sorted(status.diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
@@ -127,3 +139,7 @@ def _findings(status: BridgeStatus) -> Table:
     if len(rows) > MAX_FINDINGS:
         table.add_row("", Text(f"and {len(rows) - MAX_FINDINGS} more; `inspect` lists them", style="dim"))
     return table
+
+
+def _counted(report: Reported) -> str:
+    return report.message if report.count == 1 else f"{report.message} ({report.count}x)"

@@ -52,7 +52,13 @@ def test_every_interface_is_a_row_with_its_figures() -> None:
         text in imu for text in ("sensor_msgs/msg/Imu", "200", "199.5", " 2 ", "1234", "active", " 4 ")
     )
     (led,) = [line for line in lines if "/rover/led" in line]
-    assert "disabled: no such type" in led
+    assert "off: no such type" in led
+
+
+def test_domains_are_shown_where_there_are_several() -> None:
+    assert "domain" in drawn(status())
+    (only, _) = status().interfaces
+    assert "domain" not in drawn(status(interfaces=(only,)))
 
 
 def test_frames_of_every_robot_are_named() -> None:

@@ -1,0 +1,65 @@
+"""Draws docs/live.svg: the live table of a real bridge on the rover, with a listener and a driver beside it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import threading
+from pathlib import Path
+
+# Read when rclpy makes a context: the picture needs nobody else on the network, and nobody needs it.
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 101))
+
+import rclpy
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import qos_profile_sensor_data
+from rich.console import Console
+from sensor_msgs.msg import Imu, JointState
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge.console.live import render
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 5.0
+
+
+def main() -> None:
+    """Runs the bridge for some seconds and draws its last moment."""
+    plan = load_plan("examples/rover/world.usda")
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("visitor", context=context)
+    for topic, kind in (("joint_states", JointState), ("odom", Odometry), ("tf", TFMessage)):
+        node.create_subscription(kind, f"/rover/{topic}", lambda _: None, 10)
+    node.create_subscription(Imu, "/rover/imu", lambda _: None, qos_profile_sensor_data)
+    driver = node.create_publisher(Twist, "/rover/cmd_vel", 10)
+    command = Twist()
+    command.linear.x, command.angular.z = 0.4, 0.3
+    node.create_timer(0.1, lambda: driver.publish(command))
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    with Bridge(plan, report=lambda *_: None, inform=lambda *_: None) as bridge:
+        threading.Thread(target=bridge.spin, daemon=True).start()
+        end = threading.Event()
+        timer = threading.Timer(SECONDS, end.set)
+        timer.start()
+        while not end.is_set():
+            executor.spin_once(timeout_sec=0.1)
+        console = Console(record=True, width=120)
+        console.print(render(bridge.status()))
+    # The reader's own monospaced font will do: a picture in a repository fetches nothing.
+    drawing = re.sub(
+        r"@font-face \{.*?\}|<!--.*?-->", "", console.export_svg(title="make run"), flags=re.DOTALL
+    )
+    (ROOT / "docs" / "live.svg").write_text(re.sub(r"\n\s*\n+", "\n", drawing))
+    node.destroy_node()
+    context.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()
