@@ -63,7 +63,7 @@ def in_use(files: set[Path]) -> set[Path]:
 
 
 def is_settled(path: Path) -> bool:
-    """Whether a file is past the moment between its creation and its first use, when another program's looks abandoned."""
+    """Whether a file is past the moment between creation and first use, when another program's looks abandoned."""
     try:
         return time.time() - path.stat().st_ctime > YOUNGEST_ABANDONED_SECONDS
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
@@ -159,6 +159,12 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
     assert asset.description
     assert tf_rate.floating_point_range[0].to_value > 0.0
     assert "namespaced" in tf_output.additional_constraints
+    listed = call(ListParameters, "/usd_ros_bridge/list_parameters", ListParameters.Request()).result.names
+    every = GetParameters.Request(names=[name for name in listed if not name.startswith("start_type")])
+    values = call(GetParameters, "/usd_ros_bridge/get_parameters", every).values
+    # As `ros2 param dump` asks: one parameter without a value would leave this empty.
+    assert len(values) == len(every.names)
+    assert all(value.type != ParameterType.PARAMETER_NOT_SET for value in values)
     value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=5.0)
     request = SetParameters.Request(parameters=[Parameter(name="tf_rate", value=value)])
     (result,) = call(SetParameters, "/usd_ros_bridge/set_parameters", request).results

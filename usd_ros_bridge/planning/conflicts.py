@@ -26,7 +26,8 @@ def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]
     silent = {topic.path for before, topic in zip(plan.topics, topics, strict=True) if topic is not before}
     controllers = tuple(
         replace(controller, enabled=False, reason=f"the interface {controller.interfaces[0]} is disabled")
-        if controller.enabled and controller.schema == "RosControlJointStateBroadcasterAPI"
+        if controller.enabled
+        and controller.schema == "RosControlJointStateBroadcasterAPI"
         and silent.intersection(controller.interfaces)
         else controller
         for controller in plan.controllers

@@ -119,8 +119,11 @@ def _resolve(
     inherited_fault = outer.fault if outer else ""
     if fault:
         findings.error(
-            "2.1.namespace", record.path, f"namespace {quoted(segment)} {fault}",
-            "use letters, digits and '_', joined by single slashes", attribute="ros:context:namespace",
+            "2.1.namespace",
+            record.path,
+            f"namespace {quoted(segment)} {fault}",
+            "use letters, digits and '_', joined by single slashes",
+            attribute="ros:context:namespace",
         )
         fault = f"the namespace {quoted(segment)} of {record.path} {fault}"
         segment = ""
@@ -143,15 +146,20 @@ def _domain(record: ContextRecord, outer: Context | None, findings: Findings) ->
         return inherited
     if not 0 <= domain <= MAX_DOMAIN:
         findings.error(
-            "2.1.domain_id", record.path, f"domain id {quoted(domain)} is not in 0 to {MAX_DOMAIN}; it is ignored",
-            f"use 0 to {MAX_DOMAIN}, better 0 to 101", attribute="ros:context:domain_id",
+            "2.1.domain_id",
+            record.path,
+            f"domain id {quoted(domain)} is not in 0 to {MAX_DOMAIN}; it is ignored",
+            f"use 0 to {MAX_DOMAIN}, better 0 to 101",
+            attribute="ros:context:domain_id",
         )
         return inherited
     if outer and domain != inherited:
         findings.warning(
-            "2.1.domain_id", record.path,
+            "2.1.domain_id",
+            record.path,
             f"domain id {quoted(domain)} differs from that of {outer.root}, where this robot's transforms go",
-            "give a robot one domain", attribute="ros:context:domain_id",
+            "give a robot one domain",
+            attribute="ros:context:domain_id",
         )
     return domain
 
@@ -161,9 +169,11 @@ def _parent_frame(record: ContextRecord, outer: Context | None, findings: Findin
     if outer:
         if authored is not None:
             findings.warning(
-                "2.1.parent_frame", record.path,
+                "2.1.parent_frame",
+                record.path,
                 f"parent_frame {quoted(authored)} of a nested context is ignored",
-                f"author it on the outermost context {outer.root}", attribute="ros:context:parent_frame",
+                f"author it on the outermost context {outer.root}",
+                attribute="ros:context:parent_frame",
             )
         return outer.parent_frame
     if authored is None:
@@ -171,9 +181,11 @@ def _parent_frame(record: ContextRecord, outer: Context | None, findings: Findin
     valid = names.valid_frame_id(authored) or WORLD
     if valid != authored:
         findings.error(
-            "2.1.parent_frame", record.path,
+            "2.1.parent_frame",
+            record.path,
             f"parent_frame {quoted(authored)} is no frame id; {quoted(valid)} is used",
-            "use letters, digits and '_', no leading slash", attribute="ros:context:parent_frame",
+            "use letters, digits and '_', no leading slash",
+            attribute="ros:context:parent_frame",
         )
     return valid
 
@@ -185,9 +197,11 @@ def _check_namespaces(contexts: Mapping[str, Context], roots: list[str], finding
         other = first.setdefault((context.namespace, context.domain_id), path)
         if other != path:
             findings.error(
-                "2.1.1", path,
+                "2.1.1",
+                path,
                 f"this robot has the namespace {quoted(context.namespace)} of {other} in the same domain",
-                "give each robot a namespace of its own", attribute="ros:context:namespace",
+                "give each robot a namespace of its own",
+                attribute="ros:context:namespace",
             )
 
 
@@ -199,7 +213,11 @@ def _check_domain_count(contexts: dict[str, Context], findings: Findings) -> Non
             continue
         fault = f"domain {context.domain_id} is one more than the {MAX_DOMAINS} that a process serves"
         findings.error(
-            "2.1.domain_id", path, fault, "run one bridge per group of robots", attribute="ros:context:domain_id"
+            "2.1.domain_id",
+            path,
+            fault,
+            "run one bridge per group of robots",
+            attribute="ros:context:domain_id",
         )
         contexts[path] = replace(context, fault=context.fault or fault)
 
@@ -221,7 +239,9 @@ def _implicit_contexts(records: StageRecords, findings: Findings) -> list[Contex
         contexts = [ContextRecord(path=root)] if root and _has_content(records, root) else []
     for context in contexts:
         findings.info(
-            "2.1.implicit", context.path, "the stage has no RosContextAPI; this prim acts as the context",
+            "2.1.implicit",
+            context.path,
+            "the stage has no RosContextAPI; this prim acts as the context",
             "apply RosContextAPI and author ros:context:namespace",
         )
     return contexts
@@ -235,8 +255,11 @@ def _default_root(records: StageRecords, findings: Findings) -> str:
     used = "its only root prim is used" if only else "none of its root prims is used"
     # Reading reports the missing metadata; here it is said what follows from it.
     findings.warning(
-        "1.2.5.default_prim", only, f"the stage has no default prim; {used}",
-        "set defaultPrim on the root layer or apply RosContextAPI", attribute="defaultPrim",
+        "1.2.5.default_prim",
+        only,
+        f"the stage has no default prim; {used}",
+        "set defaultPrim on the root layer or apply RosContextAPI",
+        attribute="defaultPrim",
     )
     return only
 
@@ -244,6 +267,11 @@ def _default_root(records: StageRecords, findings: Findings) -> str:
 def _has_content(records: StageRecords, root: str) -> bool:
     """Whether anything below `root` makes it a robot: a body, a joint, a frame or an interface."""
     groups: tuple[tuple[Record, ...], ...] = (
-        records.bodies, records.joints, records.frames, records.topics, records.services, records.actions,
+        records.bodies,
+        records.joints,
+        records.frames,
+        records.topics,
+        records.services,
+        records.actions,
     )
     return any(is_below(record.path, root) for group in groups for record in group)

@@ -144,7 +144,9 @@ class ControllerPlanner:
             plan
             for drafts in self._interfaces.values()
             for draft in drafts
-            if draft.path not in referenced and draft.is_switchable and (plan := self._implied(draft)) is not None
+            if draft.path not in referenced
+            and draft.is_switchable
+            and (plan := self._implied(draft)) is not None
         ]
         return self._settle_claims([*declared, *implied])
 
@@ -162,7 +164,9 @@ class ControllerPlanner:
             reason = str(fault)
             if not fault.reported:
                 self._findings.error(
-                    "4.2.3.target", record.path, f"{reason}; the controller stays inactive",
+                    "4.2.3.target",
+                    record.path,
+                    f"{reason}; the controller stays inactive",
                     f"see the schema {schema.name}",
                 )
         if not reason and record.starts_enabled is False:
@@ -213,7 +217,9 @@ class ControllerPlanner:
             for target in targets:
                 of_joint = self._joints_of(target, name)
                 robots.add(self._joints.robot_of_joint[target])
-                dofs += [dof for dof in of_joint if not (schema.writes and self._is_follower(dof, record, target))]
+                dofs += [
+                    dof for dof in of_joint if not (schema.writes and self._is_follower(dof, record, target))
+                ]
         if len(robots) > 1:
             raise _Fault("the joints belong to more than one robot")
         if robots:
@@ -231,7 +237,9 @@ class ControllerPlanner:
                 result.append(target)
             elif target in self._index.records.collections:
                 result.extend(
-                    path for path in self._index.records.collections[target] if path in self._joints.robot_of_joint
+                    path
+                    for path in self._index.records.collections[target]
+                    if path in self._joints.robot_of_joint
                 )
             else:
                 raise _Fault(f"{name}: the collection {quoted(target)} does not exist")
@@ -252,7 +260,9 @@ class ControllerPlanner:
         if dof.mimic is None:
             return False
         self._findings.warning(
-            "4.2.3.target", record.path, f"{quoted(target)} is a mimic joint; it is not commanded",
+            "4.2.3.target",
+            record.path,
+            f"{quoted(target)} is a mimic joint; it is not commanded",
             "name its leader only",
         )
         return True
@@ -269,8 +279,11 @@ class ControllerPlanner:
                 if field in schema.positive:
                     raise _Fault(f"{spec.name} is {quoted(value)}, not a positive number")
                 self._findings.error(
-                    "4.2.3.parameter", record.path, f"{quoted(value)} is no usable value; it is ignored",
-                    "author a number that is not negative", attribute=spec.name,
+                    "4.2.3.parameter",
+                    record.path,
+                    f"{quoted(value)} is no usable value; it is ignored",
+                    "author a number that is not negative",
+                    attribute=spec.name,
                 )
                 value = spec.fallback
             if field in schema.positive and not value:
@@ -289,7 +302,8 @@ class ControllerPlanner:
         passive = [row for row in plan.dofs if not self._joints.is_driven(row)]
         if passive:
             self._findings.warning(
-                "4.2.3.drive", record.path,
+                "4.2.3.drive",
+                record.path,
                 f"{len(passive)} of the {len(plan.dofs)} wheel joints have no drive; physics will not turn them",
                 "apply PhysicsDriveAPI:angular with a damping to the wheel joints",
             )
@@ -312,31 +326,42 @@ class ControllerPlanner:
         if robot < 0:
             return None
         plan = ControllerPlan(
-            path=draft.path, schema="", interfaces=(draft.path,), robot=robot, implied=True,
-            enabled=not draft.reason, reason=draft.reason,
+            path=draft.path,
+            schema="",
+            interfaces=(draft.path,),
+            robot=robot,
+            implied=True,
+            enabled=not draft.reason,
+            reason=draft.reason,
         )
         if (draft.type, draft.role) == (TRAJECTORY, "server"):
             dofs = self._joints.commandable(draft.path)
             self._findings.warning(
-                "4.2.3.implied", draft.path,
-                f"no controller serves this action; one for the robot's {len(dofs)} movable joints is assumed" if dofs
+                "4.2.3.implied",
+                draft.path,
+                f"no controller serves this action; one for the robot's {len(dofs)} movable joints is assumed"
+                if dofs
                 else "no controller serves this action, and the robot has no joint to command",
                 "declare RosControlJointTrajectoryAPI with ros:joint_trajectory:command_joints",
             )
             plan = replace(
-                self._with_dofs(plan, dofs), schema=SCHEMAS[JointTrajectoryRecord].name,
+                self._with_dofs(plan, dofs),
+                schema=SCHEMAS[JointTrajectoryRecord].name,
                 parameters=_defaults(JointTrajectoryRecord),
             )
             return plan if dofs else replace(plan, enabled=False, reason="the robot has no joint to command")
         if (draft.type, draft.role) == (JOINT_STATE, "publisher"):
             return replace(
                 self._with_dofs(plan, self._joints.below(draft.path)),
-                schema=SCHEMAS[JointStateBroadcasterRecord].name, parameters=_defaults(JointStateBroadcasterRecord),
+                schema=SCHEMAS[JointStateBroadcasterRecord].name,
+                parameters=_defaults(JointStateBroadcasterRecord),
             )
         base = self._bases[robot]
         if draft.type in TWISTS and draft.role == "subscription" and base.body:
             return replace(
-                plan, schema=SCHEMAS[RigidBodyTwistRecord].name, parameters={"body": base.body},
+                plan,
+                schema=SCHEMAS[RigidBodyTwistRecord].name,
+                parameters={"body": base.body},
             )
         return None
 
@@ -362,8 +387,11 @@ class ControllerPlanner:
             what = taken if isinstance(taken, str) else plan.joints[plan.dofs.index(taken)]
             reason = f"{quoted(what)} is commanded by {owners[taken]} already"
             self._findings.error(
-                "4.2.3.conflict", plan.path, f"{reason}; the controller stays inactive",
-                "author control:starts_enabled = false on one of them", attribute="control:starts_enabled",
+                "4.2.3.conflict",
+                plan.path,
+                f"{reason}; the controller stays inactive",
+                "author control:starts_enabled = false on one of them",
+                attribute="control:starts_enabled",
             )
             result.append(replace(plan, enabled=False, reason=reason))
         return result
@@ -388,11 +416,11 @@ def _defaults(record_type: type[ControllerRecord]) -> dict[str, Any]:
     }
 
 
-def odometry_owners(
-    plans: Iterable[ControllerPlan], interfaces: Iterable[InterfaceDraft]
-) -> dict[int, str]:
+def odometry_owners(plans: Iterable[ControllerPlan], interfaces: Iterable[InterfaceDraft]) -> dict[int, str]:
     """Returns the odometry frame of each robot that an active differential drive with an odometry publisher owns."""
-    odometry = {draft.path: draft for draft in interfaces if draft.type == ODOMETRY and draft.role == "publisher"}
+    odometry = {
+        draft.path: draft for draft in interfaces if draft.type == ODOMETRY and draft.role == "publisher"
+    }
     result: dict[int, str] = {}
     for plan in plans:
         if plan.schema == SCHEMAS[DiffDriveRecord].name and plan.enabled and plan.robot >= 0:

@@ -88,17 +88,22 @@ def _single_limits(
     upper = _limit(record, "physics:upperLimit", record.upper_limit, math.inf, findings)
     if lower > upper:
         findings.warning(
-            "1.3.limits", record.path,
+            "1.3.limits",
+            record.path,
             f"the lower limit {lower:g} is above the upper limit {upper:g}: UsdPhysics calls such an axis locked",
-            "exchange the limits, or make it a PhysicsFixedJoint", attribute="physics:lowerLimit",
+            "exchange the limits, or make it a PhysicsFixedJoint",
+            attribute="physics:lowerLimit",
         )
         return "fixed", {}
     if rotational and lower == -math.inf and upper == math.inf:
         kind = "continuous"
     elif lower == -math.inf or upper == math.inf:
         findings.info(
-            "1.3.limits", record.path, f"the {kind} joint has no limit on at least one side",
-            "author physics:lowerLimit and physics:upperLimit", attribute="physics:lowerLimit",
+            "1.3.limits",
+            record.path,
+            f"the {kind} joint has no limit on at least one side",
+            "author physics:lowerLimit and physics:upperLimit",
+            attribute="physics:lowerLimit",
         )
     return kind, {axis: (lower * factor, upper * factor)}
 
@@ -111,8 +116,11 @@ def _generic_limits(
         if limit.axis not in AXIS_INDEX:
             if limit.axis != "distance":
                 findings.warning(
-                    "1.3.limits", record.path, f"{quoted(limit.axis)} is no axis; the limit is ignored",
-                    f"use one of {', '.join(AXES)}", attribute=f"limit:{limit.axis[:32]}:physics:low",
+                    "1.3.limits",
+                    record.path,
+                    f"{quoted(limit.axis)} is no axis; the limit is ignored",
+                    f"use one of {', '.join(AXES)}",
+                    attribute=f"limit:{limit.axis[:32]}:physics:low",
                 )
             continue
         lower = _limit(record, f"limit:{limit.axis}:physics:low", limit.low, -math.inf, findings)
@@ -158,8 +166,11 @@ def _limit(
 
 def _report_limit(record: JointRecord, name: str, value: float, findings: Findings) -> None:
     findings.error(
-        "1.3.limits", record.path, f"{quoted(value)} is no limit; the joint is taken as unlimited there",
-        "author a number, or leave the limit out", attribute=name,
+        "1.3.limits",
+        record.path,
+        f"{quoted(value)} is no limit; the joint is taken as unlimited there",
+        "author a number, or leave the limit out",
+        attribute=name,
     )
 
 
@@ -186,7 +197,9 @@ def _complete(
         effort = drive.max_force * units.kilograms * units.meters**power
     if position is not None and not abs(position) <= MAX_MAGNITUDE:
         findings.error(
-            "1.3.state", record.path, f"the authored joint position {quoted(position)} cannot be used; it is ignored",
+            "1.3.state",
+            record.path,
+            f"the authored joint position {quoted(position)} cannot be used; it is ignored",
             "author a finite position",
         )
         position = None
@@ -205,7 +218,9 @@ def _bound(record: JointRecord, what: str, value: float | None, findings: Findin
         return math.inf
     if math.isnan(value) or value < 0.0:
         findings.error(
-            "1.3.limits", record.path, f"the {what} {quoted(value)} is not a positive number; there is none then",
+            "1.3.limits",
+            record.path,
+            f"the {what} {quoted(value)} is not a positive number; there is none then",
             "author a positive number",
         )
         return math.inf

@@ -112,7 +112,9 @@ class FramePlanner:
                 found[path] = self._robot_of_root[owner]
             else:
                 self._findings.warning(
-                    "2.7.context", path, "the frame is below no robot; it is not broadcast",
+                    "2.7.context",
+                    path,
+                    "the frame is below no robot; it is not broadcast",
                     "apply RosContextAPI to the robot's root prim",
                 )
         if self._options.frames_from_xforms:
@@ -130,14 +132,19 @@ class FramePlanner:
         for path, record in self._records.items():
             if record.id and names.valid_frame_id(record.id) != record.id:
                 self._findings.error(
-                    "2.7.id", path, f"{quoted(record.id)} is no frame id; "
+                    "2.7.id",
+                    path,
+                    f"{quoted(record.id)} is no frame id; "
                     f"{quoted(self._authored_id(path) or prim_name(path))} is used",
-                    "use letters, digits and '_', no leading slash", attribute="ros:frame:id",
+                    "use letters, digits and '_', no leading slash",
+                    attribute="ros:frame:id",
                 )
             xform = self._index.records.xforms.get(path)
             if xform is not None and xform.type_name == "Camera":
                 self._findings.warning(
-                    "2.8", path, "RosFrameAPI is on a camera, which looks along -Z; ROS optical frames look along +Z",
+                    "2.8",
+                    path,
+                    "RosFrameAPI is on a camera, which looks along -Z; ROS optical frames look along +Z",
                     "apply it to a child Xform that is turned by 180 degrees about X",
                 )
 
@@ -209,7 +216,9 @@ class FramePlanner:
             draft.carrier = body
             if not body and self._bases[draft.robot].free:
                 self._findings.warning(
-                    "2.7.carrier", draft.path, "the frame is below no body of the robot; it will not move with it",
+                    "2.7.carrier",
+                    draft.path,
+                    "the frame is below no body of the robot; it will not move with it",
                     "move the prim below the body that carries it",
                 )
         draft.static = draft.carrier == above_carrier
@@ -218,7 +227,7 @@ class FramePlanner:
         """The first joined body, in traversal order, that is a frame below `path`."""
         prefix = path + "/"
         below = []
-        for body in joined[bisect_left(joined, prefix):]:
+        for body in joined[bisect_left(joined, prefix) :]:
             if not body.startswith(prefix):
                 break
             if body in self._drafts:
@@ -233,14 +242,20 @@ class FramePlanner:
             draft.static = False
         elif draft.path in self._index.bodies:
             self._findings.warning(
-                "2.7.static", draft.path, "static = true on a body that moves is ignored",
-                "leave ros:frame:static out on bodies", attribute="ros:frame:static",
+                "2.7.static",
+                draft.path,
+                "static = true on a body that moves is ignored",
+                "leave ros:frame:static out on bodies",
+                attribute="ros:frame:static",
             )
         else:
             draft.static = True
             self._findings.warning(
-                "2.7.static", draft.path, "static = true on a prim that moves: it is broadcast once, as it is at rest",
-                "author ros:frame:static = false", attribute="ros:frame:static",
+                "2.7.static",
+                draft.path,
+                "static = true on a prim that moves: it is broadcast once, as it is at rest",
+                "author ros:frame:static = false",
+                attribute="ros:frame:static",
             )
 
     # --- What they are called ---------------------------------------------------------------------------------
@@ -262,7 +277,11 @@ class FramePlanner:
 
     def _name(self, draft: FrameDraft, table: names.UniqueNames, isaac: str) -> None:
         authored = self._authored_id(draft.path)
-        wanted = authored or (names.valid_frame_id(isaac) if isaac else "") or names.valid_name(prim_name(draft.path))
+        wanted = (
+            authored
+            or (names.valid_frame_id(isaac) if isaac else "")
+            or names.valid_name(prim_name(draft.path))
+        )
         draft.name = table.claim_near(wanted, draft.path, names.valid_frame_id)
         if draft.name == wanted:
             return

@@ -28,9 +28,16 @@ def implicit_interfaces(
         for name, role, rate in ((JOINT_STATES, "publisher", RATE), (JOINT_COMMANDS, "subscription", None)):
             drafts.append(
                 InterfaceDraft(
-                    kind="topic", path=context.path, role=role, name=names.join(context.namespace, name),
-                    type=JOINT_STATE, context=context, domain_id=context.domain_id, reason=context.fault,
-                    publish_rate=rate, implicit=True,
+                    kind="topic",
+                    path=context.path,
+                    role=role,
+                    name=names.join(context.namespace, name),
+                    type=JOINT_STATE,
+                    context=context,
+                    domain_id=context.domain_id,
+                    reason=context.fault,
+                    publish_rate=rate,
+                    implicit=True,
                 )
             )
     return drafts

@@ -36,7 +36,11 @@ OF_A_BODY = TWISTS | {
 }
 """Types that speak of a body; on a prim of the whole robot, of its base."""
 
-_ROLES = {"topic": ("publisher", "subscription"), "service": ("server", "client"), "action": ("server", "client")}
+_ROLES = {
+    "topic": ("publisher", "subscription"),
+    "service": ("server", "client"),
+    "action": ("server", "client"),
+}
 _SECTION = {"topic": "2.4", "service": "2.5", "action": "2.6"}
 
 
@@ -90,7 +94,9 @@ def draft_interfaces(
     """Returns all interfaces: topics, then services, then actions, each in traversal order."""
     records = index.records
     kinds: tuple[tuple[InterfaceKind, Sequence[InterfaceRecord]], ...] = (
-        ("topic", records.topics), ("service", records.services), ("action", records.actions),
+        ("topic", records.topics),
+        ("service", records.services),
+        ("action", records.actions),
     )
     drafter = _Drafter(contexts, options, catalog, findings)
     drafts = [drafter.draft(kind, record) for kind, of_kind in kinds for record in of_kind]
@@ -111,7 +117,9 @@ class _Drafter:
         context = self._contexts.nearest(record.path)
         if context is None and self._contexts.by_path:
             self._findings.warning(
-                "2.1.context", record.path, "the interface is below no RosContextAPI; it gets the node's namespace",
+                "2.1.context",
+                record.path,
+                "the interface is below no RosContextAPI; it gets the node's namespace",
                 "move it below the robot's root prim",
             )
         namespace = context.namespace if context else self._contexts.node_namespace
@@ -129,8 +137,13 @@ class _Drafter:
         if not any(reasons[3:]):
             reasons.append(self._prohibited(record, resolved))
         draft = InterfaceDraft(
-            kind=kind, path=record.path, role=record.role or "", name=resolved, type=record.type or "",
-            context=context, domain_id=context.domain_id if context else None,
+            kind=kind,
+            path=record.path,
+            role=record.role or "",
+            name=resolved,
+            type=record.type or "",
+            context=context,
+            domain_id=context.domain_id if context else None,
             starts_enabled=record.starts_enabled is not False,
         )
         if isinstance(record, TopicRecord):
@@ -139,7 +152,9 @@ class _Drafter:
             )
             reasons += [fault, self._rate_fault(record)]
             draft = replace(
-                draft, qos=qos, publish_rate=record.publish_rate if record.role == "publisher" else None,
+                draft,
+                qos=qos,
+                publish_rate=record.publish_rate if record.role == "publisher" else None,
                 override_frame_id=self._override(record),
             )
         reason = next(filter(None, reasons), "")
@@ -176,7 +191,10 @@ class _Drafter:
         elif self._catalog is not None and not self._catalog.contains(type_name):
             fault = f"the type {quoted(type_name)} is not installed"
             self._findings.warning(
-                "2.3.type", record.path, fault, f"install or source the package {type_name.partition('/')[0]}",
+                "2.3.type",
+                record.path,
+                fault,
+                f"install or source the package {type_name.partition('/')[0]}",
                 attribute=f"ros:{kind}:type",
             )
         return fault
@@ -198,12 +216,21 @@ class _Drafter:
         rate = record.publish_rate
         if rate is not None and math.isfinite(rate) and 0.0 < rate <= MAX_RATE:
             return ""
-        fault = "no publish_rate is authored" if rate is None else (
-            f"the publish_rate {quoted(rate)} is above {MAX_RATE:g} Hz" if rate > MAX_RATE and math.isfinite(rate)
-            else f"the publish_rate {quoted(rate)} is no positive number"
+        fault = (
+            "no publish_rate is authored"
+            if rate is None
+            else (
+                f"the publish_rate {quoted(rate)} is above {MAX_RATE:g} Hz"
+                if rate > MAX_RATE and math.isfinite(rate)
+                else f"the publish_rate {quoted(rate)} is no positive number"
+            )
         )
         self._error(
-            "2.4.publish_rate", record, fault, f"author a rate in Hz, up to {MAX_RATE:g}", "ros:topic:publish_rate"
+            "2.4.publish_rate",
+            record,
+            fault,
+            f"author a rate in Hz, up to {MAX_RATE:g}",
+            "ros:topic:publish_rate",
         )
         return fault
 
@@ -217,9 +244,11 @@ class _Drafter:
         valid = names.valid_frame_id(authored)
         if valid != authored:
             self._findings.warning(
-                "2.4.override_frame_id", record.path,
+                "2.4.override_frame_id",
+                record.path,
                 f"override_frame_id {quoted(authored)} is no frame id; {quoted(valid)} is used",
-                "use letters, digits and '_', no leading slash", attribute="ros:topic:override_frame_id",
+                "use letters, digits and '_', no leading slash",
+                attribute="ros:topic:override_frame_id",
             )
         return valid
 
@@ -236,18 +265,24 @@ def _check_placement(drafts: Iterable[InterfaceDraft], index: StageIndex, findin
     for path, count in counts.items():
         if count > 1:
             findings.warning(
-                "2.2.placement", path, f"{count} interfaces are on one prim",
+                "2.2.placement",
+                path,
+                f"{count} interfaces are on one prim",
                 "give each interface a prim of its own",
             )
         if path in index.bodies:
             findings.warning(
-                "2.2.placement", path, "an interface is on a rigid body itself",
+                "2.2.placement",
+                path,
+                "an interface is on a rigid body itself",
                 "give it a child Xform of the link, or a prim beside the bodies for the whole robot",
             )
         xform = index.records.xforms.get(path)
         if xform is not None and xform.type_name == "Camera":
             findings.warning(
-                "2.8", path, "an interface is on a camera, which looks along -Z; ROS optical frames look along +Z",
+                "2.8",
+                path,
+                "an interface is on a camera, which looks along -Z; ROS optical frames look along +Z",
                 "move it to a child Xform that is turned by 180 degrees about X and has RosFrameAPI",
             )
 
@@ -264,24 +299,32 @@ def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> l
         same_name = by_name.setdefault((draft.kind, draft.name, draft.domain_id), draft)
         if same_name.type != draft.type:
             findings.warning(
-                "2.3.duplicate", draft.path,
+                "2.3.duplicate",
+                draft.path,
                 f"{quoted(draft.name)} has the type {quoted(draft.type)} here and {quoted(same_name.type)} at "
                 f"{same_name.path}; the two cannot talk to each other",
-                "give each type a name of its own", attribute=f"ros:{draft.kind}:name",
+                "give each type a name of its own",
+                attribute=f"ros:{draft.kind}:name",
             )
         first = by_role.setdefault((draft.kind, draft.role, draft.name, draft.domain_id), draft)
         if first is not draft and draft.role == "server":
             fault = f"{quoted(draft.name)} is served by {first.path} already"
             findings.error(
-                "2.3.duplicate", draft.path, fault, "give each server a name of its own",
+                "2.3.duplicate",
+                draft.path,
+                fault,
+                "give each server a name of its own",
                 attribute=f"ros:{draft.kind}:name",
             )
             result.append(replace(draft, reason=fault))
             continue
         if first is not draft and draft.role == "publisher" and first.type == draft.type:
             findings.warning(
-                "2.3.duplicate", draft.path, f"{quoted(draft.name)} is published by {first.path} as well",
-                "give each publisher a name of its own", attribute="ros:topic:name",
+                "2.3.duplicate",
+                draft.path,
+                f"{quoted(draft.name)} is published by {first.path} as well",
+                "give each publisher a name of its own",
+                attribute="ros:topic:name",
             )
         result.append(draft)
     return result

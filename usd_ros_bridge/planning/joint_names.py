@@ -15,8 +15,12 @@ from usd_ros_bridge.planning.paths import prim_name
 
 _SUFFIX = {"transX": "tx", "transY": "ty", "transZ": "tz", "rotX": "rx", "rotY": "ry", "rotZ": "rz"}
 _OFFSETS: dict[DofAxis, str] = {
-    "transX": "trans_x_offset", "transY": "trans_y_offset", "transZ": "trans_z_offset",
-    "rotX": "rot_x_offset", "rotY": "rot_y_offset", "rotZ": "rot_z_offset",
+    "transX": "trans_x_offset",
+    "transY": "trans_y_offset",
+    "transZ": "trans_z_offset",
+    "rotX": "rot_x_offset",
+    "rotY": "rot_y_offset",
+    "rotZ": "rot_z_offset",
 }
 _LAST = 1 << 30
 
@@ -30,8 +34,11 @@ def authored_names(joints: Iterable[Joint], findings: Findings) -> dict[str, str
             continue
         if not name.strip() or len(name) > names.MAX_NAME or not name.isprintable():
             findings.error(
-                "2.10.name", joint.path, f"{quoted(name)} is no joint name; the prim name is used",
-                f"use printable characters, at most {names.MAX_NAME}", attribute="ros:joint:name",
+                "2.10.name",
+                joint.path,
+                f"{quoted(name)} is no joint name; the prim name is used",
+                f"use printable characters, at most {names.MAX_NAME}",
+                attribute="ros:joint:name",
             )
             continue
         result[joint.path] = name
@@ -46,8 +53,11 @@ def drop_equal_names(joints: Sequence[Joint], authored: Mapping[str, str], findi
         name = authored.get(joint.path)
         if name is not None and (owner := owners.setdefault(name, joint.path)) != joint.path:
             findings.error(
-                "2.10.name", joint.path, f"the name {quoted(name)} is that of {owner}; the joint is left out",
-                "give each joint of a robot a name of its own", attribute="ros:joint:name",
+                "2.10.name",
+                joint.path,
+                f"the name {quoted(name)} is that of {owner}; the joint is left out",
+                "give each joint of a robot a name of its own",
+                attribute="ros:joint:name",
             )
             continue
         kept.append(joint)
@@ -77,7 +87,8 @@ def name_joints(
         result[path] = unique.claim_near(name, path)
         if result[path] != name:
             findings.warning(
-                "2.10.name", path,
+                "2.10.name",
+                path,
                 f"the name {quoted(name)} is that of {unique.owner(name)}; {quoted(result[path])} is used",
                 "author ros:joint:name",
             )

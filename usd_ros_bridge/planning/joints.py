@@ -66,7 +66,8 @@ def read_joints(index: StageIndex, findings: Findings) -> list[Joint]:
     usable = _usable_frames(joints)
     for row in np.flatnonzero(~usable).tolist():
         findings.error(
-            "1.3.joint.frame", joints[row].path,
+            "1.3.joint.frame",
+            joints[row].path,
             "a local position or rotation is not finite or far too large, or the rotation is zero; it makes no edge",
             "author finite physics:localPos0, localRot0, localPos1 and localRot1",
         )
@@ -77,26 +78,36 @@ def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> J
     kind = KINDS.get(record.type_name)
     if kind is None:
         findings.warning(
-            "1.3.joint.type", record.path, f"{quoted(record.type_name)} is no joint of UsdPhysics; it makes no edge",
+            "1.3.joint.type",
+            record.path,
+            f"{quoted(record.type_name)} is no joint of UsdPhysics; it makes no edge",
             f"use one of {', '.join(KINDS)}",
         )
         return None
     if record.enabled is False:
         findings.info(
-            "1.3.joint.disabled", record.path, "the joint is disabled; it makes no edge",
-            "set physics:jointEnabled = true to have it in the tree", attribute="physics:jointEnabled",
+            "1.3.joint.disabled",
+            record.path,
+            "the joint is disabled; it makes no edge",
+            "set physics:jointEnabled = true to have it in the tree",
+            attribute="physics:jointEnabled",
         )
         return None
     if record.exclude_from_articulation:
         findings.info(
-            "1.3.joint.excluded", record.path, "the joint closes a loop (excludeFromArticulation); it makes no edge",
+            "1.3.joint.excluded",
+            record.path,
+            "the joint closes a loop (excludeFromArticulation); it makes no edge",
             attribute="physics:excludeFromArticulation",
         )
         return None
     if kind in _WITH_AXIS and fallback(record, "axis") not in ("X", "Y", "Z"):
         findings.error(
-            "1.3.joint.axis", record.path, f"{quoted(record.axis)} is no axis; the joint makes no edge",
-            "use X, Y or Z", attribute="physics:axis",
+            "1.3.joint.axis",
+            record.path,
+            f"{quoted(record.axis)} is no axis; the joint makes no edge",
+            "use X, Y or Z",
+            attribute="physics:axis",
         )
         return None
     target0 = _target(record, "physics:body0", record.body0, index, findings)
@@ -107,8 +118,11 @@ def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> J
     if body0 == body1:
         what = f"both ends are on {body0}" if body0 else "neither end is on a rigid body"
         findings.error(
-            "1.3.joint.target", record.path, f"{what}; the joint makes no edge",
-            "name two prims, at least one of them a rigid body", attribute="physics:body1",
+            "1.3.joint.target",
+            record.path,
+            f"{what}; the joint makes no edge",
+            "name two prims, at least one of them a rigid body",
+            attribute="physics:body1",
         )
         return None
     return Joint(record.path, record, kind, target0, target1, body0, body1)
@@ -122,13 +136,19 @@ def _target(
         return ""
     if len(targets) > 1:
         findings.warning(
-            "1.3.joint.target", record.path, f"{len(targets)} targets where a joint takes one; the first counts",
-            "name one prim", attribute=name,
+            "1.3.joint.target",
+            record.path,
+            f"{len(targets)} targets where a joint takes one; the first counts",
+            "name one prim",
+            attribute=name,
         )
     if targets[0] not in index.records.xforms:
         findings.error(
-            "1.3.joint.target", record.path, f"{quoted(targets[0])} does not exist; the joint makes no edge",
-            "name a prim of the stage, or nothing for the world", attribute=name,
+            "1.3.joint.target",
+            record.path,
+            f"{quoted(targets[0])} does not exist; the joint makes no edge",
+            "name a prim of the stage, or nothing for the world",
+            attribute=name,
         )
         return None
     return targets[0]
@@ -136,7 +156,11 @@ def _target(
 
 def repeats(joint: Joint, other: Joint) -> bool:
     """Returns whether two joints between the same bodies are one freedom authored twice (the hinges of a door)."""
-    if joint.kind != other.kind or joint.target0 != other.target0 or joint.kind not in ("revolute", "prismatic"):
+    if (
+        joint.kind != other.kind
+        or joint.target0 != other.target0
+        or joint.kind not in ("revolute", "prismatic")
+    ):
         return False
     position, rotation, _, _ = local_frames([joint, other])
     letters = ["XYZ".index(fallback(each.record, "axis")) for each in (joint, other)]
@@ -155,7 +179,10 @@ def local_frames(joints: Sequence[Joint]) -> tuple[FloatArray, FloatArray, Float
     position1 = np.array([r.local_pos1 or origin for r in records], dtype=np.float64)
     rotation1 = np.array([r.local_rot1 or identity for r in records], dtype=np.float64)
     return (
-        position0.reshape(-1, 3), rotation0.reshape(-1, 4), position1.reshape(-1, 3), rotation1.reshape(-1, 4)
+        position0.reshape(-1, 3),
+        rotation0.reshape(-1, 4),
+        position1.reshape(-1, 3),
+        rotation1.reshape(-1, 4),
     )
 
 

@@ -114,7 +114,8 @@ def plan_kinematics(
     grouped = joints_by_robot(joints, owners, findings)
     authored = joint_names.authored_names(joints, findings)
     robots = tuple(
-        _robot_tree(root, grouped.get(root, []), authored, index, contexts, findings) for root in contexts.roots
+        _robot_tree(root, grouped.get(root, []), authored, index, contexts, findings)
+        for root in contexts.roots
     )
     flat = [joint for robot in robots for joint in robot.joints]
     joint_rows = {joint.path: row for row, joint in enumerate(flat)}
@@ -129,8 +130,17 @@ def plan_kinematics(
     mimics = _mimics(robots, joint_rows, motions, index, options, findings)
     dofs = _dofs(robots, joint_rows, motions, solver, names, mimics)
     return Kinematics(
-        robots=robots, owners=owners, joint_rows=joint_rows, kinds=kinds, motions=motions, solver=solver, dofs=dofs,
-        names=names, edge_offsets=offsets, edge_rest=rest, edge_zero=zero,
+        robots=robots,
+        owners=owners,
+        joint_rows=joint_rows,
+        kinds=kinds,
+        motions=motions,
+        solver=solver,
+        dofs=dofs,
+        names=names,
+        edge_offsets=offsets,
+        edge_rest=rest,
+        edge_zero=zero,
         joint_state_rows=_joint_state_order(robots, joint_rows, dofs, index),
     )
 
@@ -182,8 +192,12 @@ def _motions(
     kinds, motions = [], []
     for joint, length in zip(joints, lengths(joints, index).tolist(), strict=True):
         kind, of_joint = joint_motions(
-            joint.record, joint.kind,
-            length=length, solvers=options.schema_resolvers, units=index.units, findings=findings,
+            joint.record,
+            joint.kind,
+            length=length,
+            solvers=options.schema_resolvers,
+            units=index.units,
+            findings=findings,
         )
         kinds.append(kind)
         motions.append(of_joint)
@@ -224,8 +238,12 @@ def _mimics(
             first += len(of_joint)
         result.update(
             resolve_mimics(
-                robot.joints, of_robot, rows,
-                solvers=options.schema_resolvers, units=index.units, findings=findings,
+                robot.joints,
+                of_robot,
+                rows,
+                solvers=options.schema_resolvers,
+                units=index.units,
+                findings=findings,
             )
         )
     return result
@@ -253,8 +271,14 @@ def _dofs(
             for name, motion, position in zip(dof_names, of_joint, solver.positions[number], strict=True):
                 plans.append(
                     DofPlan(
-                        name=name, row=row, axis=motion.axis, position=position, lower=motion.lower,
-                        upper=motion.upper, max_velocity=motion.max_velocity, max_effort=motion.max_effort,
+                        name=name,
+                        row=row,
+                        axis=motion.axis,
+                        position=position,
+                        lower=motion.lower,
+                        upper=motion.upper,
+                        max_velocity=motion.max_velocity,
+                        max_effort=motion.max_effort,
                         mimic=mimics.get(row),
                     )
                 )
@@ -320,7 +344,9 @@ def rest_body_poses(
         if (misses[first:last] > _AGREEMENT).any() or not usable[first:last].all():
             for edge_row, edge in zip(range(first, last), robot.edges, strict=True):
                 parent = (
-                    result[rows[edge.parent]] if edge.parent else poses.world_from_prim[poses.row(robot.anchor)]
+                    result[rows[edge.parent]]
+                    if edge.parent
+                    else poses.world_from_prim[poses.row(robot.anchor)]
                 )
                 result[rows[edge.child]] = compose(parent, kinematics.edge_rest[edge_row])
     return result
@@ -336,15 +362,20 @@ def _distances(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def _report_miss(edge: Edge, miss: float, findings: Findings) -> None:
     joint = edge.joints[0]
-    if any(name.startswith(("state:", "newton:")) and name.endswith(":position")
-           for each in edge.joints for name in each.record.solver_attributes):
+    if any(
+        name.startswith(("state:", "newton:")) and name.endswith(":position")
+        for each in edge.joints
+        for name in each.record.solver_attributes
+    ):
         findings.info(
-            "1.3.pose", joint.path,
+            "1.3.pose",
+            joint.path,
             f"the authored joint position moves {edge.child} by {miss:.3g} (m or rad) from its authored pose",
         )
         return
     findings.warning(
-        "1.3.pose", joint.path,
+        "1.3.pose",
+        joint.path,
         f"the joint frames miss the authored pose of {edge.child} by {miss:.3g} (m or rad); the joint frames win",
         "author body poses and joint frames that agree",
     )

@@ -51,7 +51,8 @@ def build_layout(
         upper=_column([dof.upper for dof in dofs]),
         max_velocity=_column([dof.max_velocity for dof in dofs]),
         kinematic=np.array(
-            [path not in index.bodies or bool(index.bodies[path].kinematic_enabled) for path in body_rows], dtype=bool
+            [path not in index.bodies or bool(index.bodies[path].kinematic_enabled) for path in body_rows],
+            dtype=bool,
         ),
     )
 

@@ -75,7 +75,14 @@ def make_plan(
     frames = place_frames(planner.plan(needing), index, kinematics, body_rows, world_from_body, odom_by_body)
 
     robots = build_robots(
-        kinematics, frames, bases, base_transforms, odom_frames, body_rows, options, implicit=contexts.implicit
+        kinematics,
+        frames,
+        bases,
+        base_transforms,
+        odom_frames,
+        body_rows,
+        options,
+        implicit=contexts.implicit,
     )
     camera_at = Nearest({record.path for record in records.cameras})
     cameras = {camera_at(draft.path) for draft in interfaces if draft.kind == "topic"}
@@ -87,7 +94,9 @@ def make_plan(
     ).place(interfaces)
     if not robots:
         findings.warning(
-            "2.1.no_robot", "", "the stage has no robot: no context, and nothing below the default prim",
+            "2.1.no_robot",
+            "",
+            "the stage has no robot: no context, and nothing below the default prim",
             "apply RosContextAPI to the robot's root prim",
         )
     return BridgePlan(

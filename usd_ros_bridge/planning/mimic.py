@@ -62,8 +62,10 @@ def _newton(record: JointRecord) -> MimicRule | None:
     if authored.get("newton:mimicEnabled") is False:
         return None
     return MimicRule(
-        name, _first(authored.get(name)),
-        _value(authored, "newton:mimicCoef1", 1.0), _value(authored, "newton:mimicCoef0", 0.0),
+        name,
+        _first(authored.get(name)),
+        _value(authored, "newton:mimicCoef1", 1.0),
+        _value(authored, "newton:mimicCoef0", 0.0),
     )
 
 
@@ -77,9 +79,13 @@ def _physx(record: JointRecord) -> MimicRule | None:
             continue
         leader_axis = authored.get(f"{prefix}:referenceJointAxis")
         return MimicRule(
-            name, _first(authored.get(name)),
-            -_value(authored, f"{prefix}:gearing", 1.0), -_value(authored, f"{prefix}:offset", 0.0),
-            follower_axis=axis, leader_axis=leader_axis if leader_axis in AXES else None, authored_units=True,
+            name,
+            _first(authored.get(name)),
+            -_value(authored, f"{prefix}:gearing", 1.0),
+            -_value(authored, f"{prefix}:offset", 0.0),
+            follower_axis=axis,
+            leader_axis=leader_axis if leader_axis in AXES else None,
+            authored_units=True,
         )
     return None
 
@@ -91,8 +97,10 @@ def _extended(record: JointRecord) -> MimicRule | None:
     if "ExtendedPhysicsMimicAPI" not in record.applied and name not in authored:
         return None
     return MimicRule(
-        name, _first(authored.get(name)),
-        _value(authored, "ext_physics:mimic:multiplier", 1.0), _value(authored, "ext_physics:mimic:offset", 0.0),
+        name,
+        _first(authored.get(name)),
+        _value(authored, "ext_physics:mimic:multiplier", 1.0),
+        _value(authored, "ext_physics:mimic:offset", 0.0),
     )
 
 
@@ -103,13 +111,18 @@ def _mjc(record: JointRecord) -> MimicRule | None:
     if "MjcEqualityJointAPI" not in record.applied or name not in authored:
         return None
     return MimicRule(
-        name, _first(authored.get(name)),
-        _value(authored, "mjc:coef1", 1.0), _value(authored, "mjc:coef0", 0.0), si_offset=True,
+        name,
+        _first(authored.get(name)),
+        _value(authored, "mjc:coef1", 1.0),
+        _value(authored, "mjc:coef0", 0.0),
+        si_offset=True,
     )
 
 
 _READERS: Mapping[str, Callable[[JointRecord], MimicRule | None]] = {
-    "newton": _newton, "physx": _physx, "mjc": _mjc,
+    "newton": _newton,
+    "physx": _physx,
+    "mjc": _mjc,
 }
 
 
@@ -152,8 +165,11 @@ def resolve_mimics(
         fault = _fault(rule, joint, motions)
         if fault:
             findings.error(
-                "1.3.mimic", joint.path, f"{fault}; the joint follows nothing",
-                "name another joint of the robot with one degree of freedom", attribute=rule.attribute,
+                "1.3.mimic",
+                joint.path,
+                f"{fault}; the joint follows nothing",
+                "name another joint of the robot with one degree of freedom",
+                attribute=rule.attribute,
             )
             continue
         follower = _dof(motions[joint.path], rule.follower_axis)
@@ -161,8 +177,11 @@ def resolve_mimics(
         row = rows[joint.path] + follower
         paths[row] = joint.path
         direct[row] = _plan(
-            rule, motions[joint.path][follower].axis, motions[rule.leader][leader].axis,
-            rows[rule.leader] + leader, units,
+            rule,
+            motions[joint.path][follower].axis,
+            motions[rule.leader][leader].axis,
+            rows[rule.leader] + leader,
+            units,
         )
     return _collapse(direct, paths, findings)
 
@@ -218,13 +237,17 @@ def _collapse(
             )
         if not (math.isfinite(rule.multiplier) and math.isfinite(rule.offset)):
             findings.error(
-                "1.3.mimic", paths[row], "the chain of mimic rules is not finite; this joint follows nothing",
+                "1.3.mimic",
+                paths[row],
+                "the chain of mimic rules is not finite; this joint follows nothing",
                 "author ratios and offsets of ordinary size",
             )
             continue
         if rule.leader in seen:
             findings.error(
-                "1.3.mimic", paths[row], "mimic joints follow one another in a circle; this one follows nothing",
+                "1.3.mimic",
+                paths[row],
+                "mimic joints follow one another in a circle; this one follows nothing",
                 "let one of them follow none",
             )
             continue

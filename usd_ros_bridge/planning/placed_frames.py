@@ -71,7 +71,13 @@ def place_frames(
         if draft.path in odom_frames:
             parent_from_frame[number] = transforms.IDENTITY
     return _as_plans(
-        drafts, position, as_poses(parent_from_frame), as_poses(carrier_from_frame), kinematics, body_rows, odom_frames
+        drafts,
+        position,
+        as_poses(parent_from_frame),
+        as_poses(carrier_from_frame),
+        kinematics,
+        body_rows,
+        odom_frames,
     )
 
 

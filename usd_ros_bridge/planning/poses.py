@@ -51,8 +51,11 @@ def read_units(metrics: StageMetrics, findings: Findings) -> Units:
         if 1.0 / MAX_MAGNITUDE <= value <= MAX_MAGNITUDE:
             return float(value)
         findings.error(
-            "1.1.units", "", f"{name} is {quoted(value)}, no usable positive number; 1 is used",
-            f"set {name} = 1", attribute=name,
+            "1.1.units",
+            "",
+            f"{name} is {quoted(value)}, no usable positive number; 1 is used",
+            f"set {name} = 1",
+            attribute=name,
         )
         return 1.0
 
@@ -109,7 +112,9 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
     paths = list(records.xforms)
     matrices = np.array([records.xforms[path].world_from_prim for path in paths], dtype=np.float64)
     poses, scales = to_world(matrices.reshape(-1, 4, 4), units)
-    usable: NDArray[np.bool_] = np.logical_and.reduce(np.abs(np.hstack((poses, scales))) <= MAX_MAGNITUDE, axis=-1)
+    usable: NDArray[np.bool_] = np.logical_and.reduce(
+        np.abs(np.hstack((poses, scales))) <= MAX_MAGNITUDE, axis=-1
+    )
     rows = {path: row for row, path in enumerate(paths)}
     for row in np.flatnonzero(~usable).tolist():
         above = rows.get(parent_path(paths[row]))
@@ -117,7 +122,9 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
             _report_unusable(matrices[row], paths[row], findings)
     # Clean up float32 noise, so that positions along the axes come out as authored.
     with np.errstate(invalid="ignore"):
-        unit: NDArray[np.bool_] = np.logical_and.reduce(np.abs(np.abs(scales) - 1.0) < _SCALE_TOLERANCE, axis=-1)
+        unit: NDArray[np.bool_] = np.logical_and.reduce(
+            np.abs(np.abs(scales) - 1.0) < _SCALE_TOLERANCE, axis=-1
+        )
     scales[unit] = np.sign(scales[unit])
     poses[~usable], scales[~usable] = transforms.IDENTITY, 1.0
     return WorldPoses(
@@ -132,9 +139,13 @@ def _report_unusable(matrix: FloatArray, path: str, findings: Findings) -> None:
     if not np.isfinite(matrix).all():
         what = "a value that is not finite, or a quaternion of zero length"
     else:
-        what = "a zero scale" if (np.abs(matrix) <= MAX_MAGNITUDE).all() else f"a value above {MAX_MAGNITUDE:g}"
+        what = (
+            "a zero scale" if (np.abs(matrix) <= MAX_MAGNITUDE).all() else f"a value above {MAX_MAGNITUDE:g}"
+        )
     findings.error(
-        "1.1.transform", path, f"the prim's transform has {what}; frames at and below it are left out",
+        "1.1.transform",
+        path,
+        f"the prim's transform has {what}; frames at and below it are left out",
         "author one xformOp:translate and one xformOp:orient with finite values",
     )
 

@@ -15,8 +15,20 @@ MAX_DEPTH = 10_000
 STREAMING = frozenset(
     f"sensor_msgs/msg/{name}"
     for name in (
-        "Image", "CompressedImage", "CameraInfo", "PointCloud2", "LaserScan", "MultiEchoLaserScan", "Imu", "Range",
-        "MagneticField", "FluidPressure", "Temperature", "RelativeHumidity", "Illuminance", "NavSatFix",
+        "Image",
+        "CompressedImage",
+        "CameraInfo",
+        "PointCloud2",
+        "LaserScan",
+        "MultiEchoLaserScan",
+        "Imu",
+        "Range",
+        "MagneticField",
+        "FluidPressure",
+        "Temperature",
+        "RelativeHumidity",
+        "Illuminance",
+        "NavSatFix",
     )
 )
 """Types whose system_default reliability is best effort, in both roles."""
@@ -51,7 +63,10 @@ def resolve_qos(
         if token not in values:
             reason = f"the {field} {quoted(token)} is unknown"
             findings.error(
-                f"2.4.qos.{field}", record.path, reason, f"use one of {', '.join(values)}",
+                f"2.4.qos.{field}",
+                record.path,
+                reason,
+                f"use one of {', '.join(values)}",
                 attribute=f"ros:topic:qos:{field}",
             )
     depth = fallback(record, "depth")
@@ -59,15 +74,22 @@ def resolve_qos(
     if history != "keep_all" and not 1 <= depth <= MAX_DEPTH:
         reason = f"the depth {quoted(depth)} is not in 1 to {MAX_DEPTH}"
         findings.error(
-            "2.4.qos.depth", record.path, reason, "author the size of the queue", attribute="ros:topic:qos:depth"
+            "2.4.qos.depth",
+            record.path,
+            reason,
+            "author the size of the queue",
+            attribute="ros:topic:qos:depth",
         )
     if reason:
         return QosPlan(), reason
     match = bool(fallback(record, "match_publisher"))
     if match and record.role == "publisher":
         findings.warning(
-            "2.4.qos.match_publisher", record.path, "match_publisher is for subscriptions; it is ignored",
-            "author reliability and durability", attribute="ros:topic:qos:match_publisher",
+            "2.4.qos.match_publisher",
+            record.path,
+            "match_publisher is for subscriptions; it is ignored",
+            "author reliability and durability",
+            attribute="ros:topic:qos:match_publisher",
         )
         match = False
     reliability, durability = fallback(record, "reliability"), fallback(record, "durability")

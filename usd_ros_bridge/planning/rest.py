@@ -120,23 +120,27 @@ class RestSolver:
         lost1 = ~poses.usable[base1] | ~poses.usable[target1]
         self._project(empty0, empty1, lost0 | lost1, world[base0], world[base1])
         base0_from_joint = np.where(
-            (base0 == target0)[:, None] | lost0[:, None], local0, relative(world[base0], self.world_from_joint0)
+            (base0 == target0)[:, None] | lost0[:, None],
+            local0,
+            relative(world[base0], self.world_from_joint0),
         )
         base1_from_joint = np.where(
-            (base1 == target1)[:, None] | lost1[:, None], local1, relative(world[base1], self.world_from_joint1)
+            (base1 == target1)[:, None] | lost1[:, None],
+            local1,
+            relative(world[base1], self.world_from_joint1),
         )
         # An empty end with no base is in the world already; nothing was to be divided out.
-        base0_from_joint = np.where((empty0 & ~lost0)[:, None], relative(world[base0], self.world_from_joint0),
-                                    base0_from_joint)
-        base1_from_joint = np.where((empty1 & ~lost1)[:, None], relative(world[base1], self.world_from_joint1),
-                                    base1_from_joint)
+        base0_from_joint = np.where(
+            (empty0 & ~lost0)[:, None], relative(world[base0], self.world_from_joint0), base0_from_joint
+        )
+        base1_from_joint = np.where(
+            (empty1 & ~lost1)[:, None], relative(world[base1], self.world_from_joint1), base1_from_joint
+        )
         self.frames = JointFrames(base0_from_joint, base1_from_joint)
 
     def _local(self, position: FloatArray, rotation: FloatArray, target: NDArray[np.intp]) -> FloatArray:
         scale = self._index.poses.scale[target]
-        return np.concatenate(
-            (position * scale * self._index.units.meters, normalized(rotation)), axis=-1
-        )
+        return np.concatenate((position * scale * self._index.units.meters, normalized(rotation)), axis=-1)
 
     def _project(
         self,
@@ -152,11 +156,15 @@ class RestSolver:
         empty = empty0 | empty1
         for row, motions in enumerate(self._motions):
             if motions and empty[row] and not lost[row]:
-                self._positions_at_empty_end(row, motions, bool(empty0[row]), world_from_base0, world_from_base1)
+                self._positions_at_empty_end(
+                    row, motions, bool(empty0[row]), world_from_base0, world_from_base1
+                )
             elif len(motions) == 1 and not lost[row]:
                 self.positions[row][0] = single[row]
             elif motions and not lost[row]:
-                self.positions[row] = solve_motions([motion.axis for motion in motions], joint0_from_joint1[row])
+                self.positions[row] = solve_motions(
+                    [motion.axis for motion in motions], joint0_from_joint1[row]
+                )
             for dof, motion in enumerate(motions):
                 if motion.authored_position is not None:
                     self.positions[row][dof] = motion.authored_position
@@ -172,7 +180,8 @@ class RestSolver:
 
     def _single_positions(self, joint0_from_joint1: FloatArray) -> list[float]:
         axes = np.array(
-            [AXIS_INDEX[motions[0].axis] if len(motions) == 1 else 0 for motions in self._motions], dtype=np.intp
+            [AXIS_INDEX[motions[0].axis] if len(motions) == 1 else 0 for motions in self._motions],
+            dtype=np.intp,
         )
         rows = np.arange(len(axes))
         angle = 2.0 * np.arctan2(joint0_from_joint1[rows, np.maximum(axes, 3)], joint0_from_joint1[:, 6])
@@ -236,7 +245,9 @@ class RestSolver:
         rest = np.where(inverted, inverse(rest), rest)
         for number, edge in enumerate(edges):
             if len(edge.joints) > 1:
-                rest[number] = self._joint_rest(edge, [rows[joint.path] for joint in edge.joints], zero[number])
+                rest[number] = self._joint_rest(
+                    edge, [rows[joint.path] for joint in edge.joints], zero[number]
+                )
         return rest, zero
 
     def _joint_rest(self, edge: Edge, joint_rows: Sequence[int], zero: FloatArray) -> FloatArray:
@@ -342,4 +353,3 @@ def _error(actual: FloatArray, target: FloatArray) -> FloatArray:
 
 def _distance(actual: FloatArray, target: FloatArray) -> float:
     return float(np.abs(_error(actual, target)).max())
-

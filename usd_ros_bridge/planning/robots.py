@@ -49,7 +49,9 @@ def tf_outputs(namespace: str, options: PlanOptions) -> tuple[TfOutput, ...]:
     """Returns where a robot's transforms go (REP 0158 section 2.1.1: one topic per robot)."""
     if not options.publish_tf:
         return ()
-    own = TfOutput(tf=join(namespace, "tf"), tf_static=join(namespace, "tf_static"), prefix=options.frame_prefix)
+    own = TfOutput(
+        tf=join(namespace, "tf"), tf_static=join(namespace, "tf_static"), prefix=options.frame_prefix
+    )
     everyone = TfOutput(tf="/tf", tf_static="/tf_static", prefix=global_prefix(namespace, options))
     return {"namespaced": (own,), "global": (everyone,), "both": (own, everyone)}[options.tf_output]
 
@@ -85,7 +87,7 @@ def build_robots(
                 tf_outputs=tf_outputs(context.namespace, options),
                 frames=frames.robots[number],
                 joints=joints,
-                edges=_edge_plans(robot, kinematics, zeros[first: first + len(robot.edges)]),
+                edges=_edge_plans(robot, kinematics, zeros[first : first + len(robot.edges)]),
                 joint_state_rows=tuple(kinematics.joint_state_rows[number]),
                 bodies=_bodies(robot, base, frames.robots[number], body_rows),
                 base=-1 if base_frame is None else base_frame[1],
@@ -154,8 +156,11 @@ def _edge_plans(robot: RobotTree, kinematics: Kinematics, zeros: Sequence[Pose])
 
     def plan(edge: Edge, zero: Pose) -> EdgePlan:
         return EdgePlan(
-            parent_path=edge.parent or robot.anchor, child_path=edge.child, joints=indices(edge.joints),
-            rest=zero, rigid=kinematics.is_rigid(edge),
+            parent_path=edge.parent or robot.anchor,
+            child_path=edge.child,
+            joints=indices(edge.joints),
+            rest=zero,
+            rigid=kinematics.is_rigid(edge),
         )
 
     return tuple(plan(edge, zero) for edge, zero in zip(robot.edges, zeros, strict=True))

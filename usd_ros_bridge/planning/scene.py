@@ -58,8 +58,11 @@ def camera_model(record: CameraRecord, units: Units, findings: Findings) -> Came
     """
     if fallback(record, "projection") != "perspective":
         findings.warning(
-            "2.8.camera", record.path, f"the projection {quoted(record.projection)} has no CameraInfo",
-            "use a perspective camera", attribute="projection",
+            "2.8.camera",
+            record.path,
+            f"the projection {quoted(record.projection)} has no CameraInfo",
+            "use a perspective camera",
+            attribute="projection",
         )
         return None
     focal, horizontal, vertical = (
@@ -67,13 +70,18 @@ def camera_model(record: CameraRecord, units: Units, findings: Findings) -> Came
     )
     if not all(math.isfinite(value) and value > 0.0 for value in (focal, horizontal, vertical)):
         findings.error(
-            "2.8.camera", record.path,
+            "2.8.camera",
+            record.path,
             f"focal length {quoted(focal)} and apertures {quoted(horizontal)}, {quoted(vertical)} are no lens",
-            "author positive numbers", attribute="focalLength",
+            "author positive numbers",
+            attribute="focalLength",
         )
         return None
     width, height = _resolution(record, findings)
-    offset_x, offset_y = fallback(record, "horizontal_aperture_offset"), fallback(record, "vertical_aperture_offset")
+    offset_x, offset_y = (
+        fallback(record, "horizontal_aperture_offset"),
+        fallback(record, "vertical_aperture_offset"),
+    )
     offset_x, offset_y = (value if math.isfinite(value) else 0.0 for value in (offset_x, offset_y))
     near, far = fallback(record, "clipping_range")
     return CameraModel(
@@ -94,9 +102,11 @@ def _resolution(record: CameraRecord, findings: Findings) -> tuple[int, int]:
     if 1 <= width <= MAX_PIXELS and 1 <= height <= MAX_PIXELS:
         return int(width), int(height)
     findings.error(
-        "2.8.camera", record.path,
+        "2.8.camera",
+        record.path,
         f"the resolution {quoted((width, height))} is not in 1 to {MAX_PIXELS}; 640x480 is used",
-        "author int2 usd_ros_bridge:camera:resolution", attribute="usd_ros_bridge:camera:resolution",
+        "author int2 usd_ros_bridge:camera:resolution",
+        attribute="usd_ros_bridge:camera:resolution",
     )
     return 640, 480
 
@@ -115,7 +125,9 @@ def _pose_tracks(
             _report_samples(record.path, int((~usable).sum()), findings)
         if usable.any():
             tracks.append(
-                PoseTrack(row=row, time=record.time_codes[usable] * units.seconds, world_from_body=poses[usable])
+                PoseTrack(
+                    row=row, time=record.time_codes[usable] * units.seconds, world_from_body=poses[usable]
+                )
             )
     return tuple(tracks)
 
@@ -145,10 +157,13 @@ def _joint_tracks(
             _report_samples(record.path, int((~usable).sum()), findings)
         if not usable.any() or (dof.row in best and best[dof.row][0] <= priority):
             continue
-        best[dof.row] = priority, JointTrack(
-            row=dof.row,
-            time=record.time_codes[usable] * units.seconds,
-            position=record.values[usable] * motion_unit(dof.axis, units),
+        best[dof.row] = (
+            priority,
+            JointTrack(
+                row=dof.row,
+                time=record.time_codes[usable] * units.seconds,
+                position=record.values[usable] * motion_unit(dof.axis, units),
+            ),
         )
     return tuple(best[row][1] for row in sorted(best))
 
@@ -165,5 +180,8 @@ def _track_names(
 
 def _report_samples(path: str, count: int, findings: Findings) -> None:
     findings.error(
-        "1.1.samples", path, f"{count} time samples are not finite; they are left out", "author finite samples"
+        "1.1.samples",
+        path,
+        f"{count} time samples are not finite; they are left out",
+        "author finite samples",
     )

@@ -78,6 +78,9 @@ def _check_scales(poses: WorldPoses, bodies: Mapping[str, RigidBodyRecord], find
         if scaled[poses.row(path)]:
             scale = ", ".join(f"{value:g}" for value in poses.scale[poses.row(path)])
             findings.warning(
-                "1.1.scale", path, f"a rigid body has the world scale ({scale}); it is folded into translations",
-                "apply the scale to the geometry and leave bodies unscaled", attribute="xformOp:scale",
+                "1.1.scale",
+                path,
+                f"a rigid body has the world scale ({scale}); it is folded into translations",
+                "apply the scale to the geometry and leave bodies unscaled",
+                attribute="xformOp:scale",
             )

@@ -87,11 +87,12 @@ def joints_by_robot(
         if len(robots) > 1:
             first, second = sorted(robots)
             findings.warning(
-                "1.3.joint.robots", joint.path,
+                "1.3.joint.robots",
+                joint.path,
                 f"the joint connects two robots, {first} and {second}; it makes no edge",
                 "give both one outermost RosContextAPI",
             )
-        elif (robot := robots.pop()):
+        elif robot := robots.pop():
             result[robot].append(joint)
     return result
 
@@ -159,7 +160,9 @@ def _break_cycles(
             continue
         for joint in group:
             findings.warning(
-                "1.3.cycle", joint.path, "the joint closes a loop; the tree is broken here",
+                "1.3.cycle",
+                joint.path,
+                "the joint closes a loop; the tree is broken here",
                 "set physics:excludeFromArticulation = true on the joint that shall close the loop",
                 attribute="physics:excludeFromArticulation",
             )
@@ -173,24 +176,25 @@ def _agreeing(group: Sequence[Joint], findings: Findings) -> tuple[Joint, ...]:
     rigid = [joint for joint in group if joint.kind == "fixed"][:1]
     free: list[Joint] = []
     for joint in group:
-        if joint.kind != "distance" and joint.body0 == group[0].body0 and not any(
-            repeats(joint, other) for other in free
+        if (
+            joint.kind != "distance"
+            and joint.body0 == group[0].body0
+            and not any(repeats(joint, other) for other in free)
         ):
             free.append(joint)
     kept = rigid or free or list(group[:1])
     for joint in group:
         if joint not in kept:
             findings.warning(
-                "1.3.joint.several", joint.path,
+                "1.3.joint.several",
+                joint.path,
                 f"the joint contradicts or repeats {kept[0].path} between the same two bodies; it makes no edge",
                 "connect two bodies by one joint, or by several with different axes and the same body0 and body1",
             )
     return tuple(kept)
 
 
-def _walk(
-    root: str, neighbours: Mapping[str, list[tuple[str, tuple[Joint, ...]]]], seen: set[str]
-) -> Tree:
+def _walk(root: str, neighbours: Mapping[str, list[tuple[str, tuple[Joint, ...]]]], seen: set[str]) -> Tree:
     seen.add(root)
     bodies = [root] if root else []
     edges = []
@@ -236,7 +240,9 @@ def _root_body(
     marked = [body for body in component if body in articulation_roots]
     for body in marked[1:]:
         findings.warning(
-            "1.3.articulation", body, f"the kinematic tree has an articulation root already, {marked[0]}",
+            "1.3.articulation",
+            body,
+            f"the kinematic tree has an articulation root already, {marked[0]}",
             "keep one PhysicsArticulationRootAPI per kinematic tree",
         )
     members = set(component)
@@ -244,7 +250,5 @@ def _root_body(
         return preferred_root
     if marked:
         return marked[0]
-    children = {
-        joint.body1 for pair, group in kept.items() if pair[0] in members for joint in group
-    }
+    children = {joint.body1 for pair, group in kept.items() if pair[0] in members for joint in group}
     return next((body for body in component if body not in children), component[0])

@@ -169,7 +169,10 @@ def _overlaid(
 def _load(options: NodeOptions, logger: Any) -> BridgePlan:
     with quiet():
         plan = load_plan(
-            os.fspath(options.asset), read_options=options.read, plan_options=options.plan, catalog=AmentCatalog()
+            os.fspath(options.asset),
+            read_options=options.read,
+            plan_options=options.plan,
+            catalog=AmentCatalog(),
         )
     for diagnostic in plan.diagnostics:
         # One line each: rclpy keeps a severity per calling line, and refuses another one there.

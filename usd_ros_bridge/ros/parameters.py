@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
-from rclpy.parameter import Parameter
 
 from usd_ros_bridge.model.errors import OptionError, choices
 from usd_ros_bridge.model.options import (
@@ -25,12 +24,9 @@ from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_v
 
 Kind = Literal["string", "strings", "bool", "double"]
 
-_TYPES = {
-    "string": Parameter.Type.STRING,
-    "strings": Parameter.Type.STRING_ARRAY,
-    "bool": Parameter.Type.BOOL,
-    "double": Parameter.Type.DOUBLE,
-}
+# How ROS 2 writes an array of no strings: an empty one has no type, and a parameter that is declared without a
+# value makes rclpy answer every request that names it, as `ros2 param dump` does, with nothing at all.
+_NO_STRINGS = [""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +36,7 @@ class ParameterSpec:
     Attributes:
         name: Its name.
         kind: Its type.
-        default: Its default; arrays default to nothing, which ROS 2 cannot write as a value.
+        default: Its default; None for an array of nothing.
         description: For `ros2 param describe`.
         options: What a string, or each of several, may be; empty for anything.
         range: Lowest and highest number.
@@ -90,7 +86,11 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     _spec("isaac_names", "bool", False, "Prefer isaac:nameOverride where the robot has ROS schemas, too."),
     _spec("frames_from_xforms", "bool", False, "Make plain Xforms directly below bodies frames."),
     _spec(
-        "schema_resolvers", "strings", None, "Solvers whose attributes count, by priority.", options=SOLVERS
+        "schema_resolvers",
+        "strings",
+        ["newton", "physx", "mjc"],
+        "Solvers whose attributes count, by priority.",
+        options=SOLVERS,
     ),
     _spec(
         "system_default_qos",
@@ -131,7 +131,7 @@ class NodeOptions:
 
 
 def declare(node: Any) -> dict[str, Any]:
-    """Declares all parameters on `node` and returns their values, None where an array was not given.
+    """Declares all parameters on `node` and returns their values.
 
     Raises:
         OptionError: A value has the wrong type or is not possible.
@@ -151,24 +151,19 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
     Raises:
         OptionError: A value is not possible; the message names what is.
     """
-    plan_values = {
-        each.name: values[each.name]
-        for each in dataclasses.fields(PlanOptions)
-        if values.get(each.name) is not None
-    }
+    plan_values = {each.name: values[each.name] for each in dataclasses.fields(PlanOptions)}
     plan_values["namespace"] = values["namespace"] or node_namespace.strip("/")
-    if "schema_resolvers" in plan_values:
-        plan_values["schema_resolvers"] = tuple(plan_values["schema_resolvers"])
+    plan_values["schema_resolvers"] = tuple(values["schema_resolvers"])
     return NodeOptions(
         asset=values["asset"],
         strict=values["strict"],
         backend=values["backend"],
-        backend_options=parse_key_values(values["backend_options"] or (), what="backend option"),
+        backend_options=parse_key_values(values["backend_options"], what="backend option"),
         tf_rate=values["tf_rate"],
         read=ReadOptions(
-            variants=parse_variants(values["variants"] or ()),
+            variants=parse_variants(values["variants"]),
             payloads=values["payloads"],
-            packages=parse_packages(values["packages"] or ()),
+            packages=parse_packages(values["packages"]),
         ),
         plan=PlanOptions(**plan_values),
     )
@@ -188,21 +183,18 @@ def overlaid(base: Any, over: Any) -> Any:
 
 
 def _declare(node: Any, spec: ParameterSpec) -> Any:
-    default = _TYPES[spec.kind] if spec.default is None else spec.default
+    default = _NO_STRINGS if spec.default is None else spec.default
     try:
         value = node.declare_parameter(spec.name, default, spec.descriptor()).value
     except ParameterException as error:
         raise OptionError(f"parameter {spec.name}: {' '.join(str(error).split())}") from error
-    if value is None:
-        return None
-    given = list(value) if spec.kind == "strings" else [value]
+    given = [each for each in value if each] if spec.kind == "strings" else [value]
     for each in given if spec.options else ():
         if each not in spec.options:
             raise OptionError(
                 f"parameter {spec.name}: {each!r} is not possible; there are: {choices(spec.options)}"
             )
-    # Launch files write an empty list of strings as [""].
-    return [each for each in given if each] if spec.kind == "strings" else value
+    return given if spec.kind == "strings" else value
 
 
 def _refuse_changes(parameters: Sequence[Any]) -> Any:

@@ -115,9 +115,7 @@ class XformReader:
             motion = self._motions[specs] = _motion(prim)
         return motion
 
-    def _record(
-        self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]
-    ) -> XformRecord:
+    def _record(self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]) -> XformRecord:
         if motion.varying and (times := _sample_times(UsdGeom.Xformable(prim))):
             self._times[path] = times
         return XformRecord(

@@ -26,25 +26,53 @@ INTERFACE = {"path", "role", "name", "type", "domain_id", "enabled", "reason"}
 
 def example() -> BridgePlan:
     joint = JointPlan(
-        name="j", path="/r/j", type="continuous", parent="base", child="link", parent_path="/r/base",
-        child_path="/r/link", axis="Z", dofs=(DofPlan(name="j", row=0, axis="rotZ", position=0.5, upper=1.0),),
+        name="j",
+        path="/r/j",
+        type="continuous",
+        parent="base",
+        child="link",
+        parent_path="/r/base",
+        child_path="/r/link",
+        axis="Z",
+        dofs=(DofPlan(name="j", row=0, axis="rotZ", position=0.5, upper=1.0),),
     )
     ball = JointPlan(
-        name="b", path="/r/b", type="spherical", parent="base", child="ball", parent_path="/r/base",
-        child_path="/r/ball", dofs=tuple(DofPlan(name=f"b_{i}", row=i, axis="rotX") for i in range(3)),
+        name="b",
+        path="/r/b",
+        type="spherical",
+        parent="base",
+        child="ball",
+        parent_path="/r/base",
+        child_path="/r/ball",
+        dofs=tuple(DofPlan(name=f"b_{i}", row=i, axis="rotX") for i in range(3)),
     )
     robot = RobotPlan(
-        path="/r", namespace="/r", domain_id=None, joints=(joint, ball),
-        frames=(FramePlan(id="r", parent="world", path="/r", static=True, parent_from_frame=Pose((1.0, 2.0, 3.0))),),
+        path="/r",
+        namespace="/r",
+        domain_id=None,
+        joints=(joint, ball),
+        frames=(
+            FramePlan(
+                id="r", parent="world", path="/r", static=True, parent_from_frame=Pose((1.0, 2.0, 3.0))
+            ),
+        ),
         tf_outputs=(TfOutput(tf="/r/tf", tf_static="/r/tf_static"),),
     )
     return BridgePlan(
         asset="a.usda",
         robots=(robot,),
-        topics=(TopicPlan(path="/r/t", role="publisher", name="/r/t", type="x/msg/Y", publish_rate=math.nan),),
+        topics=(
+            TopicPlan(path="/r/t", role="publisher", name="/r/t", type="x/msg/Y", publish_rate=math.nan),
+        ),
         services=(ServicePlan(path="/r/s", role="server", name="/r/s", type="x/srv/Y", domain_id=3),),
-        actions=(ActionPlan(path="/r/a", role="server", name="/r/a", type="x/action/Y", enabled=False, reason="no"),),
-        controllers=(ControllerPlan(path="/r/c", schema="S", interfaces=("/r/t",), joints=("j",), dofs=(0,)),),
+        actions=(
+            ActionPlan(
+                path="/r/a", role="server", name="/r/a", type="x/action/Y", enabled=False, reason="no"
+            ),
+        ),
+        controllers=(
+            ControllerPlan(path="/r/c", schema="S", interfaces=("/r/t",), joints=("j",), dofs=(0,)),
+        ),
         diagnostics=(Diagnostic(code="2.3.name", severity="error", path="/r/t", message="m", remedy="r"),),
     )
 
@@ -56,7 +84,15 @@ def test_the_keys_are_exactly_the_documented_ones() -> None:
     assert list(robot) == ["path", "namespace", "domain_id", "parent_frame", "tf_topics", "frames", "joints"]
     assert list(robot["frames"][0]) == ["id", "parent", "path", "static", "translation", "rotation"]
     assert list(robot["joints"][0]) == [
-        "name", "path", "type", "parent", "child", "axis", "position", "lower", "upper",
+        "name",
+        "path",
+        "type",
+        "parent",
+        "child",
+        "axis",
+        "position",
+        "lower",
+        "upper",
     ]
     (topic,) = data["topics"]
     assert set(topic) == INTERFACE | {"publish_rate", "frame_id", "qos"}

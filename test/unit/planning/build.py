@@ -45,8 +45,16 @@ class Stage:
     collections: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def xform(
-        self, path: str, at: Any = (0.0, 0.0, 0.0), rot: Any = IDENTITY, scale: Any = (1.0, 1.0, 1.0), *,
-        type_name: str = "Xform", animated: bool = False, resets: bool = False, matrix: Any = None,
+        self,
+        path: str,
+        at: Any = (0.0, 0.0, 0.0),
+        rot: Any = IDENTITY,
+        scale: Any = (1.0, 1.0, 1.0),
+        *,
+        type_name: str = "Xform",
+        animated: bool = False,
+        resets: bool = False,
+        matrix: Any = None,
     ) -> str:
         if path in self.xforms:
             return path
@@ -58,8 +66,11 @@ class Stage:
         local[:3, :3] *= np.array(scale)
         world = above @ local if matrix is None else np.array(matrix, dtype=float)
         self.xforms[path] = XformRecord(
-            path=path, type_name=type_name, world_from_prim=tuple(world.reshape(-1).tolist()),
-            animated=animated, resets_stack=resets,
+            path=path,
+            type_name=type_name,
+            world_from_prim=tuple(world.reshape(-1).tolist()),
+            animated=animated,
+            resets_stack=resets,
         )
         self.order[path] = len(self.order)
         return path
@@ -81,7 +92,12 @@ class Stage:
         return path
 
     def joint(
-        self, path: str, body0: str | None = None, body1: str | None = None, type_name: str = "Revolute", **values: Any
+        self,
+        path: str,
+        body0: str | None = None,
+        body1: str | None = None,
+        type_name: str = "Revolute",
+        **values: Any,
     ) -> str:
         values.setdefault("axis", "Z" if type_name in ("Revolute", "Prismatic", "Spherical") else None)
         if type_name in ("Revolute", "Prismatic") and "lower_limit" not in values:
@@ -90,7 +106,10 @@ class Stage:
         self.add(
             "joints",
             r.JointRecord(
-                path=path, type_name=name, body0=(body0,) if body0 else None, body1=(body1,) if body1 else None,
+                path=path,
+                type_name=name,
+                body0=(body0,) if body0 else None,
+                body1=(body1,) if body1 else None,
                 **values,
             ),
         )
@@ -107,20 +126,31 @@ class Stage:
         self.add("topics", r.TopicRecord(path=path, name=name, type=type_name, **values))
         return path
 
-    def service(self, path: str, type_name: str = "std_srvs/srv/SetBool", *, name: str = "", **values: Any) -> str:
+    def service(
+        self, path: str, type_name: str = "std_srvs/srv/SetBool", *, name: str = "", **values: Any
+    ) -> str:
         self.xform(path)
         values.setdefault("role", "server")
         self.add(
-            "services", r.ServiceRecord(path=path, name=name or path.rpartition("/")[2], type=type_name, **values)
+            "services",
+            r.ServiceRecord(path=path, name=name or path.rpartition("/")[2], type=type_name, **values),
         )
         return path
 
     def action(
-        self, path: str, type_name: str = "control_msgs/action/FollowJointTrajectory", *, name: str = "", **values: Any
+        self,
+        path: str,
+        type_name: str = "control_msgs/action/FollowJointTrajectory",
+        *,
+        name: str = "",
+        **values: Any,
     ) -> str:
         self.xform(path)
         values.setdefault("role", "server")
-        self.add("actions", r.ActionRecord(path=path, name=name or path.rpartition("/")[2], type=type_name, **values))
+        self.add(
+            "actions",
+            r.ActionRecord(path=path, name=name or path.rpartition("/")[2], type=type_name, **values),
+        )
         return path
 
     def frame(self, path: str, at: Any = (0.0, 0.0, 0.0), rot: Any = IDENTITY, **values: Any) -> str:
@@ -140,20 +170,35 @@ class Stage:
         return path
 
     def pose_track(self, path: str, times: Any, matrices: Any) -> None:
-        self.add("pose_tracks", PoseTrackRecord(
-            path=path, time_codes=np.array(times, dtype=float), world_from_prim=np.array(matrices, dtype=float)
-        ))
+        self.add(
+            "pose_tracks",
+            PoseTrackRecord(
+                path=path,
+                time_codes=np.array(times, dtype=float),
+                world_from_prim=np.array(matrices, dtype=float),
+            ),
+        )
 
     def value_track(self, path: str, attribute: str, times: Any, values: Any) -> None:
-        self.add("value_tracks", ValueTrackRecord(
-            path=path, attribute=attribute, time_codes=np.array(times, dtype=float),
-            values=np.array(values, dtype=float),
-        ))
+        self.add(
+            "value_tracks",
+            ValueTrackRecord(
+                path=path,
+                attribute=attribute,
+                time_codes=np.array(times, dtype=float),
+                values=np.array(values, dtype=float),
+            ),
+        )
 
     def records(self) -> StageRecords:
         return StageRecords(
-            asset="test.usda", default_prim=self.default_prim, metrics=self.metrics, xforms=self.xforms,
-            order=self.order, collections=self.collections, **{k: tuple(v) for k, v in self.parts.items()},
+            asset="test.usda",
+            default_prim=self.default_prim,
+            metrics=self.metrics,
+            xforms=self.xforms,
+            order=self.order,
+            collections=self.collections,
+            **{k: tuple(v) for k, v in self.parts.items()},
         )
 
     def plan(self, catalog: Any = None, **options: Any) -> BridgePlan:
@@ -171,8 +216,13 @@ def arm(stage: Stage | None = None, root: str = "/robot", *, context: bool = Tru
     stage.joint(f"{root}/anchor", None, f"{root}/base", "Fixed")
     stage.joint(f"{root}/pan", f"{root}/base", f"{root}/link_1", local_pos0=(0.0, 0.0, 0.5))
     stage.joint(
-        f"{root}/lift", f"{root}/link_1", f"{root}/link_2", "Prismatic", local_pos0=(0.0, 0.0, 0.5),
-        lower_limit=-0.1, upper_limit=0.4,
+        f"{root}/lift",
+        f"{root}/link_1",
+        f"{root}/link_2",
+        "Prismatic",
+        local_pos0=(0.0, 0.0, 0.5),
+        lower_limit=-0.1,
+        upper_limit=0.4,
     )
     return stage
 
@@ -186,8 +236,13 @@ def rover(stage: Stage | None = None, root: str = "/robot", *, context: bool = T
     for name, y in (("left", 0.25), ("right", -0.25)):
         stage.body(f"{root}/{name}", (1.0, 2.0 + y, 0.1))
         stage.joint(
-            f"{root}/{name}_wheel", f"{root}/base", f"{root}/{name}", axis="Y", local_pos0=(0.0, y, 0.0),
-            lower_limit=None, upper_limit=None,
+            f"{root}/{name}_wheel",
+            f"{root}/base",
+            f"{root}/{name}",
+            axis="Y",
+            local_pos0=(0.0, y, 0.0),
+            lower_limit=None,
+            upper_limit=None,
             drives=(r.DriveRecord(path=f"{root}/{name}_wheel", axis="angular", damping=10.0),),
         )
     stage.topic(f"{root}/cmd_vel", "geometry_msgs/msg/Twist", role="subscription")
@@ -197,8 +252,12 @@ def rover(stage: Stage | None = None, root: str = "/robot", *, context: bool = T
 
 def diff_drive(root: str = "/robot", **values: Any) -> r.DiffDriveRecord:
     defaults: dict[str, Any] = {
-        "subscriber": (f"{root}/cmd_vel",), "odom": (f"{root}/odom",), "left_wheels": (f"{root}/left_wheel",),
-        "right_wheels": (f"{root}/right_wheel",), "wheel_separation": 0.5, "wheel_radius": 0.1,
+        "subscriber": (f"{root}/cmd_vel",),
+        "odom": (f"{root}/odom",),
+        "left_wheels": (f"{root}/left_wheel",),
+        "right_wheels": (f"{root}/right_wheel",),
+        "wheel_separation": 0.5,
+        "wheel_radius": 0.1,
     }
     return r.DiffDriveRecord(path=f"{root}/drive", **{**defaults, **values})
 

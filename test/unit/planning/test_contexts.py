@@ -20,7 +20,11 @@ def test_namespaces_concatenate_and_an_absolute_one_resets() -> None:
     stage.topic("/robot/e", name="/absolute")
     plan = stage.plan(namespace="/fleet")
     assert [t.name for t in plan.topics] == [
-        "/fleet/robot_1/a", "/fleet/robot_1/left_camera/b", "/shared/c", "/fleet/robot_1/d", "/absolute",
+        "/fleet/robot_1/a",
+        "/fleet/robot_1/left_camera/b",
+        "/shared/c",
+        "/fleet/robot_1/d",
+        "/absolute",
     ]
     assert [t.context_path for t in plan.topics][1:3] == ["/robot/camera", "/robot/map"]
     assert plan.robots[0].namespace == "/fleet/robot_1"
@@ -51,7 +55,9 @@ def test_an_invalid_namespace_disables_what_is_below_until_an_absolute_one(names
     assert c.enabled
     (diagnostic,) = found(plan, "2.1.namespace")
     assert (diagnostic.severity, diagnostic.path, diagnostic.attribute) == (
-        "error", "/robot", "ros:context:namespace"
+        "error",
+        "/robot",
+        "ros:context:namespace",
     )
     assert namespace in diagnostic.message
 
@@ -90,7 +96,9 @@ def test_a_process_serves_sixteen_domains() -> None:
         stage.context(f"/r{number}", f"r{number}", domain_id=number)
         stage.topic(f"/r{number}/a")
     plan = stage.plan()
-    assert [t.enabled for t in plan.topics] == [True] * 15 + [False] * 2  # the process's own domain is one of them
+    assert [t.enabled for t in plan.topics] == [True] * 15 + [
+        False
+    ] * 2  # the process's own domain is one of them
 
 
 def test_parent_frame_of_the_outermost_context_counts_alone() -> None:
@@ -176,9 +184,14 @@ def test_an_implicit_context_needs_something_to_be_a_robot() -> None:
 
 def isaac_stage() -> Stage:
     stage = arm(context=False)
-    stage.add("isaac_robots", IsaacRobotRecord(
-        path="/robot", namespace="isaac_bot", joints=("/robot/lift", "/robot/pan"),
-    ))
+    stage.add(
+        "isaac_robots",
+        IsaacRobotRecord(
+            path="/robot",
+            namespace="isaac_bot",
+            joints=("/robot/lift", "/robot/pan"),
+        ),
+    )
     stage.add("isaac_links", IsaacLinkRecord(path="/robot/base", name_override="base_link"))
     stage.add("isaac_joints", IsaacJointRecord(path="/robot/pan", name_override="panning"))
     return stage
@@ -211,5 +224,8 @@ def test_each_isaac_robot_of_a_stage_is_a_robot() -> None:
         stage.add("isaac_robots", IsaacRobotRecord(path=f"/w/{name}", namespace=name))
     plan = stage.plan()
     assert [robot.path for robot in plan.robots] == ["/w/one", "/w/two"]
-    assert [t.name for t in plan.topics if t.role == "publisher"] == ["/one/joint_states", "/two/joint_states"]
+    assert [t.name for t in plan.topics if t.role == "publisher"] == [
+        "/one/joint_states",
+        "/two/joint_states",
+    ]
     assert topics(plan)["/w/one"].implicit

@@ -25,7 +25,9 @@ def controllers(plan: BridgePlan) -> dict[str, ControllerPlan]:
 
 
 def trajectory(path: str = "/robot/c", **values: Any) -> JointTrajectoryRecord:
-    return JointTrajectoryRecord(path=path, **{"server": ("/robot/follow",), "command_joints": BOTH, **values})
+    return JointTrajectoryRecord(
+        path=path, **{"server": ("/robot/follow",), "command_joints": BOTH, **values}
+    )
 
 
 def acting_arm(record: Any = None) -> Stage:
@@ -44,15 +46,19 @@ def test_a_declared_trajectory_controller_keeps_the_authored_order() -> None:
     assert [plan.layout.dofs[row] for row in controller.dofs] == ["lift", "pan"]
     assert (controller.enabled, controller.implied, controller.robot) == (True, False, 0)
     assert controller.parameters == {
-        "action_monitor_rate": 30.0, "stopped_velocity_tolerance": None, "timeout": None,
+        "action_monitor_rate": 30.0,
+        "stopped_velocity_tolerance": None,
+        "timeout": None,
     }
 
 
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"server": None}, "names no interface"), ({"server": ("/robot/nowhere",)}, "'/robot/nowhere' does not exist"),
-        ({"server": ("/robot/base",)}, "is no action server of"), ({"command_joints": None}, "names no joint"),
+        ({"server": None}, "names no interface"),
+        ({"server": ("/robot/nowhere",)}, "'/robot/nowhere' does not exist"),
+        ({"server": ("/robot/base",)}, "is no action server of"),
+        ({"command_joints": None}, "names no joint"),
         ({"command_joints": ("/robot/nowhere",)}, "is no joint"),
         ({"command_joints": ("/robot/anchor",)}, "cannot move"),
         ({"command_joints": ("/robot/c.collection:x",)}, "collection"),
@@ -99,14 +105,19 @@ def test_a_controller_that_starts_disabled_claims_nothing() -> None:
     stage.action("/robot/second")
     stage.controller(trajectory("/robot/d", server=("/robot/second",)))
     plan = stage.plan()
-    assert [(c.enabled, c.reason) for c in plan.controllers] == [(False, "starts_enabled is false"), (True, "")]
+    assert [(c.enabled, c.reason) for c in plan.controllers] == [
+        (False, "starts_enabled is false"),
+        (True, ""),
+    ]
     assert plan.diagnostics == ()
 
 
 def test_mimic_joints_are_not_commanded() -> None:
     stage = acting_arm()
     stage.body("/robot/finger")
-    stage.joint("/robot/follower", "/robot/base", "/robot/finger", solver_attributes={"newton:mimicJoint": BOTH[1:]})
+    stage.joint(
+        "/robot/follower", "/robot/base", "/robot/finger", solver_attributes={"newton:mimicJoint": BOTH[1:]}
+    )
     stage.controller(trajectory(command_joints=("/robot/pan", "/robot/follower")))
     plan = stage.plan()
     assert plan.controllers[0].joints == ("pan",)
@@ -118,7 +129,9 @@ def test_joints_of_two_robots() -> None:
     arm(stage, "/w/one")
     arm(stage, "/w/two")
     stage.action("/w/one/follow")
-    stage.controller(trajectory("/w/c", server=("/w/one/follow",), command_joints=("/w/one/pan", "/w/two/pan")))
+    stage.controller(
+        trajectory("/w/c", server=("/w/one/follow",), command_joints=("/w/one/pan", "/w/two/pan"))
+    )
     assert "more than one robot" in stage.plan().controllers[0].reason
 
 
@@ -158,7 +171,9 @@ def test_other_unusable_values_are_ignored() -> None:
 def test_wheels_without_drives_give_a_warning() -> None:
     stage = rover()
     stage.parts["joints"] = [
-        joint.__class__(path=joint.path, type_name=joint.type_name, body0=joint.body0, body1=joint.body1, axis="Y")
+        joint.__class__(
+            path=joint.path, type_name=joint.type_name, body0=joint.body0, body1=joint.body1, axis="Y"
+        )
         for joint in stage.parts["joints"]
     ]
     stage.controller(diff_drive())
@@ -167,16 +182,20 @@ def test_wheels_without_drives_give_a_warning() -> None:
 
 def test_a_body_that_is_none_cannot_be_moved() -> None:
     stage = rover()
-    stage.controller(RigidBodyTwistRecord(path="/robot/c", subscriber=("/robot/cmd_vel",), body=("/robot/odom",)))
+    stage.controller(
+        RigidBodyTwistRecord(path="/robot/c", subscriber=("/robot/cmd_vel",), body=("/robot/odom",))
+    )
     assert "is no rigid body" in stage.plan().controllers[0].reason
 
 
 def test_a_broadcaster_reads_and_claims_nothing() -> None:
     stage = acting_arm(trajectory())
     stage.topic("/robot/states", "sensor_msgs/msg/JointState")
-    stage.controller(JointStateBroadcasterRecord(
-        path="/robot/b", publisher=("/robot/states",), joints=("/robot/pan", "/robot/lift")
-    ))
+    stage.controller(
+        JointStateBroadcasterRecord(
+            path="/robot/b", publisher=("/robot/states",), joints=("/robot/pan", "/robot/lift")
+        )
+    )
     plan = stage.plan()
     assert all(controller.enabled for controller in plan.controllers)
     assert controllers(plan)["/robot/b"].parameters == {"frame_id": ""}
@@ -196,7 +215,9 @@ def test_external_control_claims_all_joints() -> None:
 def test_a_trajectory_server_alone_implies_a_controller_of_the_movable_joints() -> None:
     stage = acting_arm()
     stage.body("/robot/finger")
-    stage.joint("/robot/follower", "/robot/base", "/robot/finger", solver_attributes={"newton:mimicJoint": BOTH[1:]})
+    stage.joint(
+        "/robot/follower", "/robot/base", "/robot/finger", solver_attributes={"newton:mimicJoint": BOTH[1:]}
+    )
     stage.body("/robot/ball")
     stage.joint("/robot/socket", "/robot/base", "/robot/ball", "Spherical")
     plan = stage.plan()

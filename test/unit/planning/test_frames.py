@@ -15,7 +15,10 @@ from usd_ros_bridge.model.records import RigidBodyTwistRecord
 def test_a_chain_of_joints() -> None:
     plan = arm().plan()
     assert [(f.id, f.parent, f.static) for f in plan.robots[0].frames] == [
-        ("robot", "world", True), ("base", "robot", True), ("link_1", "base", False), ("link_2", "link_1", False),
+        ("robot", "world", True),
+        ("base", "robot", True),
+        ("link_1", "base", False),
+        ("link_2", "link_1", False),
     ]
     assert [f.parent_index for f in plan.robots[0].frames] == [-1, 0, 1, 2]
     assert [f.edge for f in plan.robots[0].frames] == [-1, 0, 1, 2]
@@ -30,7 +33,17 @@ def test_props_are_no_frames_unless_something_below_needs_one() -> None:
     stage.frame("/robot/crate/lid")
     stage.context("/robot/module/ctx", "module")
     plan = stage.plan()
-    assert set(frames(plan)) == {"robot", "base", "link_1", "link_2", "tagged", "crate", "lid", "module", "ctx"}
+    assert set(frames(plan)) == {
+        "robot",
+        "base",
+        "link_1",
+        "link_2",
+        "tagged",
+        "crate",
+        "lid",
+        "module",
+        "ctx",
+    }
     assert "/robot/prop" not in plan.layout.bodies
     for name in ("tagged", "crate", "module"):
         assert frames(plan)[name].parent == "robot"
@@ -179,7 +192,11 @@ def test_robots_that_share_a_tf_topic_share_its_names() -> None:
     stage.context("/w/three", "own")
     stage.frame("/w/three/tip")
     plan = stage.plan()
-    assert [list(frames(plan, robot)) for robot in range(3)] == [["one", "tip"], ["two", "two_tip"], ["three", "tip"]]
+    assert [list(frames(plan, robot)) for robot in range(3)] == [
+        ["one", "tip"],
+        ["two", "two_tip"],
+        ["three", "tip"],
+    ]
 
 
 def test_no_frame_has_the_name_of_its_own_parent_frame() -> None:
@@ -254,8 +271,13 @@ def test_a_context_that_cannot_be_placed_leaves_its_frames_to_the_parent_frame()
         ({}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static")]),
         ({"frame_prefix": "p_"}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static", prefix="p_")]),
         ({"tf_output": "global"}, [TfOutput(tf="/tf", tf_static="/tf_static", prefix="robot/")]),
-        ({"tf_output": "both"}, [TfOutput(tf="/robot/tf", tf_static="/robot/tf_static"),
-                                 TfOutput(tf="/tf", tf_static="/tf_static", prefix="robot/")]),
+        (
+            {"tf_output": "both"},
+            [
+                TfOutput(tf="/robot/tf", tf_static="/robot/tf_static"),
+                TfOutput(tf="/tf", tf_static="/tf_static", prefix="robot/"),
+            ],
+        ),
         ({"publish_tf": False}, []),
         ({"namespace": "fleet"}, [TfOutput(tf="/fleet/robot/tf", tf_static="/fleet/robot/tf_static")]),
     ],
@@ -274,8 +296,10 @@ def test_without_a_namespace_they_go_to_the_global_topics() -> None:
 @pytest.mark.parametrize(
     ("option", "drive", "expected", "parent"),
     [
-        ("auto", True, "odometry", "odom"), ("auto", False, "ground_truth", "robot"),
-        ("ground_truth", True, "ground_truth", "robot"), ("odometry", False, "odometry", "odom"),
+        ("auto", True, "odometry", "odom"),
+        ("auto", False, "ground_truth", "robot"),
+        ("ground_truth", True, "ground_truth", "robot"),
+        ("odometry", False, "odometry", "odom"),
         ("none", True, "none", "robot"),
     ],
 )
@@ -319,7 +343,11 @@ def test_a_context_that_is_the_base_body() -> None:
     stage.topic("/base/odom", "nav_msgs/msg/Odometry")
     stage.controller(diff_drive("/base"))
     plan = stage.plan()
-    assert [(f.id, f.parent) for f in plan.robots[0].frames] == [("base", "odom"), ("left", "base"), ("right", "base")]
+    assert [(f.id, f.parent) for f in plan.robots[0].frames] == [
+        ("base", "odom"),
+        ("left", "base"),
+        ("right", "base"),
+    ]
 
 
 def test_a_robot_of_one_body_has_a_base_where_an_interface_needs_one() -> None:
@@ -339,7 +367,9 @@ def test_a_commanded_body_has_a_row() -> None:
     stage.body("/robot/platform", kinematic_enabled=True)
     stage.body("/robot/other")
     stage.topic("/robot/cmd", "geometry_msgs/msg/Twist", role="subscription")
-    stage.controller(RigidBodyTwistRecord(path="/robot/c", subscriber=("/robot/cmd",), body=("/robot/platform",)))
+    stage.controller(
+        RigidBodyTwistRecord(path="/robot/c", subscriber=("/robot/cmd",), body=("/robot/platform",))
+    )
     plan = stage.plan()
     assert plan.layout.bodies == ("/robot/platform",)
     assert plan.layout.kinematic.tolist() == [True]

@@ -21,17 +21,48 @@ from usd_ros_bridge.planning import make_plan
 PATHS = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/a/e/b", "/a/e/b/f", "/g", "/g/b", "/nowhere"]
 NUMBERS = st.one_of(st.floats(), st.sampled_from([0.0, 1.0, -1.0, 1e308, -1e308, 1e-308]))
 TEXTS = st.one_of(
-    st.none(), st.text(max_size=12), st.sampled_from(
-        ["", "/", "~", "{x}", "a//b", "ok", "/abs", "world", "odom", "publisher", "subscription", "server", "client",
-         "std_msgs/msg/String", "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "geometry_msgs/msg/Twist",
-         "std_srvs/srv/Trigger", "control_msgs/action/FollowJointTrajectory", "reliable", "X", "Y", "Z", "W"]
+    st.none(),
+    st.text(max_size=12),
+    st.sampled_from(
+        [
+            "",
+            "/",
+            "~",
+            "{x}",
+            "a//b",
+            "ok",
+            "/abs",
+            "world",
+            "odom",
+            "publisher",
+            "subscription",
+            "server",
+            "client",
+            "std_msgs/msg/String",
+            "sensor_msgs/msg/JointState",
+            "nav_msgs/msg/Odometry",
+            "geometry_msgs/msg/Twist",
+            "std_srvs/srv/Trigger",
+            "control_msgs/action/FollowJointTrajectory",
+            "reliable",
+            "X",
+            "Y",
+            "Z",
+            "W",
+        ]
     ),
 )
-TARGETS = st.one_of(st.none(), st.lists(st.sampled_from([*PATHS, "/a.collection:x", ""]), max_size=3).map(tuple))
+TARGETS = st.one_of(
+    st.none(), st.lists(st.sampled_from([*PATHS, "/a.collection:x", ""]), max_size=3).map(tuple)
+)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "string": TEXTS, "token": TEXTS, "bool": st.sampled_from([None, True, False]), "rel": TARGETS,
+    "string": TEXTS,
+    "token": TEXTS,
+    "bool": st.sampled_from([None, True, False]),
+    "rel": TARGETS,
     "int": st.one_of(st.none(), st.integers(-(2**31), 2**31)),
-    "float": st.one_of(st.none(), NUMBERS), "double": st.one_of(st.none(), NUMBERS),
+    "float": st.one_of(st.none(), NUMBERS),
+    "double": st.one_of(st.none(), NUMBERS),
     "token[]": st.one_of(st.none(), st.lists(st.text(max_size=5), max_size=3).map(tuple)),
     "vector3f": st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS, NUMBERS)),
     "point3f": st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS, NUMBERS)),
@@ -41,12 +72,20 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 AXES = st.sampled_from(["transX", "transY", "rotX", "rotZ", "distance", "angular", "linear", "nonsense"])
 SOLVER = st.dictionaries(
-    st.sampled_from([
-        "newton:mimicJoint", "newton:mimicCoef1", "newton:velocityLimit", "state:angular:physics:position",
-        "physxMimicJoint:rotX:referenceJoint", "physxMimicJoint:rotX:gearing", "ext_physics:mimic:joint",
-        "urdf:limit:effort",
-    ]),
-    st.one_of(NUMBERS, TARGETS, st.text(max_size=3)), max_size=3,
+    st.sampled_from(
+        [
+            "newton:mimicJoint",
+            "newton:mimicCoef1",
+            "newton:velocityLimit",
+            "state:angular:physics:position",
+            "physxMimicJoint:rotX:referenceJoint",
+            "physxMimicJoint:rotX:gearing",
+            "ext_physics:mimic:joint",
+            "urdf:limit:effort",
+        ]
+    ),
+    st.one_of(NUMBERS, TARGETS, st.text(max_size=3)),
+    max_size=3,
 )
 MATRIX = st.one_of(
     st.just(tuple(np.eye(4).reshape(-1).tolist())),
@@ -74,31 +113,49 @@ JOINT_TYPES = st.sampled_from([*(f"Physics{kind}Joint" for kind in KINDS), "Gear
 def stages(draw: st.DrawFn) -> StageRecords:
     xforms = {
         path: XformRecord(
-            path=path, type_name=draw(st.sampled_from(["Xform", "Camera", ""])), world_from_prim=draw(MATRIX),
-            animated=draw(st.booleans()), resets_stack=draw(st.booleans()),
+            path=path,
+            type_name=draw(st.sampled_from(["Xform", "Camera", ""])),
+            world_from_prim=draw(MATRIX),
+            animated=draw(st.booleans()),
+            resets_stack=draw(st.booleans()),
         )
         for path in PATHS[:-1]
     }
     joint = {
-        "type_name": JOINT_TYPES, "solver_attributes": SOLVER,
+        "type_name": JOINT_TYPES,
+        "solver_attributes": SOLVER,
         "applied": st.sampled_from([(), ("NewtonMimicAPI",), ("PhysxMimicJointAPI:rotX",)]),
-        "limits": st.lists(st.builds(r.AxisLimitRecord, path=st.just("/a"), axis=AXES, low=NUMBERS, high=NUMBERS),
-                           max_size=3).map(tuple),
-        "drives": st.lists(st.builds(r.DriveRecord, path=st.just("/a"), axis=AXES, max_force=NUMBERS),
-                           max_size=2).map(tuple),
+        "limits": st.lists(
+            st.builds(r.AxisLimitRecord, path=st.just("/a"), axis=AXES, low=NUMBERS, high=NUMBERS), max_size=3
+        ).map(tuple),
+        "drives": st.lists(
+            st.builds(r.DriveRecord, path=st.just("/a"), axis=AXES, max_force=NUMBERS), max_size=2
+        ).map(tuple),
     }
     controllers = st.lists(
-        st.one_of(*(record(each) for each in (
-            r.ExternalControlRecord, r.JointStateBroadcasterRecord, r.JointTrajectoryRecord, r.DiffDriveRecord,
-            r.RigidBodyTwistRecord,
-        ))), max_size=4,
+        st.one_of(
+            *(
+                record(each)
+                for each in (
+                    r.ExternalControlRecord,
+                    r.JointStateBroadcasterRecord,
+                    r.JointTrajectoryRecord,
+                    r.DiffDriveRecord,
+                    r.RigidBodyTwistRecord,
+                )
+            )
+        ),
+        max_size=4,
     ).map(tuple)
     return StageRecords(
         asset="garbage.usda",
         default_prim=draw(st.sampled_from([None, "/a", "/g", "/nowhere"])),
         metrics=StageMetrics(
-            meters_per_unit=draw(NUMBERS), kilograms_per_unit=draw(NUMBERS), up_axis=draw(st.sampled_from("XYZ")),
-            time_codes_per_second=draw(NUMBERS), start_time_code=draw(st.one_of(st.none(), NUMBERS)),
+            meters_per_unit=draw(NUMBERS),
+            kilograms_per_unit=draw(NUMBERS),
+            up_axis=draw(st.sampled_from("XYZ")),
+            time_codes_per_second=draw(NUMBERS),
+            start_time_code=draw(st.one_of(st.none(), NUMBERS)),
         ),
         xforms=xforms,
         order={path: number for number, path in enumerate(PATHS)},
@@ -134,7 +191,9 @@ def check_promises(plan: BridgePlan) -> None:
             assert -1 <= frame.parent_index < number
             if frame.parent_index >= 0:
                 assert robot.frames[frame.parent_index].id == frame.parent
-            assert np.isfinite([*frame.parent_from_frame.translation, *frame.parent_from_frame.rotation]).all()
+            assert np.isfinite(
+                [*frame.parent_from_frame.translation, *frame.parent_from_frame.rotation]
+            ).all()
             assert abs(np.linalg.norm(frame.parent_from_frame.rotation) - 1.0) < 1e-9
             assert frame.carrier < len(layout.bodies)
         assert len({joint.name for joint in robot.joints}) == len(robot.joints)
@@ -149,7 +208,9 @@ def check_promises(plan: BridgePlan) -> None:
         assert diagnostic.message.isprintable()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(stages(), st.sampled_from(["namespaced", "global", "both"]), st.booleans())
 def test_garbage_never_raises_and_the_plan_keeps_its_promises(
     records: StageRecords, tf_output: Any, flag: bool

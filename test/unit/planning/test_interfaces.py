@@ -28,14 +28,22 @@ def robot() -> Stage:
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        ({"name": "a b"}, "2.3.name"), ({"name": "~/a"}, "2.3.name"), ({"name": ""}, "2.3.name"),
+        ({"name": "a b"}, "2.3.name"),
+        ({"name": "~/a"}, "2.3.name"),
+        ({"name": ""}, "2.3.name"),
         ({"name": "a" * 245}, "2.3.name"),
-        ({"role": "listener"}, "2.4.role"), ({"role": None}, "2.4.role"),
-        ({"publish_rate": None}, "2.4.publish_rate"), ({"publish_rate": 0.0}, "2.4.publish_rate"),
-        ({"publish_rate": -1.0}, "2.4.publish_rate"), ({"publish_rate": math.nan}, "2.4.publish_rate"),
-        ({"publish_rate": math.inf}, "2.4.publish_rate"), ({"publish_rate": 1e5}, "2.4.publish_rate"),
-        ({"reliability": "sometimes"}, "2.4.qos.reliability"), ({"durability": "eternal"}, "2.4.qos.durability"),
-        ({"history": "keep_some"}, "2.4.qos.history"), ({"depth": 0}, "2.4.qos.depth"),
+        ({"role": "listener"}, "2.4.role"),
+        ({"role": None}, "2.4.role"),
+        ({"publish_rate": None}, "2.4.publish_rate"),
+        ({"publish_rate": 0.0}, "2.4.publish_rate"),
+        ({"publish_rate": -1.0}, "2.4.publish_rate"),
+        ({"publish_rate": math.nan}, "2.4.publish_rate"),
+        ({"publish_rate": math.inf}, "2.4.publish_rate"),
+        ({"publish_rate": 1e5}, "2.4.publish_rate"),
+        ({"reliability": "sometimes"}, "2.4.qos.reliability"),
+        ({"durability": "eternal"}, "2.4.qos.durability"),
+        ({"history": "keep_some"}, "2.4.qos.history"),
+        ({"depth": 0}, "2.4.qos.depth"),
         ({"depth": 10_001}, "2.4.qos.depth"),
     ],
 )
@@ -54,7 +62,8 @@ def test_a_faulty_topic_is_disabled_alone(values: Any, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "section"), [("service", "2.5.role"), ("action", "2.6.role")],
+    ("kind", "section"),
+    [("service", "2.5.role"), ("action", "2.6.role")],
 )
 def test_roles_of_services_and_actions(kind: str, section: str) -> None:
     stage = robot()
@@ -102,8 +111,10 @@ def test_types_that_are_not_installed_are_warnings() -> None:
 @pytest.mark.parametrize(
     ("type_name", "name", "allowed"),
     [
-        ("rosgraph_msgs/msg/Clock", "time", False), ("std_msgs/msg/String", "/clock", False),
-        ("std_msgs/msg/String", "clock", True), ("simulation_interfaces/msg/Result", "r", False),
+        ("rosgraph_msgs/msg/Clock", "time", False),
+        ("std_msgs/msg/String", "/clock", False),
+        ("std_msgs/msg/String", "clock", True),
+        ("simulation_interfaces/msg/Result", "r", False),
     ],
 )
 def test_prohibited_interfaces(type_name: str, name: str, allowed: bool) -> None:
@@ -149,7 +160,9 @@ def test_duplicates() -> None:
     assert [t.enabled for t in plan.topics] == [True] * 4
     assert [s.enabled for s in plan.services] == [True, False]
     assert [(d.severity, d.path) for d in found(plan, "2.3.duplicate")] == [
-        ("warning", "/robot/b"), ("warning", "/robot/c"), ("error", "/robot/b/s"),
+        ("warning", "/robot/b"),
+        ("warning", "/robot/c"),
+        ("error", "/robot/b/s"),
     ]
 
 
@@ -195,7 +208,9 @@ def test_the_middleware_may_decide() -> None:
     stage = robot()
     stage.topic("/robot/scan", "sensor_msgs/msg/LaserScan")
     (topic,) = stage.plan(system_default_qos="rmw").topics
-    assert topic.qos == QosPlan(reliability="system_default", durability="system_default", history="system_default")
+    assert topic.qos == QosPlan(
+        reliability="system_default", durability="system_default", history="system_default"
+    )
 
 
 def test_authored_qos_stays() -> None:
@@ -231,16 +246,27 @@ def sensors() -> Stage:
 
 
 @pytest.mark.parametrize(
-    ("options", "prefix"), [({}, ""), ({"frame_prefix": "p_"}, "p_"), ({"tf_output": "global"}, "robot/"),
-                            ({"tf_output": "both"}, ""), ({"tf_output": "global", "frame_prefix": "p_"}, "robot/p_")],
+    ("options", "prefix"),
+    [
+        ({}, ""),
+        ({"frame_prefix": "p_"}, "p_"),
+        ({"tf_output": "global"}, "robot/"),
+        ({"tf_output": "both"}, ""),
+        ({"tf_output": "global", "frame_prefix": "p_"}, "robot/p_"),
+    ],
 )
 def test_frame_ids_of_headers(options: Any, prefix: str) -> None:
     plan = sensors().plan(**options)
     ids = {path.rpartition("/")[2]: (t.frame_id, t.child_frame_id) for path, t in topics(plan).items()}
     assert ids == {
-        "imu": (f"{prefix}sensor_frame", ""), "direct": (f"{prefix}link_1", ""), "wide": (f"{prefix}robot", ""),
-        "fix": ("earth", ""), "pose": ("world", ""), "transform": ("world", f"{prefix}link_1"),
-        "odometry": (f"{prefix}odom", f"{prefix}link_1"), "mapped": ("map", f"{prefix}link_1"),
+        "imu": (f"{prefix}sensor_frame", ""),
+        "direct": (f"{prefix}link_1", ""),
+        "wide": (f"{prefix}robot", ""),
+        "fix": ("earth", ""),
+        "pose": ("world", ""),
+        "transform": ("world", f"{prefix}link_1"),
+        "odometry": (f"{prefix}odom", f"{prefix}link_1"),
+        "mapped": ("map", f"{prefix}link_1"),
     }
 
 
@@ -285,7 +311,11 @@ def test_implicit_interfaces() -> None:
     states, commands = plan.topics
     assert (states.name, states.publish_rate) == ("/robot/joint_states", 50.0)
     assert states.type == commands.type == "sensor_msgs/msg/JointState"
-    assert (commands.name, commands.role, commands.publish_rate) == ("/robot/joint_commands", "subscription", None)
+    assert (commands.name, commands.role, commands.publish_rate) == (
+        "/robot/joint_commands",
+        "subscription",
+        None,
+    )
     assert states.implicit
     assert commands.implicit
     assert states.path == commands.path == "/robot"
@@ -316,4 +346,6 @@ def test_publishers_that_the_backend_listens_to_are_disabled() -> None:
     settled = disable_conflicts(plan, [("/robot/joint_states", None)])
     assert [t.enabled for t in settled.topics] == [True, True, False]
     assert settled.topics[2].reason == "the backend listens to /robot/joint_states"
-    assert [c.enabled for c in settled.controllers if c.schema == "RosControlJointStateBroadcasterAPI"] == [False]
+    assert [c.enabled for c in settled.controllers if c.schema == "RosControlJointStateBroadcasterAPI"] == [
+        False
+    ]

@@ -39,12 +39,23 @@ def pair(
         ("Fixed", {}, "fixed", []),
         ("Spherical", {}, "spherical", ["rotX", "rotY", "rotZ"]),
         ("Distance", {}, "distance", []),
-        ("Generic", {"limits": tuple(AxisLimitRecord(path="/robot/j", axis=a, low=1.0, high=-1.0)
-                                     for a in ("transX", "transY", "transZ", "rotX", "rotY"))}, "generic", ["rotZ"]),
+        (
+            "Generic",
+            {
+                "limits": tuple(
+                    AxisLimitRecord(path="/robot/j", axis=a, low=1.0, high=-1.0)
+                    for a in ("transX", "transY", "transZ", "rotX", "rotY")
+                )
+            },
+            "generic",
+            ["rotZ"],
+        ),
         ("Generic", {}, "generic", ["transX", "transY", "transZ", "rotX", "rotY", "rotZ"]),
     ],
 )
-def test_kinds_and_degrees_of_freedom(type_name: str, values: dict[str, Any], kind: str, axes: list[str]) -> None:
+def test_kinds_and_degrees_of_freedom(
+    type_name: str, values: dict[str, Any], kind: str, axes: list[str]
+) -> None:
     plan = pair(type_name, **values).plan()
     joint = joints(plan)["j"]
     assert joint.type == kind
@@ -68,8 +79,17 @@ def test_prismatic_limits_take_the_parents_scale_along_the_axis() -> None:
     stage.context()
     stage.body("/robot/base", scale=(1.0, 1.0, 3.0))
     stage.body("/robot/link", (0.0, 0.0, 0.3))
-    stage.joint("/robot/j", "/robot/base", "/robot/link", "Prismatic", axis="X", local_rot0=turn("Y", 90),
-                local_rot1=turn("Y", 90), lower_limit=-1.0, upper_limit=1.0)
+    stage.joint(
+        "/robot/j",
+        "/robot/base",
+        "/robot/link",
+        "Prismatic",
+        axis="X",
+        local_rot0=turn("Y", 90),
+        local_rot1=turn("Y", 90),
+        lower_limit=-1.0,
+        upper_limit=1.0,
+    )
     plan = stage.plan()
     (dof,) = joints(plan)["j"].dofs
     assert (dof.lower, dof.upper) == pytest.approx((-3.0, 3.0))
@@ -125,8 +145,10 @@ def test_an_end_resolves_to_the_nearest_body_above() -> None:
 @pytest.mark.parametrize(
     ("ends", "what"),
     [
-        ((None, None), "neither end"), (("/robot/base", "/robot/base"), "both ends"),
-        (("/robot/base", "/robot/nowhere"), "'/robot/nowhere' does not exist"), (("/robot", None), "neither end"),
+        ((None, None), "neither end"),
+        (("/robot/base", "/robot/base"), "both ends"),
+        (("/robot/base", "/robot/nowhere"), "'/robot/nowhere' does not exist"),
+        (("/robot", None), "neither end"),
     ],
 )
 def test_ends_that_connect_nothing_are_errors(ends: tuple[Any, Any], what: str) -> None:
@@ -200,7 +222,9 @@ def test_an_anchored_hinge_keeps_its_angle_wherever_the_robot_stands(swapped: bo
     (dof,) = joints(plan)["hinge"].dofs
     assert dof.position == pytest.approx(math.radians(-30.0 if swapped else 30.0), abs=1e-9)
     assert joints(plan)["hinge"].inverted is swapped
-    np.testing.assert_allclose(frames(plan)["door"].parent_from_frame.translation, (0.0, 2.0, 0.0), atol=1e-12)
+    np.testing.assert_allclose(
+        frames(plan)["door"].parent_from_frame.translation, (0.0, 2.0, 0.0), atol=1e-12
+    )
     np.testing.assert_allclose(frames(plan)["door"].parent_from_frame.rotation, turn("Z", 30.0), atol=1e-12)
 
 
@@ -255,7 +279,9 @@ def test_poses_that_joint_frames_do_not_meet_give_a_warning() -> None:
 
 def test_a_ball_joints_pose_becomes_three_angles() -> None:
     plan = pair("Spherical", rot=turn("Y", 35.0)).plan()
-    assert [dof.position for dof in joints(plan)["j"].dofs] == pytest.approx([0.0, math.radians(35), 0.0], abs=1e-9)
+    assert [dof.position for dof in joints(plan)["j"].dofs] == pytest.approx(
+        [0.0, math.radians(35), 0.0], abs=1e-9
+    )
 
 
 # --- Names and order --------------------------------------------------------------------------------------------
@@ -272,7 +298,9 @@ def test_an_authored_name_is_never_changed_and_others_make_way() -> None:
     stage.joint("/robot/third/joint", "/robot/base", "/robot/third", ros_name="finger")
     plan = stage.plan()
     assert {j.path: j.name for j in plan.robots[0].joints} == {
-        "/robot/left/finger": "left_finger", "/robot/right/finger": "right_finger", "/robot/third/joint": "finger",
+        "/robot/left/finger": "left_finger",
+        "/robot/right/finger": "right_finger",
+        "/robot/third/joint": "finger",
     }
     assert [d.severity for d in found(plan, "2.10.name")] == ["warning", "warning"]
 
@@ -291,7 +319,10 @@ def test_the_second_of_two_equal_authored_names_is_left_out() -> None:
     stage = arm()
     stage.body("/robot/extra")
     stage.parts["joints"][1] = stage.parts["joints"][1].__class__(
-        **{f: getattr(stage.parts["joints"][1], f) for f in ("path", "type_name", "body0", "body1", "local_pos0")},
+        **{
+            f: getattr(stage.parts["joints"][1], f)
+            for f in ("path", "type_name", "body0", "body1", "local_pos0")
+        },
         ros_name="same",
     )
     stage.joint("/robot/late", "/robot/base", "/robot/extra", ros_name="same")
@@ -379,7 +410,9 @@ def follower(type_name: str = "Revolute", applied: tuple[str, ...] = (), **attri
     stage = arm()
     stage.body("/robot/finger")
     names = {key.replace("__", ":"): value for key, value in attributes.items()}
-    stage.joint("/robot/follow", "/robot/base", "/robot/finger", type_name, applied=applied, solver_attributes=names)
+    stage.joint(
+        "/robot/follow", "/robot/base", "/robot/finger", type_name, applied=applied, solver_attributes=names
+    )
     return stage
 
 
@@ -387,20 +420,49 @@ def follower(type_name: str = "Revolute", applied: tuple[str, ...] = (), **attri
     ("type_name", "applied", "attributes", "multiplier", "offset"),
     [
         ("Revolute", ("NewtonMimicAPI",), {"newton__mimicJoint": ("/robot/pan",)}, 1.0, 0.0),
-        ("Revolute", (),
-         {"newton__mimicJoint": ("/robot/pan",), "newton__mimicCoef1": -2.0, "newton__mimicCoef0": 90.0},
-         -2.0, math.pi / 2),
+        (
+            "Revolute",
+            (),
+            {"newton__mimicJoint": ("/robot/pan",), "newton__mimicCoef1": -2.0, "newton__mimicCoef0": 90.0},
+            -2.0,
+            math.pi / 2,
+        ),
         ("Prismatic", (), {"newton__mimicJoint": ("/robot/lift",), "newton__mimicCoef0": 0.01}, 1.0, 0.01),
-        ("Revolute", ("PhysxMimicJointAPI:rotZ",),
-         {"physxMimicJoint__rotZ__referenceJoint": ("/robot/pan",), "physxMimicJoint__rotZ__gearing": 2.0,
-          "physxMimicJoint__rotZ__offset": 90.0}, -2.0, -math.pi / 2),
-        ("Revolute", ("ExtendedPhysicsMimicAPI",),
-         {"ext_physics__mimic__joint": ("/robot/pan",), "ext_physics__mimic__multiplier": 0.5}, 0.5, 0.0),
-        ("Revolute", ("MjcEqualityJointAPI",),
-         {"mjc__target": ("/robot/pan",), "mjc__coef1": 3.0, "mjc__coef0": 0.25}, 3.0, 0.25),
-        ("Prismatic", ("PhysxMimicJointAPI:rotX",),
-         {"physxMimicJoint__rotX__referenceJoint": ("/robot/pan",), "physxMimicJoint__rotX__gearing": -1.0},
-         180.0 / math.pi, 0.0),
+        (
+            "Revolute",
+            ("PhysxMimicJointAPI:rotZ",),
+            {
+                "physxMimicJoint__rotZ__referenceJoint": ("/robot/pan",),
+                "physxMimicJoint__rotZ__gearing": 2.0,
+                "physxMimicJoint__rotZ__offset": 90.0,
+            },
+            -2.0,
+            -math.pi / 2,
+        ),
+        (
+            "Revolute",
+            ("ExtendedPhysicsMimicAPI",),
+            {"ext_physics__mimic__joint": ("/robot/pan",), "ext_physics__mimic__multiplier": 0.5},
+            0.5,
+            0.0,
+        ),
+        (
+            "Revolute",
+            ("MjcEqualityJointAPI",),
+            {"mjc__target": ("/robot/pan",), "mjc__coef1": 3.0, "mjc__coef0": 0.25},
+            3.0,
+            0.25,
+        ),
+        (
+            "Prismatic",
+            ("PhysxMimicJointAPI:rotX",),
+            {
+                "physxMimicJoint__rotX__referenceJoint": ("/robot/pan",),
+                "physxMimicJoint__rotX__gearing": -1.0,
+            },
+            180.0 / math.pi,
+            0.0,
+        ),
     ],
 )
 def test_mimic_rules(type_name: str, applied: Any, attributes: Any, multiplier: float, offset: float) -> None:
@@ -420,8 +482,10 @@ def test_a_disabled_rule_is_none() -> None:
 @pytest.mark.parametrize(
     "attributes",
     [
-        {"newton__mimicJoint": ("/robot/follow",)}, {"newton__mimicJoint": ("/robot/nowhere",)},
-        {"newton__mimicJoint": ("/robot/anchor",)}, {"newton__mimicJoint": ()},
+        {"newton__mimicJoint": ("/robot/follow",)},
+        {"newton__mimicJoint": ("/robot/nowhere",)},
+        {"newton__mimicJoint": ("/robot/anchor",)},
+        {"newton__mimicJoint": ()},
         {"newton__mimicJoint": ("/robot/pan",), "newton__mimicCoef1": math.nan},
     ],
 )
@@ -435,9 +499,16 @@ def chain(*leaders: str) -> Stage:
     stage = arm()
     for number, leader in enumerate(leaders):
         stage.body(f"/robot/f{number}")
-        stage.joint(f"/robot/m{number}", "/robot/base", f"/robot/f{number}", solver_attributes={
-            "newton:mimicJoint": (leader,), "newton:mimicCoef1": 2.0, "newton:mimicCoef0": 10.0,
-        })
+        stage.joint(
+            f"/robot/m{number}",
+            "/robot/base",
+            f"/robot/f{number}",
+            solver_attributes={
+                "newton:mimicJoint": (leader,),
+                "newton:mimicCoef1": 2.0,
+                "newton:mimicCoef0": 10.0,
+            },
+        )
     return stage
 
 
@@ -461,11 +532,15 @@ def test_units_and_axes_of_the_stage() -> None:
     stage.body("/robot/base")
     stage.body("/robot/link", (0.0, 50.0, 0.0))
     stage.joint("/robot/anchor", None, "/robot/base", "Fixed")
-    stage.joint("/robot/j", "/robot/base", "/robot/link", "Prismatic", axis="Y", lower_limit=0.0, upper_limit=100.0)
+    stage.joint(
+        "/robot/j", "/robot/base", "/robot/link", "Prismatic", axis="Y", lower_limit=0.0, upper_limit=100.0
+    )
     plan = stage.plan()
     np.testing.assert_allclose(plan.layout.body_pose[1, :3], (0.0, 0.0, 0.5), atol=1e-12)
     np.testing.assert_allclose(frames(plan)["robot"].parent_from_frame.rotation, turn("X", 90.0), atol=1e-12)
-    np.testing.assert_allclose(frames(plan)["link"].parent_from_frame.translation, (0.0, 0.5, 0.0), atol=1e-12)
+    np.testing.assert_allclose(
+        frames(plan)["link"].parent_from_frame.translation, (0.0, 0.5, 0.0), atol=1e-12
+    )
     (dof,) = joints(plan)["j"].dofs
     assert (dof.position, dof.lower, dof.upper) == pytest.approx((0.5, 0.0, 1.0))
 

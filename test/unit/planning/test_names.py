@@ -23,16 +23,27 @@ def test_joined_tokens_are_valid_names(segment: str, absolute: bool) -> None:
 
 @given(st.text(max_size=300))
 def test_a_name_is_valid_exactly_where_ros_says_so(text: str) -> None:
-    valid = re.fullmatch(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*", text) is not None and len(text) <= 256
+    valid = (
+        re.fullmatch(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*", text) is not None
+        and len(text) <= 256
+    )
     assert (names.name_fault(text) == "") is valid
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "is empty"), ("~/a", "substitution"), ("{node}", "substitution"), ("a//b", "two slashes"),
-        ("a/", "ends with a slash"), ("1a", "digit"), ("a/2b", "digit"), ("a b", "character"), ("a" * 257, "longer"),
-        ("ä", "character"), ("a\n", "character"),
+        ("", "is empty"),
+        ("~/a", "substitution"),
+        ("{node}", "substitution"),
+        ("a//b", "two slashes"),
+        ("a/", "ends with a slash"),
+        ("1a", "digit"),
+        ("a/2b", "digit"),
+        ("a b", "character"),
+        ("a" * 257, "longer"),
+        ("ä", "character"),
+        ("a\n", "character"),
     ],
 )
 def test_faults_say_what_is_wrong(text: str, fault: str) -> None:
@@ -40,7 +51,9 @@ def test_faults_say_what_is_wrong(text: str, fault: str) -> None:
 
 
 @given(st.lists(SEGMENT, max_size=5), st.integers(0, 4), SEGMENT)
-def test_namespaces_concatenate_top_down_and_absolute_ones_reset(above: list[str], cut: int, last: str) -> None:
+def test_namespaces_concatenate_top_down_and_absolute_ones_reset(
+    above: list[str], cut: int, last: str
+) -> None:
     namespace = "/"
     for number, segment in enumerate(above):
         namespace = names.join(namespace, f"/{segment}" if number == cut else segment)
@@ -66,7 +79,10 @@ def test_namespaces_concatenate_top_down_and_absolute_ones_reset(above: list[str
     ],
 )
 def test_types(text: str, kind: str, fault: str, remedy: str) -> None:
-    assert (names.type_fault(text, kind)[0].startswith(fault), names.type_fault(text, kind)[1]) == (True, remedy)
+    assert (names.type_fault(text, kind)[0].startswith(fault), names.type_fault(text, kind)[1]) == (
+        True,
+        remedy,
+    )
     assert bool(names.type_fault(text, kind)[0]) is bool(fault)
 
 
@@ -92,7 +108,9 @@ def test_the_second_gets_the_nearest_distinguishing_ancestor() -> None:
     assert unique.claim_near("optical", "/robot/right/module/optical") == "module_optical"
 
 
-PATHS = st.lists(st.lists(TOKEN, min_size=1, max_size=4).map(lambda t: "/" + "/".join(t)), unique=True, max_size=30)
+PATHS = st.lists(
+    st.lists(TOKEN, min_size=1, max_size=4).map(lambda t: "/" + "/".join(t)), unique=True, max_size=30
+)
 
 
 @given(PATHS)
@@ -103,7 +121,10 @@ def test_unique_names_differ_are_valid_and_first_come_first_kept(paths: list[str
     firsts = {path.rpartition("/")[2]: path for path in reversed(paths)}
     for path, name in zip(paths, given_names, strict=True):
         assert names.name_fault(name) == ""
-        if firsts[path.rpartition("/")[2]] == path and path.rpartition("/")[2] not in given_names[: paths.index(path)]:
+        if (
+            firsts[path.rpartition("/")[2]] == path
+            and path.rpartition("/")[2] not in given_names[: paths.index(path)]
+        ):
             assert name == path.rpartition("/")[2]
 
 

@@ -24,8 +24,13 @@ def camera_stage(**values: Any) -> Stage:
 
 def test_a_camera_is_a_pinhole_model() -> None:
     plan = camera_stage(
-        focal_length=24.0, horizontal_aperture=36.0, vertical_aperture=24.0, horizontal_aperture_offset=3.6,
-        vertical_aperture_offset=2.4, resolution=(1280, 720), clipping_range=(0.1, 50.0),
+        focal_length=24.0,
+        horizontal_aperture=36.0,
+        vertical_aperture=24.0,
+        horizontal_aperture_offset=3.6,
+        vertical_aperture_offset=2.4,
+        resolution=(1280, 720),
+        clipping_range=(0.1, 50.0),
     ).plan()
     (camera,) = plan.scene.cameras
     assert topics(plan)["/robot/camera/optical/info"].camera == 0
@@ -46,8 +51,11 @@ def test_fallbacks_and_units_of_a_camera() -> None:
 @pytest.mark.parametrize(
     ("values", "models"),
     [
-        ({"projection": "orthographic"}, 0), ({"focal_length": 0.0}, 0), ({"horizontal_aperture": math.nan}, 0),
-        ({"resolution": (0, 480)}, 1), ({"resolution": (9000, 480)}, 1),
+        ({"projection": "orthographic"}, 0),
+        ({"focal_length": 0.0}, 0),
+        ({"horizontal_aperture": math.nan}, 0),
+        ({"resolution": (0, 480)}, 1),
+        ({"resolution": (9000, 480)}, 1),
     ],
 )
 def test_faulty_cameras(values: Any, models: int) -> None:
@@ -58,9 +66,17 @@ def test_faulty_cameras(values: Any, models: int) -> None:
 
 
 def test_tracks_are_seconds_metres_and_radians() -> None:
-    stage = arm(Stage(metrics=StageMetrics(
-        meters_per_unit=0.01, up_axis="Z", time_codes_per_second=24.0, start_time_code=0.0, end_time_code=48.0,
-    )))
+    stage = arm(
+        Stage(
+            metrics=StageMetrics(
+                meters_per_unit=0.01,
+                up_axis="Z",
+                time_codes_per_second=24.0,
+                start_time_code=0.0,
+                end_time_code=48.0,
+            )
+        )
+    )
     matrices = np.tile(np.eye(4), (3, 1, 1))
     matrices[:, 0, 3] = [0.0, 50.0, np.nan]
     stage.pose_track("/robot/base", [0, 24, 48], matrices)

@@ -22,7 +22,11 @@ def as_array(pose: Pose) -> NDArray[np.float64]:
 
 def motion(axis: str, value: float) -> NDArray[np.float64]:
     unit = np.eye(3)["XYZ".index(axis[-1])]
-    return t.pose(unit * value) if axis.startswith("trans") else t.pose(rotation=t.axis_rotation(unit, np.array(value)))
+    return (
+        t.pose(unit * value)
+        if axis.startswith("trans")
+        else t.pose(rotation=t.axis_rotation(unit, np.array(value)))
+    )
 
 
 def edge_pose(robot: RobotPlan, edge: EdgePlan) -> NDArray[np.float64]:
@@ -78,15 +82,23 @@ def trees(draw: st.DrawFn) -> tuple[Stage, int, bool]:
         angle = draw(st.floats(-3.0, 3.0))
         local0 = t.pose(draw(vector), t.normalized(np.array(draw(quaternion))))
         step = {
-            "Revolute": motion(f"rot{letter}", angle), "Prismatic": motion(f"trans{letter}", angle),
-            "Fixed": t.IDENTITY, "Spherical": t.compose(motion("rotX", angle), motion("rotY", angle / 3)),
+            "Revolute": motion(f"rot{letter}", angle),
+            "Prismatic": motion(f"trans{letter}", angle),
+            "Fixed": t.IDENTITY,
+            "Spherical": t.compose(motion("rotX", angle), motion("rotY", angle / 3)),
         }[kind]
         joint = t.compose(t.compose(world[first], local0), step)
         local1 = t.relative(world[second], joint)
         stage.joint(
-            f"/robot/j{number}", bodies[first], bodies[second], kind, axis=letter,
-            local_pos0=tuple(local0[:3]), local_rot0=tuple(local0[3:]),
-            local_pos1=tuple(local1[:3]), local_rot1=tuple(local1[3:]),
+            f"/robot/j{number}",
+            bodies[first],
+            bodies[second],
+            kind,
+            axis=letter,
+            local_pos0=tuple(local0[:3]),
+            local_rot0=tuple(local0[3:]),
+            local_pos1=tuple(local1[:3]),
+            local_rot1=tuple(local1[3:]),
         )
     return stage, count, anchored
 
@@ -160,7 +172,9 @@ def test_a_second_anchor_closes_a_cycle_through_the_world() -> None:
     assert found(stage.plan(), "1.3.cycle")[0].path == "/robot/again"
 
 
-def several(*specs: tuple[str, str], swap: bool = False, rot: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)) -> Stage:
+def several(
+    *specs: tuple[str, str], swap: bool = False, rot: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)
+) -> Stage:
     stage = Stage()
     stage.context()
     stage.body("/robot/base")
@@ -170,14 +184,18 @@ def several(*specs: tuple[str, str], swap: bool = False, rot: tuple[float, ...] 
     else:
         stage.joint("/robot/anchor", None, "/robot/ball", "Fixed")
     for number, (kind, axis) in enumerate(specs):
-        stage.joint(f"/robot/h{number}", "/robot/base", "/robot/ball", kind, axis=axis, local_pos0=(0.0, 0.0, 1.0))
+        stage.joint(
+            f"/robot/h{number}", "/robot/base", "/robot/ball", kind, axis=axis, local_pos0=(0.0, 0.0, 1.0)
+        )
     return stage
 
 
 def test_several_joints_between_two_bodies_are_one_edge() -> None:
     rot = t.quaternion_multiply(np.array(turn("X", 20.0)), np.array(turn("Y", -35.0)))
     for swap in (False, True):
-        stage = several(("Revolute", "X"), ("Revolute", "Y"), ("Revolute", "Z"), swap=swap, rot=tuple(rot.tolist()))
+        stage = several(
+            ("Revolute", "X"), ("Revolute", "Y"), ("Revolute", "Z"), swap=swap, rot=tuple(rot.tolist())
+        )
         plan = stage.plan()
         (robot,) = plan.robots
         edge = robot.edges[1]
@@ -185,8 +203,12 @@ def test_several_joints_between_two_bodies_are_one_edge() -> None:
         authored = {p: t.decompose(np.reshape(x.world_from_prim, (4, 4)))[0] for p, x in stage.xforms.items()}
         same(edge_pose(robot, edge), t.relative(authored[edge.parent_path], authored[edge.child_path]))
         if not swap:
-            assert np.degrees([joints(plan)[f"h{i}"].dofs[0].position for i in range(3)]).round(6).tolist() == [
-                20.0, -35.0, 0.0,
+            assert np.degrees([joints(plan)[f"h{i}"].dofs[0].position for i in range(3)]).round(
+                6
+            ).tolist() == [
+                20.0,
+                -35.0,
+                0.0,
             ]
 
 
