@@ -78,27 +78,30 @@ def inspect(as_json: bool, strict: bool, **options: Any) -> None:
 )
 def run(backend: str | None, backend_options: tuple[str, ...], strict: bool, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
-    try:
-        from usd_ros_bridge.ros.node import run_node
-    except ImportError as error:
-        raise BridgeError(
-            f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
-        ) from error
-    from usd_ros_bridge.console.live import live_view
+    from usd_ros_bridge.ros.signals import ending_at_once
 
-    read, plan_options = _split(options)
-    on_terminal = sys.stdout.isatty()
-    run_node(
-        asset=options["asset"],
-        backend=backend,
-        backend_options=parse_key_values(backend_options, what="backend option"),
-        read_options=read,
-        plan_options=plan_options,
-        strict=strict,
-        # Log lines would tear the live table apart; it shows what they say.
-        ros_args=[*(click.get_current_context().obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
-        view=live_view if on_terminal else None,
-    )
+    with ending_at_once():
+        try:
+            from usd_ros_bridge.ros.run import run_node
+        except ImportError as error:
+            raise BridgeError(
+                f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
+            ) from error
+        from usd_ros_bridge.console.live import live_view
+
+        read, plan_options = _split(options)
+        on_terminal = sys.stdout.isatty()
+        run_node(
+            asset=options["asset"],
+            backend=backend,
+            backend_options=parse_key_values(backend_options, what="backend option"),
+            read_options=read,
+            plan_options=plan_options,
+            strict=strict,
+            # Log lines would tear the live table apart; it shows what they say.
+            ros_args=[*(click.get_current_context().obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
+            view=live_view if on_terminal else None,
+        )
 
 
 def _split(options: dict[str, Any]) -> tuple[ReadOptions, PlanOptions]:

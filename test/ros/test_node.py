@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import signal
@@ -116,6 +117,35 @@ def test_signals_end_it_soon_as_a_success_and_leave_no_shared_memory(run, number
     assert files, "the process mapped no shared memory: this test would show nothing"
     own = {name for name in files if "port" not in name}
     assert not {name for name in own if Path(name).exists()}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("library", ["_rclpy_pybind11", "/pxr/Tf/"], ids=["rclpy", "pxr"])
+@pytest.mark.parametrize("kind", ["node", "cli"])
+def test_a_signal_while_modules_are_imported_ends_it_as_a_success(run, number, library, kind):
+    process = run(node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)])
+    maps = Path(f"/proc/{process.child.pid}/maps")
+    deadline = time.monotonic() + 30.0
+    while library not in maps.read_text():
+        assert time.monotonic() < deadline, f"{library} was never loaded"
+    process.child.send_signal(number)
+    assert process.finish(timeout=2.0) == 0, process.output
+    assert process.output == ""
+
+
+@pytest.mark.parametrize("kind", ["node", "cli"])
+def test_signals_that_repeat_until_the_process_is_gone_change_nothing(run, kind):
+    process = run(node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)])
+    process.wait_for_line("ready")
+    for number in itertools.cycle((signal.SIGINT, signal.SIGTERM)):
+        process.child.send_signal(number)
+        try:
+            process.child.wait(0.005)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    assert process.finish(timeout=1.0) == 0, process.output
+    assert "Traceback" not in process.output
 
 
 def test_parameters_shape_the_plan(run, ros_harness):

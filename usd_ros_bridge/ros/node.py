@@ -1,190 +1,40 @@
-"""The bridge as a node: `ros2 run usd_ros_bridge bridge`, and what `usd_ros_bridge run` does."""
+"""The node's executable: `ros2 run usd_ros_bridge bridge`. Light to import, so that signals count from the start."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
-from rclpy.utilities import remove_ros_args
-
-from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.errors import BridgeError, OptionError, StrictError
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions
-from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.ros import parameters
-from usd_ros_bridge.ros.bridge import NODE_NAME, Bridge
-from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.parameters import NodeOptions
-from usd_ros_bridge.ros.status import BridgeStatus
-from usd_ros_bridge.ros.types import AmentCatalog
-from usd_ros_bridge.runtime.report import log_warning
-from usd_ros_bridge.usd import quiet
+from usd_ros_bridge.ros.signals import ending_at_once
 
 EXIT_STRICT = 1
 EXIT_USAGE = 2
-
-View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
-"""`view(status)` shows what `status()` returns, again and again, while the context that it returns is entered."""
-
-
-def run_node(
-    *,
-    asset: str | None = None,
-    backend: str | None = None,
-    backend_options: Mapping[str, str] | None = None,
-    read_options: ReadOptions | None = None,
-    plan_options: PlanOptions | None = None,
-    strict: bool = False,
-    ros_args: Sequence[str] = (),
-    view: View | None = None,
-) -> None:
-    """Runs a bridge in a node of its own, in the main thread, until SIGINT or SIGTERM.
-
-    What is given here wins over the node's parameters, and those over their defaults.
-
-    Args:
-        asset: The asset; None for the parameter's.
-        backend: Name of the backend; None for the parameter's.
-        backend_options: Options of the backend, added to the parameter's.
-        read_options: How the asset is opened; fields at their default are the parameters' to decide.
-        plan_options: How it is planned; fields at their default are the parameters' to decide.
-        strict: Refuse an asset with errors.
-        ros_args: ROS arguments (`--ros-args ...`).
-        view: Shows the running bridge.
-
-    Raises:
-        BridgeError: The caller's mistake.
-        StrictError: The asset has errors and `strict` was asked for.
-    """
-    namespace = plan_options.namespace if plan_options is not None else ""
-    with _ended_by_signals() as ending:
-        domains = Domains(
-            node_name=NODE_NAME, namespace=namespace or None, ros_args=ros_args, report=log_warning
-        )
-        try:
-            node = domains.main.node
-            options = parameters.options_from(parameters.declare(node), node_namespace=node.get_namespace())
-            options = _overlaid(options, asset, backend, backend_options, read_options, plan_options, strict)
-            plan = _load(options, node.get_logger())
-            bridge = Bridge(
-                plan,
-                options.backend,
-                backend_options=options.backend_options,
-                tf_rate=options.tf_rate,
-                domains=domains,
-            )
-            _run(bridge, ending, view)
-        finally:
-            domains.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the node and exits: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     status = 0
-    try:
-        rest = remove_ros_args(given)
-        if rest:
-            raise OptionError(f"unexpected argument {rest[0]!r}; it takes --ros-args -p asset:=robot.usda")
-        run_node(ros_args=given)
-    except BridgeError as error:
-        print(f"usd_ros_bridge: {' '.join(str(error).split())}", file=sys.stderr)
-        status = EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
+    with ending_at_once():
+        try:
+            _run(given)
+        except BridgeError as error:
+            print(f"usd_ros_bridge: {' '.join(str(error).split())}", file=sys.stderr)
+            status = EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
     sys.exit(status)
 
 
-class _Ending:
-    """What a signal ends: the loop where there is one, else whatever the main thread is doing."""
+def _run(arguments: list[str]) -> None:
+    from rclpy.utilities import remove_ros_args
 
-    def __init__(self) -> None:
-        self.bridge: Bridge | None = None
-        self.asked = False
+    from usd_ros_bridge.ros.run import run_node
 
-    def __call__(self, *_: Any) -> None:
-        first, self.asked = not self.asked, True
-        if self.bridge is not None:
-            self.bridge.stop()
-        elif first:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[_Ending]:
-    """SIGINT and SIGTERM end what runs inside, without a traceback and as a success."""
-    ending = _Ending()
-    previous = {}
-    if threading.current_thread() is threading.main_thread():
-        previous = {number: signal.signal(number, ending) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield ending
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _run(bridge: Bridge, ending: _Ending, view: View | None) -> None:
-    try:
-        bridge.open()
-        ending.bridge = bridge
-        bridge.node.get_logger().info(bridge.summary())
-        with view(bridge.status) if view is not None else nullcontext():
-            if not ending.asked:
-                bridge.spin()
-    finally:
-        bridge.close()
-
-
-def _overlaid(
-    options: NodeOptions,
-    asset: str | None,
-    backend: str | None,
-    backend_options: Mapping[str, str] | None,
-    read_options: ReadOptions | None,
-    plan_options: PlanOptions | None,
-    strict: bool,
-) -> NodeOptions:
-    options = replace(
-        options,
-        asset=asset or options.asset,
-        strict=strict or options.strict,
-        backend=backend or options.backend,
-        backend_options={**options.backend_options, **(backend_options or {})},
-        read=parameters.overlaid(options.read, read_options),
-        plan=parameters.overlaid(options.plan, plan_options),
-    )
-    if not options.asset:
-        raise OptionError("no asset given: set the parameter asset (--ros-args -p asset:=robot.usda)")
-    return options
-
-
-def _load(options: NodeOptions, logger: Any) -> BridgePlan:
-    with quiet():
-        plan = load_plan(
-            os.fspath(options.asset),
-            read_options=options.read,
-            plan_options=options.plan,
-            catalog=AmentCatalog(),
-        )
-    for diagnostic in plan.diagnostics:
-        # One line each: rclpy keeps a severity per calling line, and refuses another one there.
-        if diagnostic.severity == "error":
-            logger.error(str(diagnostic))
-        elif diagnostic.severity == "warning":
-            logger.warning(str(diagnostic))
-        else:
-            logger.info(str(diagnostic))
-    if options.strict and has_errors(plan.diagnostics):
-        raise StrictError(f"{options.asset} has errors, and strict was asked for")
-    return plan
+    rest = remove_ros_args(arguments)
+    if rest:
+        raise OptionError(f"unexpected argument {rest[0]!r}; it takes --ros-args -p asset:=robot.usda")
+    run_node(ros_args=arguments)
 
 
 if __name__ == "__main__":
