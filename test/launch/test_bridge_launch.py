@@ -23,12 +23,14 @@ import launch_testing.asserts
 import rclpy
 import tf2_ros
 import yaml
+from geometry_msgs.msg import Transform, TransformStamped
 from launch import LaunchDescription
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
@@ -43,6 +45,7 @@ TIMEOUT_S = 20.0
 
 # What the rover declares.
 ROBOT_NAMESPACE = "rover"
+ODOM_FRAME = "odom"
 BASE_FRAME = "base_link"
 OPTICAL_FRAME = "camera_optical_frame"
 FRAMES = {
@@ -56,6 +59,10 @@ FRAMES = {
     OPTICAL_FRAME,
 }
 JOINTS = {"left_wheel_joint", "right_wheel_joint"}
+# The camera stands 0.125 m ahead of and 0.165 m above the base, its lens 0.02 m further ahead; it looks along the
+# base's x axis, and its optical frame along its own z axis with x to the right (REP 103).
+OPTICAL_IN_BASE_M = (0.145, 0.0, 0.165)
+OPTICAL_ROTATION_XYZW = (-0.5, 0.5, -0.5, 0.5)
 
 # The second run: tf_rate stands in the file as well, where the argument has to win.
 OVERRIDING_ARGUMENTS = {
@@ -86,12 +93,14 @@ def generate_test_description(namespace: str, overriding: bool) -> LaunchDescrip
 
 
 class Probe:
-    """A node beside the bridge, in the robot's namespace, as a user's own node would be."""
+    """A node beside the bridge, with the robot's transforms remapped to, as a user's own node would be."""
 
     def __init__(self, context: Context, namespace: str) -> None:
+        # The robot's namespace, not the probe's: the remappings have to be what makes tf2 hear it.
         self.namespace = "/".join(["", *filter(None, [namespace, ROBOT_NAMESPACE])])
-        remaps = ["--ros-args", "-r", "/tf:=tf", "-r", "/tf_static:=tf_static"]
-        self.node = Node("probe", namespace=self.namespace, context=context, cli_args=remaps)
+        topics = ("/tf", "/tf_static")
+        remaps = [part for topic in topics for part in ("-r", f"{topic}:={self.namespace}{topic}")]
+        self.node = Node("probe", context=context, cli_args=["--ros-args", *remaps])
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
 
@@ -140,6 +149,11 @@ class Probe:
         return dict(zip(names, map(parameter_value_to_python, values), strict=True))
 
 
+def xyz(transform: Transform) -> tuple[float, float, float]:
+    """Return a transform's translation, in metres."""
+    return transform.translation.x, transform.translation.y, transform.translation.z
+
+
 @contextmanager
 def probe(namespace: str) -> Iterator[Probe]:
     """Yield a probe in a context of its own, so that the launch's own use of rclpy is left alone."""
@@ -164,7 +178,7 @@ class TestBridge(unittest.TestCase):
     """While the bridge runs."""
 
     def test_frames_reach_tf2(self, namespace: str) -> None:
-        """A TransformListener in the robot's namespace knows every frame and none besides."""
+        """A TransformListener with /tf remapped to the robot's knows every frame and none besides."""
         with probe(namespace) as beside:
             buffer = tf2_ros.Buffer()
             tf2_ros.TransformListener(buffer, beside.node)
@@ -178,18 +192,37 @@ class TestBridge(unittest.TestCase):
                 assert beside.node.count_publishers(f"{beside.namespace}/{topic}") == 1, topic
                 assert beside.node.count_publishers(f"/{topic}") == 0, f"/{topic} is not asked for"
 
-            optical = buffer.lookup_transform(BASE_FRAME, OPTICAL_FRAME, Time()).transform
+    def test_transforms_are_looked_up(self, namespace: str) -> None:
+        """The buffer chains static transforms, joins them to the moving ones, and keeps getting newer ones."""
+        with probe(namespace) as beside:
+            buffer = tf2_ros.Buffer()
+            tf2_ros.TransformListener(buffer, beside.node)
+
+            def wait_for(parent: str, child: str, when: Time) -> TransformStamped:
+                beside.wait_until(
+                    lambda: buffer.can_transform(parent, child, when), f"{parent} -> {child} at {when}"
+                )
+                return buffer.lookup_transform(parent, child, when)
+
+            optical = wait_for(BASE_FRAME, OPTICAL_FRAME, Time()).transform
+            assert xyz(optical) == pytest.approx(OPTICAL_IN_BASE_M, abs=1e-6)
             q = optical.rotation
-            assert math.isclose(math.hypot(q.x, q.y, q.z, q.w), 1.0, abs_tol=1e-9)
-            # The optical frame looks along its z axis (REP 103), the rover's camera along the base's x axis.
-            assert math.isclose(2.0 * (q.x * q.z + q.w * q.y), 1.0, abs_tol=1e-6)
+            overlap = sum(a * b for a, b in zip((q.x, q.y, q.z, q.w), OPTICAL_ROTATION_XYZW, strict=True))
+            assert abs(overlap) == pytest.approx(1.0, abs=1e-9), "the same rotation, of either sign"
+
+            first = wait_for(ODOM_FRAME, BASE_FRAME, Time())
+            assert (first.header.frame_id, first.child_frame_id) == (ODOM_FRAME, BASE_FRAME)
+            assert xyz(first.transform) == pytest.approx((0.0, 0.0, 0.0), abs=1e-6), "it starts at rest"
+            # Stamps are those of the clock: a time after the first transform is reached, not just the latest.
+            later = Time.from_msg(first.header.stamp) + Duration(seconds=0.5)
+            assert wait_for(ODOM_FRAME, OPTICAL_FRAME, later).header.stamp == later.to_msg()
 
     def test_joint_states(self, namespace: str) -> None:
         """Joint states name every wheel and go on in time."""
         received: list[JointState] = []
         with probe(namespace) as beside:
             beside.node.create_subscription(
-                JointState, "joint_states", received.append, qos_profile_sensor_data
+                JointState, f"{beside.namespace}/joint_states", received.append, qos_profile_sensor_data
             )
             beside.wait_until(lambda: len(received) >= 3, f"joint states on {beside.namespace}/joint_states")
         for message in received:
