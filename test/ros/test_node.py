@@ -212,6 +212,7 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
         ((f"asset:={ROBOT}", "tf_rate:=fast"), ("tf_rate",)),
         ((f"asset:={ROBOT}", "tf_rate:=-1.0"), ("tf_rate",)),
         ((f"asset:={ROBOT}", "variants:=[nonsense]"), ("nonsense", "set=choice")),
+        ((f"asset:={ROBOT}", "backend:="), ("backend:=",)),
         ((f"asset:={ROBOT}", "schema_resolvers:=[bullet]"), ("bullet", "newton")),
         ((f"asset:={ROBOT}", "packages:=[demo=/nowhere]"), ("demo", "/nowhere")),
     ],
@@ -223,6 +224,14 @@ def test_wrong_input_is_one_line_and_status_two(run, parameters, texts):
     assert len(lines) == 1, process.output
     assert all(text in lines[0] for text in texts), lines[0]
     assert "Traceback" not in process.output
+
+
+def test_arrays_of_nothing_are_taken_for_nothing(run, tmp_path):
+    names = ("variants", "packages", "backend_options")
+    lines = [f"    {name}: {value}\n" for name, value in zip(names, ("[]", "['']", "[]"), strict=True)]
+    file = tmp_path / "parameters.yaml"
+    file.write_text("/**:\n  ros__parameters:\n" + "".join(lines))
+    run([*node_command(f"asset:={ROBOT}"), "--params-file", str(file)]).wait_for_line("ready")
 
 
 def test_strict_refuses_an_asset_with_errors_after_saying_which(run):

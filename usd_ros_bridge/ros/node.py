@@ -29,9 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: list[str]) -> None:
     from rclpy.utilities import remove_ros_args
 
+    from usd_ros_bridge.ros.compat import ROS_ERRORS
     from usd_ros_bridge.ros.run import run_node
+    from usd_ros_bridge.runtime.report import describe
 
-    rest = remove_ros_args(arguments)
+    try:
+        rest = remove_ros_args(arguments)
+    except ROS_ERRORS as error:
+        raise OptionError(f"ROS 2 refuses its arguments: {describe(error)}") from error
     if rest:
         raise OptionError(f"unexpected argument {rest[0]!r}; it takes --ros-args -p asset:=robot.usda")
     run_node(ros_args=arguments)

@@ -188,7 +188,8 @@ def _declare(node: Any, spec: ParameterSpec) -> Any:
         value = node.declare_parameter(spec.name, default, spec.descriptor()).value
     except ParameterException as error:
         raise OptionError(f"parameter {spec.name}: {' '.join(str(error).split())}") from error
-    given = [each for each in value if each] if spec.kind == "strings" else [value]
+    # rclpy lets an array of nothing in a parameter file, `[]`, unset the parameter.
+    given = [each for each in value or () if each] if spec.kind == "strings" else [value]
     for each in given if spec.options else ():
         if each not in spec.options:
             raise OptionError(
