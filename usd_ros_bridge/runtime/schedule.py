@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 SECOND_NS = 1_000_000_000
 NEVER_NS = np.iinfo(np.int64).max
 _RECENT_TICKS = 16
+_WINDOW_NS = 5 * SECOND_NS
+_WORTH_TELLING_NS = SECOND_NS // 2
 
 IntArray = NDArray[np.int64]
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
@@ -25,8 +27,9 @@ class Schedule:
     """Periodic entries with `next += period`, so that the average rate holds whatever the ticks' jitter.
 
     Several periods that passed between two ticks are made up for by one: nothing bursts after a stall. What was
-    skipped is counted, and reported once: as a rate that the ticks cannot meet where the ticks are always farther
-    apart than the period, else as a stall with its figures.
+    skipped is counted, always. It is reported, once, as a rate that the ticks cannot meet where they are always farther
+    apart than the period; else as a stall with its figures, where half a second of an entry's periods is gone within a
+    few seconds: a loaded machine that is late by a period now and then is no news.
     """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
@@ -36,6 +39,8 @@ class Schedule:
         self._period: IntArray = _NOTHING
         self._next: IntArray = _NOTHING
         self._skipped: IntArray = _NOTHING
+        self._skipped_before: IntArray = _NOTHING
+        self._window_start = 0
         self._earliest = NEVER_NS
         self._last_tick: int | None = None
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
@@ -46,6 +51,7 @@ class Schedule:
         self._period = np.append(self._period, np.int64(period_ns(rate)))
         self._next = np.append(self._next, np.int64(0))
         self._skipped = np.append(self._skipped, np.int64(0))
+        self._skipped_before = np.append(self._skipped_before, np.int64(0))
         self._arm()
         return len(self._names) - 1
 
@@ -96,27 +102,32 @@ class Schedule:
         self._next[rows] += (passed + 1) * self._period[rows]
         self._earliest = int(self._next.min())
         if passed.any():
-            self._count_skipped(rows, passed)
+            self._count_skipped(rows, passed, time_ns)
         return rows
 
     def _arm(self) -> None:
         self._next[self._period == 0] = NEVER_NS
         self._earliest = int(self._next.min()) if self._next.size else NEVER_NS
 
-    def _count_skipped(self, rows: IntArray, passed: IntArray) -> None:
+    def _count_skipped(self, rows: IntArray, passed: IntArray, time_ns: int) -> None:
+        if not 0 <= time_ns - self._window_start < _WINDOW_NS:
+            self._window_start = time_ns
+            self._skipped_before[:] = self._skipped
         self._skipped[rows] += passed
-        shortest = min(self._intervals, default=0)
-        for row, count in zip(rows[passed > 0].tolist(), passed[passed > 0].tolist(), strict=True):
+        shortest = min(self._intervals) if len(self._intervals) == _RECENT_TICKS else 0
+        for row in rows[passed > 0].tolist():
             name, period = self._names[row], int(self._period[row])
+            count = int(self._skipped[row] - self._skipped_before[row])
             if period < shortest:
                 self._report(
                     f"schedule.rate:{name}",
                     f"{name} asks for {SECOND_NS / period:g} Hz but ticks come at {SECOND_NS / shortest:.4g} Hz: "
                     "it is published once per tick",
                 )
-            else:
+            elif count * period >= _WORTH_TELLING_NS:
                 self._report(
                     "schedule.stall",
-                    f"{count} period(s) of {name} ({SECOND_NS / period:g} Hz) were skipped: "
-                    f"{self._intervals[-1] / SECOND_NS:.3g} s passed between two ticks",
+                    f"{count} period(s) of {name} ({SECOND_NS / period:g} Hz) were skipped within "
+                    f"{_WINDOW_NS // SECOND_NS} s: up to {max(self._intervals) / SECOND_NS:.3g} s passed between "
+                    "two ticks",
                 )
