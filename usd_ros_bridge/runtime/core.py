@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.backends.rest import rest_state
+from usd_ros_bridge.model.errors import BackendError, BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
@@ -107,21 +108,29 @@ class Runtime:
         """Opens the backend and prepares frames; returns itself.
 
         Raises:
-            BackendError: The backend refuses its options.
+            BackendError: The backend refuses its options, or fails to open.
             BridgeError: The runtime is open already.
         """
         if self._open:
             raise BridgeError("the runtime is open already")
-        self.backend.open(
-            BackendContext(
-                plan=self.plan,
-                report=self.reporter.report,
-                options=self.options.backend_options,
-                seed=self.options.seed,
-            )
-        )
         self._open = True
-        self.inputs = self.backend.inputs()
+        try:
+            self.backend.open(
+                BackendContext(
+                    plan=self.plan,
+                    report=self.reporter.report,
+                    options=self.options.backend_options,
+                    seed=self.options.seed,
+                )
+            )
+            self.inputs = self.backend.inputs()
+        except BridgeError:
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            name = type(self.backend).__name__
+            raise BackendError(f"backend {name} cannot be opened: {describe(error)}") from error
         joint_driven = self.capabilities.joint_driven
         self._frames = FrameTable(
             self.plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report
@@ -240,7 +249,7 @@ class Runtime:
             time_ns: Bridge time, nanoseconds. Less than at the last tick means that time started over: a reset.
 
         Returns:
-            Whether the backend gave a state.
+            Whether the backend gave a state. Where it failed, the last one is shown as standing still.
         """
         if self._last_time is not None and time_ns < self._last_time:
             self.reporter.report(
@@ -254,11 +263,9 @@ class Runtime:
             assert isinstance(delivery, Delivery)
             self._take(delivery, sample)
         due = self.schedule.due(time_ns)
-        state = self._step(time_ns)
-        if state is None:
+        stepped = self._step(time_ns)
+        if not self._state_known:
             return False
-        self.snapshot.begin(state)
-        self._state_known = True
         for emission in self._every_tick:
             self._emit(emission)
         entries = due.tolist()
@@ -266,7 +273,7 @@ class Runtime:
             self._emit_waiting(time_ns, entries)
         for entry in entries:
             self._emit_scheduled(entry)
-        return True
+        return stepped
 
     def reset(self) -> None:
         """Goes back to the state at rest; everything is due again and time may be anything."""
@@ -318,12 +325,20 @@ class Runtime:
                 f"sink.error:{delivery.name}", f"what takes {delivery.name} failed: {delivery.last_error}"
             )
 
-    def _step(self, time_ns: int) -> State | None:
+    def _step(self, time_ns: int) -> bool:
+        """Shows the backend's state. Where that fails, the last one holds, so that /tf goes on."""
         try:
-            return self.backend.step(time_ns, self.commands)
+            self.snapshot.begin(self.backend.step(time_ns, self.commands))
+            self._state_known = True
+            return True
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
             self._count_backend_error("step", error)
-            return None
+            if not self._state_known and not self.capabilities.topic_driven:
+                self.snapshot.begin(rest_state(self.plan))
+                self._state_known = True
+            if self._state_known:
+                self.snapshot.hold(time_ns)
+            return False
         finally:
             self.commands.clear()
 

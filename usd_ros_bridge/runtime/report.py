@@ -57,7 +57,10 @@ class Reporter:
             if count == 1:
                 self._first[kind] = message
         if count == 1:
-            self._show(kind, message)
+            try:
+                self._show(kind, message)
+            except Exception as error:  # noqa: BLE001 - reports come from where nothing may raise
+                log_warning(kind, f"{message} (showing this failed: {describe(error)})")
 
     def count(self, kind: str) -> int:
         """Returns how often `kind` was reported."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan
@@ -50,13 +52,29 @@ class Snapshot:
     # --- For the runtime ---------------------------------------------------------------------------------------
 
     def begin(self, state: State) -> None:
-        """Shows `state` from here on."""
+        """Shows `state` from here on.
+
+        Raises:
+            ValueError: Its arrays do not have the shapes of the plan's layout; the last state stays.
+        """
+        layout = self._plan.layout
+        dofs, bodies = len(layout.dofs), len(layout.bodies)
+        if state.joint_position.shape != (dofs,) or state.body_pose.shape != (bodies, 7):
+            raise ValueError(
+                f"joint_position {state.joint_position.shape} and body_pose {state.body_pose.shape} must be "
+                f"({dofs},) and ({bodies}, 7)"
+            )
         self._state = state
         self._forget()
         if not self._all_started:
             self._remember_start()
         if self._tracking:
             self._observe()
+
+    def hold(self, time_ns: int) -> None:
+        """Shows the last state again, as standing still at `time_ns`; one that came by topic keeps its own time."""
+        velocity = np.zeros(len(self._plan.layout.dofs))
+        self.begin(replace(self.state, time_ns=time_ns, joint_velocity=velocity, body_twist=None))
 
     def reset(self) -> None:
         """Forgets start poses and velocities: what comes next has nothing to do with what was."""

@@ -177,24 +177,64 @@ class Faulty(KinematicBackend):
         super().close()
 
 
-def test_a_backend_that_raises_is_counted_and_tf_goes_on_afterwards() -> None:
+def test_a_backend_that_raises_is_counted_and_never_stops_tf() -> None:
     backend = Faulty()
     runtime, seen = start(rover().build(), backend)
     tf = Transforms(runtime.transform_feed(0))
     runtime.add_emitter(tf, name="/tf", rate=100.0)
+    runtime.commands.body_twist[0] = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     assert runtime.tick(0)
+    assert runtime.tick(10 * MS)
+    held = runtime.snapshot.pose(0).copy()
+    assert_allclose(np.linalg.norm(runtime.snapshot.twist(0)), 1.0)
     backend.faults = {"step"}
-    for tick in range(1, 5):
+    for tick in range(2, 5):
         assert not runtime.tick(tick * 10 * MS)
     assert runtime.next_due_ns() == 50 * MS, "the schedule goes on, or the loop would spin"
+    assert_allclose(runtime.snapshot.pose(0), held)
+    assert_allclose(runtime.snapshot.twist(0), 0.0)
     backend.faults = set()
     assert runtime.tick(50 * MS)
-    assert tf.stamps == [0, 50 * MS]
+    assert tf.stamps == [tick * 10 * MS for tick in range(6)]
     status = runtime.status()
-    assert status.backend_errors == 4
+    assert status.backend_errors == 3
     assert status.last_backend_error == "RuntimeError: solver diverged"
     assert [kind for kind, _ in seen] == ["backend.step:RuntimeError"]
-    assert runtime.reporter.count("backend.step:RuntimeError") == 4
+    assert runtime.reporter.count("backend.step:RuntimeError") == 3
+
+
+def test_a_backend_that_never_gives_a_state_is_shown_at_rest() -> None:
+    backend = Faulty()
+    backend.faults = {"step"}
+    runtime, _ = start(rover().build(), backend)
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf", rate=100.0)
+    assert not runtime.tick(10 * MS)
+    assert not runtime.tick(20 * MS)
+    assert tf.stamps == [10 * MS, 20 * MS]
+    assert_allclose(runtime.snapshot.pose(0), runtime.plan.layout.body_pose[0])
+
+
+@pytest.mark.parametrize("wrong", [None, "joints", "bodies"])
+def test_a_state_of_the_wrong_shape_is_the_backends_fault(wrong: str | None) -> None:
+    class Misshapen(KinematicBackend):
+        def step(self, time_ns: int, commands: Commands) -> State:
+            state = super().step(time_ns, commands)
+            if time_ns < 10 * MS:
+                return state
+            if wrong is None:
+                return None  # type: ignore[return-value]
+            if wrong == "joints":
+                return replace(state, joint_position=np.zeros(99))
+            return replace(state, body_pose=np.zeros((1, 3)))
+
+    runtime, seen = start(rover().build(), Misshapen())
+    tf = Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(tf, name="/tf", rate=100.0)
+    assert runtime.tick(0)
+    assert not runtime.tick(10 * MS)
+    assert tf.stamps == [0, 10 * MS]
+    assert [kind.partition(":")[0] for kind, _ in seen] == ["backend.step"]
 
 
 def test_one_emitter_that_raises_stops_no_other() -> None:
@@ -345,6 +385,25 @@ def test_opening_twice_or_with_a_wrong_option_is_the_callers_mistake() -> None:
         Runtime(
             rover().build(), KinematicBackend(), options=RuntimeOptions(backend_options={"speed": "1"})
         ).open()
+
+
+@pytest.mark.parametrize("member", ["open", "inputs"])
+def test_a_backend_that_fails_to_open_is_one_line_and_is_closed(member: str) -> None:
+    class Unopened(NullBackend):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    def fail(*_: object) -> None:
+        raise OSError("no device\nat all")
+
+    backend = Unopened()
+    setattr(backend, member, fail)
+    with pytest.raises(BackendError) as caught:
+        Runtime(rover().build(), backend).open()
+    assert str(caught.value) == "backend Unopened cannot be opened: OSError: no device at all"
+    assert backend.closed
 
 
 def test_a_context_manager_opens_and_closes() -> None:

@@ -28,6 +28,17 @@ def test_each_kind_is_shown_once_and_counted() -> None:
     )
 
 
+def test_what_cannot_be_shown_is_logged_and_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def show(kind: str, message: str) -> None:
+        raise RuntimeError("no screen")
+
+    reporter = Reporter(show)
+    with caplog.at_level(logging.WARNING):
+        reporter.report("a", "the motor is hot")
+    assert reporter.count("a") == 1
+    assert "the motor is hot (showing this failed: RuntimeError: no screen) [a]" in caplog.text
+
+
 def test_reports_from_many_threads_are_shown_once() -> None:
     shown: list[str] = []
     reporter = Reporter(lambda kind, _message: shown.append(kind))

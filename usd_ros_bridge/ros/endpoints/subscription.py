@@ -96,17 +96,21 @@ class TopicSubscription:
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
-        subscription = self._subscription
+        # The domain's thread may be making the subscription anew.
+        with self._lock:
+            subscription = self._subscription
+            name = subscription.topic_name if subscription else self.name
+            matched = publisher_count(subscription) if subscription else 0
         rate = self._meter.rate(time.monotonic_ns())
         return InterfaceStatus(
             kind="topic",
             role="subscription",
             path=self.path,
-            name=subscription.topic_name if subscription else self.name,
+            name=name,
             type=self._type_name,
             domain_id=self._domain.domain_id,
             achieved_rate=rate,
-            matched=publisher_count(subscription) if subscription else 0,
+            matched=matched,
             count=self._meter.count,
             errors=self._errors,
             state="silent" if self.reason else "active" if rate > 0.0 else "idle",
