@@ -35,7 +35,8 @@ class XformRecord(Record):
     Attributes:
         type_name: USD type of the prim, "" for a typeless one.
         world_from_prim: Local-to-world matrix as composed, scale included, in stage units and the stage's up-axis.
-            All NaN where the prim, or what carries it, is oriented by a quaternion of zero length.
+            All NaN where the prim, or what carries it, is oriented by a quaternion of zero length or has an op that
+            OpenUSD cannot use.
         animated: Whether the prim's own transform has time samples that differ.
         resets_stack: Whether its xformOpOrder starts with `!resetXformStack!`.
         instance_proxy: Whether the prim lies below an instance.

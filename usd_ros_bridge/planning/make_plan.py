@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
@@ -41,6 +42,11 @@ def make_plan(
     Raises:
         OptionError: An option has a value that is not possible.
     """
+    with collector_paused():
+        return _make_plan(records, options, catalog)
+
+
+def _make_plan(records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None) -> BridgePlan:
     check_solvers(options.schema_resolvers)
     findings = Findings(records.diagnostics)
     index = index_stage(records, findings)

@@ -137,7 +137,7 @@ def read_poses(records: StageRecords, units: Units, findings: Findings) -> World
 
 def _report_unusable(matrix: FloatArray, path: str, findings: Findings) -> None:
     if not np.isfinite(matrix).all():
-        what = "a value that is not finite, or a quaternion of zero length"
+        what = "a value that is not finite, a quaternion of zero length, or an op that OpenUSD cannot use"
     else:
         what = (
             "a zero scale" if (np.abs(matrix) <= MAX_MAGNITUDE).all() else f"a value above {MAX_MAGNITUDE:g}"

@@ -59,7 +59,7 @@ def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
     refused = {identifier: diagnostic for identifier, diagnostic in notes if identifier}
     placed: set[Diagnostic] = set()
     for error in _errors(stage):
-        own = next((refused[asset] for asset in _ASSET.findall(str(error)) if asset in refused), None)
+        own = next((refused[asset] for asset in _ASSET.findall(_text(error)) if asset in refused), None)
         if own is None:
             found[_of_error(error)] = None
         else:
@@ -71,7 +71,15 @@ def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
 
 def _errors(stage: Usd.Stage) -> list[Any]:
     # OpenUSD composes in parallel and lists errors as they come.
-    return sorted(stage.GetCompositionErrors(), key=lambda error: (str(error.rootSite.path), str(error)))
+    return sorted(stage.GetCompositionErrors(), key=lambda error: (str(error.rootSite.path), _text(error)))
+
+
+def _text(error: Any) -> str:
+    try:
+        return str(error)
+    except UnicodeDecodeError:
+        # It quotes a layer that is no text.
+        return f"{type(error).__name__}: a layer is no UTF-8 text"
 
 
 def _prim_path(error: Any) -> str:
@@ -85,7 +93,7 @@ def _of_error(error: Any) -> Diagnostic:
         code=code,
         severity="error",
         path=_prim_path(error),
-        message=f"not composed: {quoted(' '.join(str(error).split()))}",
+        message=f"not composed: {quoted(' '.join(_text(error).split()))}",
         remedy=remedy,
     )
 

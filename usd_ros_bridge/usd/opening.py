@@ -82,6 +82,8 @@ def _identifier(asset: str, packages: PackageMap) -> str:
 
 def _root_layer(asset: str, identifier: str) -> Any:
     """Returns the root layer; tells apart what OpenUSD reports in one and the same way."""
+    if not _is_encodable(identifier):
+        raise AssetError(f"cannot open {quoted(asset)}: OpenUSD takes file names in UTF-8 only")
     if Sdf.Layer.IsAnonymousLayerIdentifier(identifier):
         layer = Sdf.Layer.Find(identifier)
         if layer is None:
@@ -107,6 +109,14 @@ def _root_layer(asset: str, identifier: str) -> Any:
     return layer
 
 
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_file(asset: str, identifier: str) -> None:
     path = Path(identifier)
     try:
@@ -130,7 +140,11 @@ def _check_file(asset: str, identifier: str) -> None:
 
 def first_line(error: Exception) -> str:
     """Returns what a Tf.ErrorException says, without the C++ function and file that it names."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except UnicodeDecodeError:
+        # OpenUSD quotes the bytes at fault, and Python cannot show them.
+        return "it is no UTF-8 text"
     said = text.split(" : '", 1)[-1].split("' Error in", 1)[0].strip("' ")
     return said[:200]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -12,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from pxr import Usd, UsdGeom
 
 from usd_ros_bridge.model import records
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.collector import collector_paused
+from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
 from usd_ros_bridge.usd.attributes import FieldReader
@@ -158,7 +157,7 @@ def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None
             severity="warning",
             path="",
             attribute="defaultPrim",
-            message=f"defaultPrim names no prim: '{name}'" if name else "no defaultPrim is authored",
+            message=f"defaultPrim names no prim: {quoted(name)}" if name else "no defaultPrim is authored",
             remedy="set defaultPrim on the root layer: references to this asset need it (REP 0158 section 1.2.5)",
         )
     )
@@ -175,7 +174,7 @@ def read_stage(stage: Usd.Stage, *, asset: str) -> StageRecords:
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
-    with _collector_paused():
+    with collector_paused():
         return _read(stage, asset)
 
 
@@ -200,7 +199,7 @@ def _read(stage: Usd.Stage, asset: str) -> StageRecords:
         if path in order
     )
     located = sorted(wanted, key=order.__getitem__)
-    xform_reader = XformReader(stage)
+    xform_reader = XformReader(stage, walk.diagnostics)
     xforms = xform_reader.read(located)
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
     return StageRecords(
@@ -215,18 +214,6 @@ def _read(stage: Usd.Stage, asset: str) -> StageRecords:
         diagnostics=(*diagnostics, *walk.diagnostics),
         **{name: tuple(found) for name, found in walk.found.items()},
     )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keeps the cyclic garbage collector from searching 100,000 new records, none of which is in a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 assert {name for name, _ in SCHEMAS.values()} < {field.name for field in fields(StageRecords)}

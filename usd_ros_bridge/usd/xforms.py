@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pxr import Usd, UsdGeom, Vt
+from pxr import Gf, Tf, Usd, UsdGeom, Vt
 
+from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
 
 _SHORTEST_QUATERNION = 1e-6
+
+OP_PREFIX = "xformOp:"
+RESET = "!resetXformStack!"
 
 
 def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
@@ -39,19 +43,36 @@ class _Motion(NamedTuple):
     type_name: str
     resets: bool
     varying: bool
-    unoriented: bool
+    broken: bool
+    missing: tuple[str, ...] = ()
 
 
 def _motion(prim: Usd.Prim) -> _Motion:
+    type_name = str(prim.GetTypeName())
     xformable = UsdGeom.Xformable(prim)
     if not xformable:
-        return _Motion(str(prim.GetTypeName()), resets=False, varying=False, unoriented=False)
-    return _Motion(
-        str(prim.GetTypeName()),
-        resets=xformable.GetResetXformStack(),
-        varying=xformable.TransformMightBeTimeVarying(),
-        unoriented=any(_is_zero_quaternion(op) for op in xformable.GetOrderedXformOps()),
-    )
+        return _Motion(type_name, resets=False, varying=False, broken=False)
+    resets = xformable.GetResetXformStack()
+    missing = _missing_ops(prim, xformable)
+    if not all(name.startswith(OP_PREFIX) for name in missing):
+        return _Motion(type_name, resets=resets, varying=False, broken=True)
+    try:
+        return _Motion(
+            type_name,
+            resets=resets,
+            varying=xformable.TransformMightBeTimeVarying(),
+            broken=any(_is_zero_quaternion(op) for op in xformable.GetOrderedXformOps()),
+            missing=missing,
+        )
+    except Tf.ErrorException:
+        return _Motion(type_name, resets=resets, varying=False, broken=True)
+
+
+def _missing_ops(prim: Usd.Prim, xformable: UsdGeom.Xformable) -> tuple[str, ...]:
+    """Returns the ops that a prim's order names and that are not there, which OpenUSD leaves out in silence."""
+    order = xformable.GetXformOpOrderAttr().Get() or ()
+    names = (name.removeprefix("!invert!") for name in map(str, order) if name != RESET)
+    return tuple(name for name in names if not (name and prim.HasAttribute(name)))
 
 
 def _is_zero_quaternion(op: UsdGeom.XformOp) -> bool:
@@ -84,8 +105,15 @@ def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
 class XformReader:
     """Reads the transforms of prims, and of those that move, the samples."""
 
-    def __init__(self, stage: Usd.Stage) -> None:
+    def __init__(self, stage: Usd.Stage, diagnostics: list[Diagnostic]) -> None:
+        """Binds the reader to a stage.
+
+        Args:
+            stage: The stage.
+            diagnostics: Takes what is wrong with transforms.
+        """
         self._stage = stage
+        self._diagnostics = diagnostics
         self._has_instances = bool(stage.GetPrototypes())
         # The earliest time gives an attribute's default where it has no samples: `Default` would give nothing where
         # only samples exist (REP 0158 section 2.7 has frames that are animated by time samples).
@@ -94,14 +122,22 @@ class XformReader:
         self._motions: dict[tuple[Any, ...], _Motion] = {}
 
     def read(self, paths: Sequence[str]) -> dict[str, XformRecord]:
-        """Returns the records of prims that exist, by path, in the order given."""
+        """Returns the records of prims that exist, by path, in the order given: what carries a prim before it."""
         prims = [self._stage.GetPrimAtPath(path) for path in paths]
-        matrices = column_vector_matrices([self._cache.GetLocalToWorldTransform(prim) for prim in prims])
         motions = [self._motion(prim) for prim in prims]
-        unoriented = {path for path, motion in zip(paths, motions, strict=True) if motion.unoriented}
-        if unoriented:
+        broken = {path for path, motion in zip(paths, motions, strict=True) if motion.broken}
+        worlds = []
+        for path, prim in zip(paths, prims, strict=True):
+            try:
+                worlds.append(self._cache.GetLocalToWorldTransform(prim))
+            except Tf.ErrorException:
+                # An op of the wrong type, for example. The cache answers for what is below as if there were none.
+                broken.add(path)
+                worlds.append(Gf.Matrix4d())
+        matrices = column_vector_matrices(worlds)
+        if broken:
             resetting = {path for path, motion in zip(paths, motions, strict=True) if motion.resets}
-            matrices[[_is_below(path, unoriented, resetting) for path in paths]] = np.nan
+            matrices[[_is_below(path, broken, resetting) for path in paths]] = np.nan
         flat = matrices.reshape(-1, 16).tolist()
         return {
             path: self._record(path, prim, motion, tuple(matrix))
@@ -116,7 +152,9 @@ class XformReader:
         return motion
 
     def _record(self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]) -> XformRecord:
-        if motion.varying and (times := _sample_times(UsdGeom.Xformable(prim))):
+        if motion.missing:
+            self._report_missing(path, motion.missing)
+        if motion.varying and matrix[0] == matrix[0] and (times := _sample_times(UsdGeom.Xformable(prim))):
             self._times[path] = times
         return XformRecord(
             path=path,
@@ -125,6 +163,19 @@ class XformReader:
             animated=path in self._times,
             resets_stack=motion.resets,
             instance_proxy=self._has_instances and prim.IsInstanceProxy(),
+        )
+
+    def _report_missing(self, path: str, missing: Sequence[str]) -> None:
+        names = ", ".join(quoted(name) for name in missing[:3])
+        self._diagnostics.append(
+            Diagnostic(
+                code="1.1.transform",
+                severity="warning",
+                path=path,
+                attribute="xformOpOrder",
+                message=f"names ops that the prim does not have: {names}; they are left out",
+                remedy="author the ops, or take them out of xformOpOrder",
+            )
         )
 
     def tracks(self, xforms: Mapping[str, XformRecord], paths: Iterable[str]) -> tuple[PoseTrackRecord, ...]:

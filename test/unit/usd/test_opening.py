@@ -129,6 +129,7 @@ def test_files_that_cannot_be_opened(write: Write, tmp_path: Path) -> None:
     (tmp_path / "empty.usda").touch()
     (tmp_path / "robot.urdf").write_text("<robot/>")
     (tmp_path / "noise.usdc").write_bytes(b"PXR-nothing of the kind")
+    (tmp_path / "latin1.usda").write_bytes(b"#usda 1.0\n\xff def")
     (tmp_path / "folder.usda").mkdir()
     cases = {
         str(tmp_path / "gone.usda"): "no such file",
@@ -137,6 +138,8 @@ def test_files_that_cannot_be_opened(write: Write, tmp_path: Path) -> None:
         str(tmp_path / "empty.usda"): "the file is empty",
         str(tmp_path / "robot.urdf"): "unknown extension '.urdf'; known: ",
         str(tmp_path / "noise.usdc"): "cannot open",
+        str(tmp_path / "latin1.usda"): "it is no UTF-8 text",
+        str(tmp_path / "name\udcff.usda"): "file names in UTF-8",
         write("def Xform {", "broken.usda"): "cannot open",
         "": "no file name",
         "a\0b.usda": "no file name",

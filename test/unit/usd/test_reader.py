@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -430,6 +431,23 @@ def test_no_default_prim(read: Read, name: str) -> None:
     records = read('def Xform "Robot" {}', header=f"#usda 1.0\n{name}\n")
     assert records.default_prim is None
     assert "1.2.5.default_prim" in codes(records)
+
+
+def test_a_default_prim_of_any_text_is_quoted(read: Read) -> None:
+    (diagnostic,) = (
+        d
+        for d in read("", header=f'#usda 1.0\n( defaultPrim = "\\x1b{"x" * 5000}" )\n').diagnostics
+        if d.code == "1.2.5.default_prim"
+    )
+    assert "\\x1b" in diagnostic.message
+    assert len(diagnostic.message) < 300
+
+
+def test_a_layer_that_is_no_text_is_reported(read: Read, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "latin1.usda").write_bytes(b"#usda 1.0\n\xff def")
+    (diagnostic,) = read('def Xform "Robot" (prepend references = @./latin1.usda@) {}').diagnostics
+    assert (diagnostic.code, diagnostic.path) == ("1.2.5.asset", "/Robot")
+    assert "no UTF-8 text" in diagnostic.message
 
 
 def test_broken_composition_is_reported_with_the_prim(read: Read) -> None:
