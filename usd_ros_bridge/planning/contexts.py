@@ -115,7 +115,11 @@ def _resolve(
     record: ContextRecord, outer: Context | None, node_namespace: str, findings: Findings
 ) -> Context:
     segment = record.namespace or ""
+    outer_namespace = outer.namespace if outer else node_namespace
     fault = names.namespace_fault(segment)
+    if not fault and not outer:
+        # The robot's frames go to topics in it, whatever its interfaces are called (REP 0158 section 2.1.1).
+        fault = names.resolved_fault(names.join(names.join(outer_namespace, segment), "tf_static"), "topic")
     inherited_fault = outer.fault if outer else ""
     if fault:
         findings.error(
@@ -127,7 +131,7 @@ def _resolve(
         )
         fault = f"the namespace {quoted(segment)} of {record.path} {fault}"
         segment = ""
-    namespace = names.join(outer.namespace if outer else node_namespace, segment)
+    namespace = names.join(outer_namespace, segment)
     absolute = segment.startswith("/")
     return Context(
         path=record.path,

@@ -156,9 +156,10 @@ def _spherical_limits(record: JointRecord, findings: Findings) -> dict[DofAxis, 
 def _limit(
     record: JointRecord, name: str, value: float | None, unlimited: float, findings: Findings
 ) -> float:
-    if value is None:
+    """Returns a limit as authored; what is as far out as the axis is free (converters write FLT_MAX) is none."""
+    if value is None or value * math.copysign(1.0, unlimited) >= MAX_MAGNITUDE:
         return unlimited
-    if math.isnan(value):
+    if not abs(value) <= MAX_MAGNITUDE:
         _report_limit(record, name, value, findings)
         return unlimited
     return value

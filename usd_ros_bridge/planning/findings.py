@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from usd_ros_bridge.model.diagnostics import Diagnostic, Severity
 
+MAX_MESSAGE = 1024
+"""Longest message: it may name prims, whose paths have no end."""
+
 
 class Findings:
     """A list of diagnostics that grows; each concept of planning adds to the one it is given."""
@@ -32,6 +35,8 @@ class Findings:
     def _add(
         self, severity: Severity, code: str, path: str, message: str, remedy: str, attribute: str
     ) -> None:
+        if len(message) > MAX_MESSAGE:
+            message = message[:MAX_MESSAGE] + "..."
         self._diagnostics.append(
             Diagnostic(
                 code=code, severity=severity, path=path, attribute=attribute, message=message, remedy=remedy

@@ -128,14 +128,15 @@ class _Drafter:
         resolved = names.join(namespace, name) if not names.name_fault(name) else name
         absolute = name.startswith("/")
         reasons = [
+            self._prohibited(record, resolved),
             "" if absolute or context is None else context.fault,
             _unusable(record),
             self._role_fault(kind, record),
             name_fault,
-            self._type_fault(kind, record),
         ]
-        if not any(reasons[3:]):
-            reasons.append(self._prohibited(record, resolved))
+        # Whether a type that no asset may use is installed here is no matter.
+        if not reasons[0]:
+            reasons.append(self._type_fault(kind, record))
         draft = InterfaceDraft(
             kind=kind,
             path=record.path,
@@ -293,7 +294,8 @@ def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> l
     by_name: dict[tuple[str, str, int | None], InterfaceDraft] = {}
     result = []
     for draft in drafts:
-        if not draft.is_switchable:
+        # One that is off at first is in nobody's way: assets switch between such (REP 0158 section 2.3).
+        if draft.reason:
             result.append(draft)
             continue
         same_name = by_name.setdefault((draft.kind, draft.name, draft.domain_id), draft)

@@ -32,7 +32,7 @@ def authored_names(joints: Iterable[Joint], findings: Findings) -> dict[str, str
         name = joint.record.ros_name
         if name is None:
             continue
-        if not name.strip() or len(name) > names.MAX_NAME or not name.isprintable():
+        if not _is_name(name):
             findings.error(
                 "2.10.name",
                 joint.path,
@@ -43,6 +43,10 @@ def authored_names(joints: Iterable[Joint], findings: Findings) -> dict[str, str
             continue
         result[joint.path] = name
     return result
+
+
+def _is_name(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= names.MAX_NAME and text.isprintable()
 
 
 def drop_equal_names(joints: Sequence[Joint], authored: Mapping[str, str], findings: Findings) -> list[Joint]:
@@ -83,7 +87,17 @@ def name_joints(
         path = joint.path
         if path in result:
             continue
-        name = isaac.get(path) or prim_name(path)
+        override = isaac.get(path, "")
+        if override and not _is_name(override):
+            findings.warning(
+                "2.10.name",
+                path,
+                f"{quoted(override)} is no joint name; the prim name is used",
+                f"use printable characters, at most {names.MAX_NAME}",
+                attribute="isaac:nameOverride",
+            )
+            override = ""
+        name = override or prim_name(path)[: names.MAX_NAME]
         result[path] = unique.claim_near(name, path)
         if result[path] != name:
             findings.warning(

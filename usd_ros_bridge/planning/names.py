@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 
 from usd_ros_bridge.model.plan import InterfaceKind
 from usd_ros_bridge.planning.paths import ancestors, prim_name
@@ -14,6 +15,9 @@ MAX_NAME = 256
 MAX_RESOLVED = {"topic": 247, "service": 241, "action": 220}
 """Longest absolute name by kind: rmw's limit for topics (rmw/validate_full_topic_name.h), less what services
 (`Request`, `Reply`) and actions (`/_action/send_goal` and its service suffix) append to it."""
+
+MAX_HEIGHT = 64
+"""How many prims up an ancestor is looked for that tells two equal names apart."""
 
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_]*/(msg|srv|action)/[A-Za-z][A-Za-z0-9_]*\Z")
@@ -96,6 +100,7 @@ class UniqueNames:
 
     def __init__(self) -> None:
         self._owners: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
 
     def owner(self, name: str) -> str | None:
         """Returns the path that has claimed `name`, None where nothing has."""
@@ -112,15 +117,16 @@ class UniqueNames:
         """
         if self.claim(name, path):
             return name
-        theirs = [prim_name(ancestor) for ancestor in ancestors(self._owners[name])]
-        for height, ancestor in enumerate(ancestors(path)):
+        theirs = [prim_name(ancestor) for ancestor in islice(ancestors(self._owners[name]), MAX_HEIGHT)]
+        for height, ancestor in enumerate(islice(ancestors(path), MAX_HEIGHT)):
             own = prim_name(ancestor)
             if height < len(theirs) and theirs[height] == own:
                 continue
             candidate = make_valid(f"{own}_{name}")
             if self.claim(candidate, path):
                 return candidate
-        number = 2
+        number = self._numbers.get(name, 2)
         while not self.claim(f"{name}_{number}", path):
             number += 1
+        self._numbers[name] = number + 1
         return f"{name}_{number}"

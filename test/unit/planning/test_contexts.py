@@ -62,6 +62,25 @@ def test_an_invalid_namespace_disables_what_is_below_until_an_absolute_one(names
     assert namespace in diagnostic.message
 
 
+def test_a_namespace_leaves_room_for_the_robots_tf_topics() -> None:
+    stage = Stage()
+    stage.context("/robot", "x" * 240)
+    stage.topic("/robot/a")
+    plan = stage.plan()
+    assert plan.robots[0].namespace == "/"
+    assert not plan.topics[0].enabled
+    assert "ROS 2 takes 247" in found(plan, "2.1.namespace")[0].message
+
+
+def test_messages_about_endless_paths_are_bounded() -> None:
+    stage = Stage()
+    stage.context("/robot", "robot", domain_id=1)
+    stage.context("/robot/" + "x" * 100_000, "long", domain_id=2)
+    stage.context("/robot/" + "x" * 100_000 + "/y", "longer~")
+    stage.joint("/robot/j", "/robot/" + "x" * 100_000 + "/gone")
+    assert max(len(d.message) for d in stage.plan().diagnostics) < 1100
+
+
 def test_the_nodes_own_namespace_must_be_valid() -> None:
     with pytest.raises(OptionError, match="1x"):
         Stage().plan(namespace="1x")

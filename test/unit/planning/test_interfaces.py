@@ -133,6 +133,15 @@ def test_prohibited_services_and_actions() -> None:
     assert [i.enabled for i in (*plan.services, *plan.actions)] == [False, False]
 
 
+def test_what_is_prohibited_is_so_installed_or_not() -> None:
+    stage = robot()
+    stage.service("/robot/s", "simulation_interfaces/srv/SpawnEntity")
+    stage.topic("/robot/a", "nobody_has/msg/This", name="/clock")
+    plan = stage.plan(catalog=Catalog())
+    assert [d.severity for d in found(plan, "2.9")] == ["error", "error"]
+    assert found(plan, "2.3.type") == []
+
+
 def test_the_clock_of_a_robot_without_a_namespace_is_prohibited() -> None:
     stage = Stage()
     stage.context(namespace=None)
@@ -164,6 +173,15 @@ def test_duplicates() -> None:
         ("warning", "/robot/c"),
         ("error", "/robot/b/s"),
     ]
+
+
+def test_a_server_that_is_off_at_first_is_in_nobodys_way() -> None:
+    stage = robot()
+    stage.service("/robot/a", name="call", starts_enabled=False)
+    stage.service("/robot/b", name="call")
+    plan = stage.plan()
+    assert [s.enabled for s in plan.services] == [False, True]
+    assert plan.diagnostics == ()
 
 
 def test_equal_names_in_two_domains_do_not_meet() -> None:

@@ -114,6 +114,22 @@ def test_limits_that_are_not_numbers_do_not_limit() -> None:
     assert "'nan'" in diagnostic.message
 
 
+@pytest.mark.parametrize("far", [INF, 3.4e38])
+def test_limits_as_far_out_as_the_axis_is_free_are_none(far: float) -> None:
+    plan = pair(lower_limit=-far, upper_limit=far).plan()
+    assert joints(plan)["j"].type == "continuous"
+    assert found(plan, "1.3.limits") == []
+
+
+@pytest.mark.parametrize("values", [{"lower_limit": INF}, {"upper_limit": -INF}, {"lower_limit": 3.4e38}])
+def test_no_position_is_within_limits_at_the_wrong_end(values: dict[str, float]) -> None:
+    plan = pair(**{"lower_limit": -90.0, "upper_limit": 90.0, **values}).plan()
+    (dof,) = joints(plan)["j"].dofs
+    assert math.isinf(dof.lower) is not math.isinf(dof.upper)
+    assert dof.lower <= 0.0 <= dof.upper
+    assert "error" in {d.severity for d in found(plan, "1.3.limits")}
+
+
 def test_cone_angles_limit_the_other_two_axes() -> None:
     joint = joints(pair("Spherical", axis="X", cone_angle0=30.0, cone_angle1=60.0).plan())["j"]
     upper = {dof.axis: dof.upper for dof in joint.dofs}
@@ -337,6 +353,22 @@ def test_unusable_authored_names_fall_back_to_the_prim_name(name: str) -> None:
     plan = pair(ros_name=name).plan()
     assert "j" in joints(plan)
     assert found(plan, "2.10.name")[0].severity == "error"
+
+
+@pytest.mark.parametrize("override", ["x" * 100_000, "\x1b[31m", "  "])
+def test_unusable_isaac_names_give_way_to_the_prim_name(override: str) -> None:
+    stage = pair()
+    stage.add("isaac_joints", IsaacJointRecord(path="/robot/j", name_override=override))
+    plan = stage.plan(isaac_names=True)
+    assert set(joints(plan)) == {"anchor", "j"}
+    assert [d.path for d in found(plan, "2.10.name")] == ["/robot/j"]
+
+
+def test_prim_names_are_bounded() -> None:
+    stage = pair()
+    stage.joint("/robot/" + "x" * 100_000, "/robot/base", "/robot/other")
+    stage.body("/robot/other")
+    assert max(map(len, joints(stage.plan()))) == 256
 
 
 def test_degree_of_freedom_names_stay_clear_of_joint_names() -> None:

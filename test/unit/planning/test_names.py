@@ -131,3 +131,12 @@ def test_unique_names_differ_are_valid_and_first_come_first_kept(paths: list[str
 def test_resolved_names_are_bounded_as_rmw_bounds_them() -> None:
     assert names.resolved_fault("/" + "a" * 246, "topic") == ""
     assert "247" in names.resolved_fault("/" + "a" * 247, "topic")
+
+
+def test_thousands_of_equal_names_stay_apart() -> None:
+    unique = names.UniqueNames()
+    path, found = "", set()
+    for _ in range(3000):
+        path += "/n"
+        found.add(unique.claim_near("n", path))
+    assert len(found) == 3000
