@@ -239,3 +239,20 @@ def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
     assert process.finish(timeout=30.0) == 1, process.output
     assert "[ERROR]" in process.output
     assert "Traceback" not in process.output
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        (["--backend", "hydraulic"], "kinematic"),
+        (["--namespace", "1st"], "starts with a digit"),
+        (["--variant", "/robot:size=huge"], "size"),
+        (["--package", "demo"], "name=directory"),
+    ],
+)
+def test_a_wrong_option_of_run_is_all_that_is_printed(run, option, text):
+    process = run([*CLI, str(ROBOT), *option])
+    assert process.finish(timeout=30.0) == 2, process.output
+    assert len(process.lines) == 1, process.output
+    assert process.output.startswith("usd_ros_bridge: ")
+    assert text in process.output

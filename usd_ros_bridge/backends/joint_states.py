@@ -34,7 +34,8 @@ class JointStatesBackend:
     with a warning; names that the robot does not have are ignored; a mimic joint follows its leader in the same
     message unless the message names it itself; limits clamp nothing; a stamp of zero means the time of arrival. A
     robot's joints that no message has named yet are shown at rest, and nothing is shown before the first message.
-    Messages of several publishers add up to one state, whose time is the newest stamp.
+    Messages of several publishers add up to one state, whose time is the newest stamp; one that is older than what is
+    known of a joint that it names is ignored. Of a name that a message holds twice, the first counts.
 
     Options: `topic` (default `joint_states`), relative to each robot's namespace or absolute.
     """
@@ -129,10 +130,12 @@ class _Robot:
         self._mimic = mimic
         self._rows = {plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs}
         self._time_ns = UNKNOWN_NS
+        self._row_time = np.zeros(len(plan.layout.dofs), dtype=np.int64)
         self._assignment = self._assign(())
 
     def reset(self) -> None:
         self._time_ns = UNKNOWN_NS
+        self._row_time.fill(0)
 
     def time_at(self, time_ns: int) -> int:
         """Returns the time of the state; a message without a stamp arrived at the tick that took it."""
@@ -149,6 +152,10 @@ class _Robot:
             return
         self._advance(sample.stamp_ns)
         assignment = self._assignment
+        if 0 < sample.stamp_ns < self._time_ns and (self._row_time[assignment.rows] > sample.stamp_ns).any():
+            # Overtaken on the way: what is known of these joints is newer.
+            return
+        self._row_time[assignment.rows] = sample.stamp_ns
         rows, named = assignment.rows, assignment.named
         state.joint_position[rows] = (
             assignment.multipliers * sample.position[assignment.sources] + assignment.offsets
@@ -186,10 +193,14 @@ class _Robot:
                 "starting over",
             )
             self._time_ns = stamp_ns
+            self._row_time.fill(0)
 
     def _assign(self, names: tuple[str, ...]) -> _Assignment:
         """Finds rows and sources of a list of names; publishers rarely change theirs, so this is kept."""
-        source_by_row = {self._rows[name]: source for source, name in enumerate(names) if name in self._rows}
+        source_by_row: dict[int, int] = {}
+        for source, name in enumerate(names):
+            if name in self._rows:
+                source_by_row.setdefault(self._rows[name], source)
         self._report_unknown(names)
         entries = [(row, source, 1.0, 0.0) for row, source in source_by_row.items()]
         given = frozenset(source_by_row)

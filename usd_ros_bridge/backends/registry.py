@@ -47,6 +47,10 @@ def _make(entry: EntryPoint) -> object:
         raise BackendError(f"backend {entry.name} cannot be loaded: {missing}") from error
     except AttributeError as error:
         raise BackendError(f"backend {entry.name} cannot be loaded: {entry.value} does not exist") from error
+    except Exception as error:
+        raise BackendError(
+            f"backend {entry.name} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
     try:
         made: object = factory()
     except Exception as error:

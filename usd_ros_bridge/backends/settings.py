@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -15,6 +16,9 @@ Parser = Callable[[str], object]
 """Turns an option's text into a value; raises ValueError with what is possible."""
 
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+_SEGMENT = r"[A-Za-z_][A-Za-z0-9_]*"
+_TOPIC_NAME = re.compile(rf"/?{_SEGMENT}(/{_SEGMENT})*")
 
 
 def flag(text: str) -> bool:
@@ -48,10 +52,11 @@ def positive_number(text: str) -> float:
 
 
 def topic_name(text: str) -> str:
-    """Returns a topic name that is not empty."""
-    if not text.strip():
+    """Returns a topic name, relative or absolute, that ROS 2 accepts."""
+    name = text.strip()
+    if not _TOPIC_NAME.fullmatch(name):
         raise ValueError("a topic name")
-    return text.strip()
+    return name
 
 
 def parse_settings(

@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.errors import OptionError, StrictError
 from usd_ros_bridge.model.options import PlanOptions, ReadOptions
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.ros import parameters
 from usd_ros_bridge.ros.bridge import NODE_NAME, Bridge
 from usd_ros_bridge.ros.domains import Domains
@@ -56,7 +58,11 @@ def run_node(
         BridgeError: The caller's mistake.
         StrictError: The asset has errors and `strict` was asked for.
     """
-    namespace = plan_options.namespace if plan_options is not None else ""
+    namespace = plan_options.namespace.strip("/") if plan_options is not None else ""
+    fault = namespace_fault("/" + namespace)
+    if fault:
+        # Before rclpy sees it: that would add lines of its own.
+        raise OptionError(f"namespace {namespace!r} {fault}")
     with ended_by_signals() as ending:
         domains = Domains(
             node_name=NODE_NAME, namespace=namespace or None, ros_args=ros_args, report=log_warning
@@ -65,6 +71,8 @@ def run_node(
             node = domains.main.node
             options = parameters.options_from(parameters.declare(node), node_namespace=node.get_namespace())
             options = _overlaid(options, asset, backend, backend_options, read_options, plan_options, strict)
+            # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
+            load_backend(options.backend)
             plan = _load(options, node.get_logger())
             bridge = Bridge(
                 plan,

@@ -195,6 +195,25 @@ def test_the_time_of_a_robot_is_the_newest_stamp() -> None:
     assert bench.reports == []
 
 
+def test_a_message_that_was_overtaken_on_the_way_is_ignored() -> None:
+    bench = Bench(rover())
+    row = bench.plan.layout.dofs.index("mast_joint")
+    bench.receive(["mast_joint"], [0.2], stamp=5 * SECOND)
+    bench.receive(["mast_joint"], [0.1], stamp=5 * SECOND - 1)
+    assert bench.step().joint_position[row] == 0.2
+    # Another publisher's joints may be a little behind.
+    other = next(name for name in bench.plan.layout.dofs if name != "mast_joint")
+    bench.receive([other], [0.3], stamp=5 * SECOND - 1)
+    assert bench.step().joint_position[bench.plan.layout.dofs.index(other)] == 0.3
+
+
+def test_the_first_of_two_equal_names_counts() -> None:
+    """As in robot_state_publisher, which inserts into a map."""
+    bench = Bench(rover())
+    bench.receive(["mast_joint", "mast_joint"], [0.2, 0.3])
+    assert bench.step().joint_position[bench.plan.layout.dofs.index("mast_joint")] == 0.2
+
+
 def test_stamps_that_go_back_by_more_than_a_second_start_over() -> None:
     bench = Bench(rover())
     bench.receive(["mast_joint"], [0.1], stamp=100 * SECOND)

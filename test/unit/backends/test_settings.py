@@ -35,6 +35,9 @@ def test_texts_become_values() -> None:
         ("start", "inf", "a finite number"),
         ("loop", "maybe", "true or false"),
         ("topic", " ", "a topic name"),
+        ("topic", "a b", "a topic name"),
+        ("topic", "/1a", "a topic name"),
+        ("topic", "a//b", "a topic name"),
         ("speed", "1", "backend x has no option 'speed'; its options: loop, rate, start, topic"),
     ],
 )
