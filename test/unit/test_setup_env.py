@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = getattr(sys, "_base_executable", sys.executable)
+PYTHON = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
 TOOLS = ("bash", "cat", "cut", "dirname", "env", "ls", "make", "sed", "uname")
 
 
