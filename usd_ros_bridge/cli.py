@@ -147,6 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         cli.main(args=own or ["--help"], prog_name="usd_ros_bridge", standalone_mode=False, obj=ros)
         status = 0 if own else EXIT_USAGE
+    except click.NoSuchOption as error:
+        status = _fail(f"{error.format_message()}{_known_options(error.ctx)}", EXIT_USAGE)
     except click.ClickException as error:
         status = _fail(error.format_message(), EXIT_USAGE)
     except StrictError as error:
@@ -160,6 +162,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.close()
         status = 0
     sys.exit(status)
+
+
+def _known_options(context: click.Context | None) -> str:
+    """Returns the options that there are, to end a message with."""
+    if context is None:
+        return ""
+    return " Possible: " + ", ".join(
+        option
+        for parameter in context.command.get_params(context)
+        for option in parameter.opts
+        if option[0] == "-"
+    )
 
 
 def _fail(message: str, status: int) -> int:

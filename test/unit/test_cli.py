@@ -183,3 +183,10 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
     )
     assert "Traceback" not in result.stderr
+
+
+def test_an_unknown_option_lists_those_there_are() -> None:
+    result = bridge("inspect", ROVER, "--bogus")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert all(option in one_line(result) for option in ("--variant", "--strict", "--json"))

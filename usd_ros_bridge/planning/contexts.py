@@ -81,11 +81,12 @@ def plan_contexts(records: StageRecords, options: PlanOptions, findings: Finding
         authored = _implicit_contexts(records, findings)
     resolved: dict[str, Context] = {}
     nearest = Nearest(resolved)
+    source = "isaac:namespace" if implicit else "ros:context:namespace"
     for record in authored:
         if record.path in resolved:
             continue
         outer = resolved.get(nearest.above(record.path))
-        resolved[record.path] = _resolve(record, outer, node_namespace, findings)
+        resolved[record.path] = _resolve(record, outer, node_namespace, source, findings)
         nearest = nearest if outer else Nearest(resolved)
     _check_domain_count(resolved, findings)
     roots = [context.path for context in resolved.values() if context.path == context.root]
@@ -112,7 +113,7 @@ def _has_ros_interfaces(records: StageRecords) -> bool:
 
 
 def _resolve(
-    record: ContextRecord, outer: Context | None, node_namespace: str, findings: Findings
+    record: ContextRecord, outer: Context | None, node_namespace: str, source: str, findings: Findings
 ) -> Context:
     segment = record.namespace or ""
     outer_namespace = outer.namespace if outer else node_namespace
@@ -127,7 +128,7 @@ def _resolve(
             record.path,
             f"namespace {quoted(segment)} {fault}",
             "use letters, digits and '_', joined by single slashes",
-            attribute="ros:context:namespace",
+            attribute=source,
         )
         fault = f"the namespace {quoted(segment)} of {record.path} {fault}"
         segment = ""

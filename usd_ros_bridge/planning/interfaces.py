@@ -140,9 +140,9 @@ class _Drafter:
         draft = InterfaceDraft(
             kind=kind,
             path=record.path,
-            role=record.role or "",
-            name=resolved,
-            type=record.type or "",
+            role=(record.role or "")[: names.MAX_NAME],
+            name=resolved[: names.MAX_NAME],
+            type=(record.type or "")[: names.MAX_NAME],
             context=context,
             domain_id=context.domain_id if context else None,
             starts_enabled=record.starts_enabled is not False,

@@ -13,7 +13,7 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import AssetError, choices
 from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.usd.composition import note_refusals
-from usd_ros_bridge.usd.packages import PackageMap, Scan, scan_layers
+from usd_ros_bridge.usd.packages import PackageMap, Scan, package_remedy, scan_layers, split_package_path
 from usd_ros_bridge.usd.schemas import register_schemas
 from usd_ros_bridge.usd.variants import author_selections, check_selections
 
@@ -73,7 +73,12 @@ def _identifier(asset: str, packages: PackageMap) -> str:
     if asset.startswith(PACKAGE_SCHEME):
         path = packages.resolve(asset)
         if path is None:
-            raise AssetError(f"cannot open {quoted(asset)}: no such package, or a path that leaves it")
+            name, inside = split_package_path(asset)
+            if inside is None:
+                raise AssetError(f"cannot open {quoted(asset)}: the path leaves the package {quoted(name)}")
+            raise AssetError(
+                f"cannot open {quoted(asset)}: no such package as {quoted(name)}; {package_remedy(name)}"
+            )
         return str(path)
     if asset.startswith("file://"):
         return asset[len("file://") :]

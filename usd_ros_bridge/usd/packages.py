@@ -99,6 +99,12 @@ def split_package_path(asset_path: str) -> tuple[str, PurePosixPath | None]:
     return name, PurePosixPath(os.path.normpath(rest) if rest else ".")
 
 
+def package_remedy(name: str) -> str:
+    """Returns what to do about a package that is not known."""
+    shown = name[:64] if PACKAGE_NAME.fullmatch(name) else "NAME"
+    return f"install it, add it to {PATH_VARIABLE}, or give its directory (--package {shown}=directory)"
+
+
 class _LinkFolder:
     """A private directory with a folder `package:` of links, for one stage; removed when the process ends."""
 
@@ -227,10 +233,9 @@ class _Scanner:
             return True
         directory = self._packages.directory(name)
         if directory is None:
-            remedy = (
-                f"install it, add it to {PATH_VARIABLE}, or give its directory (--package {name}=directory)"
+            self._refuse(
+                layer, asset_path, is_arc, f"no package {quoted(name)} is known", package_remedy(name)
             )
-            self._refuse(layer, asset_path, is_arc, f"no package {quoted(name)} is known", remedy)
             return False
         self._link(name, directory)
         return True

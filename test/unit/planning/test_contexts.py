@@ -72,6 +72,14 @@ def test_a_namespace_leaves_room_for_the_robots_tf_topics() -> None:
     assert "ROS 2 takes 247" in found(plan, "2.1.namespace")[0].message
 
 
+def test_an_invalid_isaac_namespace_is_named_as_such() -> None:
+    stage = Stage()
+    stage.body("/robot")
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot", namespace="my robot"))
+    (diagnostic,) = found(stage.plan(), "2.1.namespace")
+    assert diagnostic.attribute == "isaac:namespace"
+
+
 def test_messages_about_endless_paths_are_bounded() -> None:
     stage = Stage()
     stage.context("/robot", "robot", domain_id=1)

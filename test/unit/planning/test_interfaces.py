@@ -61,6 +61,13 @@ def test_a_faulty_topic_is_disabled_alone(values: Any, code: str) -> None:
     assert bad.reason == diagnostic.message
 
 
+def test_endless_texts_are_cut() -> None:
+    stage = robot()
+    stage.topic("/robot/a", "t" * 100_000, name="n" * 100_000, role="r" * 100_000)
+    (topic,) = stage.plan().topics
+    assert {len(topic.type), len(topic.name), len(topic.role)} == {256}
+
+
 @pytest.mark.parametrize(
     ("kind", "section"),
     [("service", "2.5.role"), ("action", "2.6.role")],

@@ -146,7 +146,9 @@ def test_files_that_cannot_be_opened(write: Write, tmp_path: Path) -> None:
         "x" * 5000 + ".usda": "cannot open",
         "anon:0x1234:none": "no such anonymous layer",
         "omniverse://server/robot.usd": "cannot open",
-        "package://nobody_has_this/robot.usda": "no such package",
+        "package://nobody_has_this/robot.usda": "no such package as 'nobody_has_this'; install it",
+        "package://\x1b[31m/robot.usda": "--package NAME=directory",
+        "package://nobody_has_this/../robot.usda": "leaves the package 'nobody_has_this'",
     }
     for asset, says in cases.items():
         with pytest.raises(AssetError) as error:
