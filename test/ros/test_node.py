@@ -167,7 +167,10 @@ def test_parameters_shape_the_plan(run, ros_harness):
     ros_harness.node.create_subscription(JointState, "/fleet/joint_states", states.append, 10)
     ros_harness.wait_for(lambda: transforms and states, what="transforms and joint states")
     assert all("left_" in each.child_frame_id for each in transforms[0].transforms)
-    assert ("left", "/fleet") in ros_harness.node.get_node_names_and_namespaces()
+    # A node's name arrives by another topic than its data.
+    ros_harness.wait_for(
+        lambda: ("left", "/fleet") in ros_harness.node.get_node_names_and_namespaces(), what="the node's name"
+    )
 
 
 def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, ros_harness):
