@@ -44,6 +44,22 @@ def test_publisher_meets_its_rate_between_stamps(start, listen, ros_harness, rat
     assert [stamp(message) for message in received] == sorted({stamp(message) for message in received})
 
 
+def test_a_state_that_came_by_topic_is_published_once(start, listen, ros_harness):
+    received = listen(PoseStamped, "/arm/pose")
+    states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
+    running = start(plan(publisher("/arm/pose", "geometry_msgs/msg/PoseStamped", rate=100.0)), "joint_states")
+    ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the backend's subscription")
+    ros_harness.wait_for(lambda: running.row("/arm/pose").matched == 1, what="the bridge's publisher")
+    for seconds in (5, 6):
+        message = JointState(name=["hinge"], position=[0.5])
+        message.header.stamp.sec = seconds
+        states.publish(message)
+        ros_harness.wait_for(lambda: received and stamp(received[-1]) == seconds * 10**9, what="its pose")  # noqa: B023
+        ticks = running.bridge.status().ticks
+        ros_harness.wait_for(lambda: running.bridge.status().ticks > ticks + 10, what="ten ticks more")  # noqa: B023
+    assert [stamp(message) for message in received] == [5 * 10**9, 6 * 10**9]
+
+
 def test_joint_states_go_out_and_commands_come_in(start, listen, ros_harness):
     received = listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)

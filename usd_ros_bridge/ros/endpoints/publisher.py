@@ -42,6 +42,7 @@ class TopicPublisher:
         self._message = message_class()
         self._header = getattr(self._message, "header", None)
         self._publisher: Any = None
+        self._sent_ns = -1
 
     @property
     def silent(self) -> bool:
@@ -60,16 +61,17 @@ class TopicPublisher:
         )
 
     def emit(self, snapshot: Snapshot) -> bool:
-        """Publishes what `snapshot` shows, stamped with the time of its state."""
+        """Publishes what `snapshot` shows, stamped with the time of its state; a state that came by topic once."""
         publisher = self._publisher
         if publisher is None or self._encoder is None:
             return False
         time_ns = snapshot.robot_time_ns(self.topic.robot)
-        if time_ns < 0 or not self._encoder(snapshot, self._message):
+        if time_ns < 0 or time_ns == self._sent_ns or not self._encoder(snapshot, self._message):
             return False
         if self._header is not None:
             set_stamp(self._header.stamp, time_ns)
         publisher.publish(self._message)
+        self._sent_ns = time_ns
         return True
 
     def close(self) -> None:
