@@ -149,14 +149,15 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     m = np.asarray(matrix, dtype=np.float64)
     linear = m[..., :3, :3]
-    finite: NDArray[np.bool_] = np.asarray(np.isfinite(m).all(axis=(-2, -1)))
-    linear = np.where(finite[..., None, None], linear, np.eye(3))
-    scale = np.linalg.norm(linear, axis=-2)
-    scale = np.where((np.linalg.det(linear) < 0.0)[..., None], scale * np.array([1.0, 1.0, -1.0]), scale)
-    usable: NDArray[np.bool_] = np.logical_and(finite, (np.abs(scale) > 0.0).all(axis=-1))
-    safe = np.where(usable[..., None], scale, 1.0)
-    rotation = from_rotation_matrix(linear / safe[..., None, :])
-    result = np.concatenate((m[..., :3, 3], rotation), axis=-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.linalg.norm(linear, axis=-2)
+        mirrored = np.linalg.det(linear) < 0.0
+    scale = np.where(mirrored[..., None], scale * np.array([1.0, 1.0, -1.0]), scale)
+    # Squares of huge or tiny entries overflow or vanish, though the entries themselves are finite.
+    fit = np.isfinite(scale) & (np.abs(scale) > 0.0)
+    usable: NDArray[np.bool_] = np.asarray(np.isfinite(m).all(axis=(-2, -1)) & fit.all(axis=-1))
+    normal = np.where(usable[..., None, None], linear / np.where(fit, scale, 1.0)[..., None, :], np.eye(3))
+    result = np.concatenate((m[..., :3, 3], from_rotation_matrix(normal)), axis=-1)
     return np.where(usable[..., None], result, np.nan), scale
 
 

@@ -149,3 +149,15 @@ def test_functions_broadcast_over_leading_axes() -> None:
     np.testing.assert_allclose(compose(many, one)[2, 3], compose(many[2, 3], one))
     np.testing.assert_allclose(compose(one, many)[2, 3], compose(one, many[2, 3]))
     np.testing.assert_allclose(inverse(many)[2, 3], inverse(many[2, 3]))
+
+
+@given(arrays(np.float64, (4, 4), elements=st.floats(allow_nan=True, allow_infinity=True)))
+def test_decompose_takes_any_matrix(matrix: FloatArray) -> None:
+    found, _ = decompose(matrix)
+    assert np.isfinite(found).all() or np.isnan(found).all()
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_decompose_marks_what_overflows_or_vanishes_when_squared(size: float) -> None:
+    found, _ = decompose(np.diag([size, 1.0, 1.0, 1.0]))
+    assert np.isnan(found).all()
