@@ -29,10 +29,11 @@ class Context:
     Attributes:
         path: Prim path.
         namespace: Absolute effective namespace; invalid segments left out.
-        fault: Why interfaces in it must stay disabled, "" where they need not.
+        fault: Why interfaces with a relative name must stay disabled, "" where they need not.
         domain_id: Effective domain id, None for the process's default.
         root: Path of the outermost context.
         parent_frame: Frame that the outermost context's frame hangs from.
+        unserved: Why all interfaces in it must stay disabled, "" where they need not.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Context:
     domain_id: int | None
     root: str
     parent_frame: str
+    unserved: str = ""
 
 
 class Contexts:
@@ -132,6 +134,9 @@ def _resolve(
         )
         fault = f"the namespace {quoted(segment)} of {record.path} {fault}"
         segment = ""
+    elif "ros:context:namespace" in record.invalid:
+        # Reading has reported it.
+        fault = f"the namespace of {record.path} is of a type that cannot be used"
     namespace = names.join(outer_namespace, segment)
     absolute = segment.startswith("/")
     return Context(
@@ -224,7 +229,7 @@ def _check_domain_count(contexts: dict[str, Context], findings: Findings) -> Non
             "run one bridge per group of robots",
             attribute="ros:context:domain_id",
         )
-        contexts[path] = replace(context, fault=context.fault or fault)
+        contexts[path] = replace(context, unserved=fault)
 
 
 # --- Stages without RosContextAPI ------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def implicit_interfaces(
                     type=JOINT_STATE,
                     context=context,
                     domain_id=context.domain_id,
-                    reason=context.fault,
+                    reason=context.unserved or context.fault,
                     publish_rate=rate,
                     implicit=True,
                 )

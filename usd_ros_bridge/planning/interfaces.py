@@ -129,6 +129,7 @@ class _Drafter:
         absolute = name.startswith("/")
         reasons = [
             self._prohibited(record, resolved),
+            context.unserved if context else "",
             "" if absolute or context is None else context.fault,
             _unusable(record),
             self._role_fault(kind, record),

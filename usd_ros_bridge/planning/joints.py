@@ -28,6 +28,19 @@ KINDS: dict[str, JointType] = {
     "PhysicsJoint": "generic",
 }
 _PARALLEL = 1e-4
+_DECISIVE = frozenset(
+    {
+        "physics:body0",
+        "physics:body1",
+        "physics:localPos0",
+        "physics:localRot0",
+        "physics:localPos1",
+        "physics:localRot1",
+        "physics:axis",
+    }
+)
+"""Properties without which nobody knows what a joint connects, and where."""
+
 _WITH_AXIS = frozenset({"revolute", "prismatic", "spherical"})
 
 
@@ -100,6 +113,9 @@ def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> J
             "the joint closes a loop (excludeFromArticulation); it makes no edge",
             attribute="physics:excludeFromArticulation",
         )
+        return None
+    if not _DECISIVE.isdisjoint(record.invalid):
+        # Reading has reported it. Without the value the joint would be somewhere else, or tied to the world.
         return None
     if kind in _WITH_AXIS and fallback(record, "axis") not in ("X", "Y", "Z"):
         findings.error(

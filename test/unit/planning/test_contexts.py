@@ -62,6 +62,16 @@ def test_an_invalid_namespace_disables_what_is_below_until_an_absolute_one(names
     assert namespace in diagnostic.message
 
 
+def test_a_namespace_of_a_wrong_type_disables_what_is_below() -> None:
+    stage = Stage()
+    stage.context("/robot", None, invalid=("ros:context:namespace",))
+    stage.topic("/robot/a")
+    plan = stage.plan()
+    assert not plan.topics[0].enabled
+    assert "of a type that cannot be used" in plan.topics[0].reason
+    assert found(plan, "2.1.namespace") == []
+
+
 def test_a_namespace_leaves_room_for_the_robots_tf_topics() -> None:
     stage = Stage()
     stage.context("/robot", "x" * 240)
@@ -122,10 +132,11 @@ def test_a_process_serves_sixteen_domains() -> None:
     for number in range(17):
         stage.context(f"/r{number}", f"r{number}", domain_id=number)
         stage.topic(f"/r{number}/a")
+        stage.topic(f"/r{number}/b", name=f"/absolute_{number}")
     plan = stage.plan()
-    assert [t.enabled for t in plan.topics] == [True] * 15 + [
-        False
-    ] * 2  # the process's own domain is one of them
+    # The process's own domain is one of them.
+    assert [t.enabled for t in plan.topics] == [True] * 30 + [False] * 4
+    assert "more than the 16" in plan.topics[-1].reason
 
 
 def test_parent_frame_of_the_outermost_context_counts_alone() -> None:

@@ -146,6 +146,12 @@ def test_unknown_limit_axes_are_ignored() -> None:
 # --- Ends -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["physics:body0", "physics:localRot1", "physics:axis"])
+def test_a_joint_that_could_be_anywhere_makes_no_edge(name: str) -> None:
+    plan = pair(invalid=(name,)).plan()
+    assert set(joints(plan)) == {"anchor"}
+
+
 def test_an_end_resolves_to_the_nearest_body_above() -> None:
     stage = Stage()
     stage.context()
