@@ -6,8 +6,8 @@ REP 0158 section 4.2.3 and the control extension schemas of ros-simulation/openu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from usd_ros_bridge.model.diagnostics import quoted
@@ -25,6 +25,7 @@ from usd_ros_bridge.model.records import (
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import Base
 from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.controller_schemas import SCHEMAS, ControllerSchema
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.interfaces import (
     JOINT_STATE,
@@ -37,65 +38,6 @@ from usd_ros_bridge.planning.interfaces import (
 from usd_ros_bridge.planning.kinematics import Kinematics
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
-    """A relationship of a controller to an interface."""
-
-    field: str
-    kind: str
-    role: str
-    types: frozenset[str]
-    required: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSchema:
-    """What planning must know of a controller schema.
-
-    Attributes:
-        name: Schema name.
-        ports: Relationships to interfaces, in the schema's order.
-        joints: Fields with relationships to joints.
-        writes: Whether it commands its joints.
-        positive: Fields that must be authored as positive numbers.
-    """
-
-    name: str
-    ports: tuple[Port, ...] = ()
-    joints: tuple[str, ...] = ()
-    writes: bool = True
-    positive: tuple[str, ...] = ()
-
-
-SCHEMAS: Mapping[type[ControllerRecord], ControllerSchema] = {
-    ExternalControlRecord: ControllerSchema(name="RosControlExternalAPI"),
-    JointStateBroadcasterRecord: ControllerSchema(
-        name="RosControlJointStateBroadcasterAPI",
-        ports=(Port(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),),
-        joints=("joints",),
-        writes=False,
-    ),
-    JointTrajectoryRecord: ControllerSchema(
-        name="RosControlJointTrajectoryAPI",
-        ports=(Port(field="server", kind="action", role="server", types=frozenset({TRAJECTORY})),),
-        joints=("command_joints",),
-    ),
-    DiffDriveRecord: ControllerSchema(
-        name="RosControlDiffDriveAPI",
-        ports=(
-            Port(field="subscriber", kind="topic", role="subscription", types=TWISTS),
-            Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
-        ),
-        joints=("left_wheels", "right_wheels"),
-        positive=("wheel_separation", "wheel_radius"),
-    ),
-    RigidBodyTwistRecord: ControllerSchema(
-        name="RosControlRigidBodyTwistAPI",
-        ports=(Port(field="subscriber", kind="topic", role="subscription", types=TWISTS),),
-    ),
-}
 
 _COLLECTION = ".collection:"
 
