@@ -14,6 +14,9 @@ from usd_ros_bridge.planning.joints import Joint, repeats
 
 WORLD_NODE = ""
 
+FREEDOMS = 6
+"""Joints between two bodies beyond which another adds nothing: a body has no more freedoms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -177,7 +180,8 @@ def _agreeing(group: Sequence[Joint], findings: Findings) -> tuple[Joint, ...]:
     free: list[Joint] = []
     for joint in group:
         if (
-            joint.kind != "distance"
+            len(free) < FREEDOMS
+            and joint.kind != "distance"
             and joint.body0 == group[0].body0
             and not any(repeats(joint, other) for other in free)
         ):

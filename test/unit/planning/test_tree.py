@@ -212,6 +212,20 @@ def test_several_joints_between_two_bodies_are_one_edge() -> None:
             ]
 
 
+def test_more_joints_than_freedoms_add_nothing() -> None:
+    stage = Stage()
+    stage.context()
+    for name in ("base", "link"):
+        stage.body(f"/robot/{name}")
+    for number in range(40):
+        stage.joint(
+            f"/robot/j{number}", "/robot/base", "/robot/link", local_pos0=(0.0, float(number), 0.0), axis="X"
+        )
+    plan = stage.plan()
+    assert len(joints(plan)) == 6
+    assert len(found(plan, "1.3.joint.several")) == 34
+
+
 def test_the_two_hinges_of_a_door_are_one_freedom() -> None:
     plan = several(("Revolute", "Z"), ("Revolute", "Z")).plan()
     assert len(plan.layout.dofs) == 1
