@@ -79,7 +79,8 @@ def trees(draw: st.DrawFn) -> tuple[Stage, int, bool]:
         first, second = (number, other) if draw(st.booleans()) else (other, number)
         kind = draw(st.sampled_from(["Revolute", "Prismatic", "Fixed", "Spherical"]))
         letter = draw(st.sampled_from("XYZ"))
-        angle = draw(st.floats(-3.0, 3.0))
+        # Positions below float32's noise are taken for none, and a long lever would show that here.
+        angle = draw(st.floats(-3.0, 3.0).map(lambda v: round(v, 3)))
         local0 = t.pose(draw(vector), t.normalized(np.array(draw(quaternion))))
         step = {
             "Revolute": motion(f"rot{letter}", angle),
