@@ -17,8 +17,8 @@ from usd_ros_bridge.model.transforms import FloatArray
 
 DEFAULT_TOPIC = "joint_states"
 JOINT_STATE = "sensor_msgs/msg/JointState"
-SENSOR_DATA_DEPTH = 10
-"""rclcpp::SensorDataQoS keeps 5; robot_state_publisher asks for 10."""
+SENSOR_DATA_DEPTH = 5
+"""rclcpp::SensorDataQoS, which robot_state_publisher asks for."""
 
 RESTART_NS = 1_000_000_000
 """A stamp this much older than the last means that time started over (a recording that loops)."""

@@ -76,7 +76,7 @@ def test_every_robot_with_joints_needs_a_topic_with_sensor_data_qos() -> None:
         (0, "joint_states", "sensor_msgs/msg/JointState"),
         (1, "joint_states", "sensor_msgs/msg/JointState"),
     ]
-    assert {(n.reliability, n.depth) for n in needed} == {("best_effort", 10)}
+    assert {(n.reliability, n.depth) for n in needed} == {("best_effort", 5)}
     assert len(set(bench.keys)) == 2
     assert bench.backend.capabilities.topic_driven
     assert not bench.backend.capabilities.commands
