@@ -24,6 +24,7 @@ from usd_ros_bridge.ros.endpoints.action import ActionClient, ActionServer
 from usd_ros_bridge.ros.endpoints.publisher import TopicPublisher
 from usd_ros_bridge.ros.endpoints.service import ServiceClient, ServiceServer
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
+from usd_ros_bridge.ros.foreign_frames import ForeignFrames
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
 from usd_ros_bridge.runtime.core import Runtime
@@ -32,6 +33,7 @@ from usd_ros_bridge.runtime.report import describe
 Endpoint = TopicPublisher | TopicSubscription | ServiceServer | ServiceClient | ActionServer | ActionClient
 
 _UNAVAILABLE = (InterfaceTypeError, DomainLimitError)
+POSE_TYPE = "geometry_msgs/msg/PoseStamped"
 _BAD_NAME = (InvalidTopicNameException, InvalidServiceNameException)
 
 
@@ -60,11 +62,13 @@ class Interfaces:
         self._report = runtime.reporter.report
         self._inform = inform
         self._catalog = AmentCatalog()
+        self._frames = ForeignFrames(plan, domains, report=self._report, inform=inform)
         self._made: list[tuple[InterfacePlan, InterfaceKind, Endpoint | str]] = []
         self._inputs: list[TopicSubscription] = []
 
     def open(self) -> None:
         """Makes everything that is enabled. What fails is disabled with a reason and a warning, alone."""
+        self._runtime.frame_resolver = self._frames
         for backend_input in self._runtime.inputs:
             self._open_input(backend_input)
         for topic in self._plan.topics:
@@ -84,6 +88,7 @@ class Interfaces:
                 self._close(endpoint)
         for subscription in self._inputs:
             self._close(subscription)
+        self._close(self._frames)
 
     def status(self) -> list[InterfaceStatus]:
         """Returns a row for every interface of the plan, then one for every topic that the backend listens to."""
@@ -146,6 +151,8 @@ class Interfaces:
 
     def _make_subscription(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicSubscription:
         delivery = self._runtime.bind_sink(topic)
+        if delivery.accepted and topic.type == POSE_TYPE:
+            self._frames.listen(topic)
         decoder = DECODERS.get(topic.type) if delivery.accepted else None
         reason = delivery.reason
         if delivery.accepted and decoder is None:
@@ -206,7 +213,7 @@ class Interfaces:
         else:
             self._inputs.append(subscription)
 
-    def _close(self, endpoint: Endpoint) -> None:
+    def _close(self, endpoint: Endpoint | ForeignFrames) -> None:
         try:
             endpoint.close()
         except Exception as error:  # noqa: BLE001 - the others are still to be closed

@@ -18,7 +18,7 @@ from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
 from usd_ros_bridge.runtime.schedule import Schedule
-from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, make_sink
+from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, UnknownFrameError, make_sink
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter, RuntimeStatus
 
@@ -284,6 +284,8 @@ class Runtime:
         self._waiting.clear()
         for feed in self._feeds:
             feed.reset()
+        if self.frame_resolver is not None:
+            self.frame_resolver.reset()
         try:
             self.backend.reset()
         except Exception as error:  # noqa: BLE001 - the runtime's edge
@@ -398,7 +400,7 @@ class Runtime:
             resolve=self._resolve_frame,
         )
 
-    def _resolve_frame(self, topic: TopicPlan, frame_id: str) -> FloatArray | None:
+    def _resolve_frame(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
         """Finds a frame: the world under its names, the robot's own frames, else what the outer layer knows."""
         robot = self.plan.robots[topic.robot] if topic.robot >= 0 else None
         if frame_id in ("", robot.parent_frame if robot else "world"):
@@ -407,4 +409,6 @@ class Runtime:
             world_from_frame = self.snapshot.frame_pose(topic.robot, frame_id)
             if world_from_frame is not None:
                 return world_from_frame
-        return self.frame_resolver(topic, frame_id) if self.frame_resolver is not None else None
+        if self.frame_resolver is None:
+            raise UnknownFrameError("no transform to it is known")
+        return self.frame_resolver.resolve(topic, frame_id, stamp_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,34 @@ from usd_ros_bridge.model.transforms import FloatArray, compose, normalized
 from usd_ros_bridge.runtime.endpoints import Sink
 from usd_ros_bridge.runtime.kinematics import Kinematics
 
-FrameResolver = Callable[[TopicPlan, str], FloatArray | None]
-"""`resolve(topic, frame_id)`: `world_from_frame` (7,), None where the frame is unknown."""
+Resolve = Callable[[TopicPlan, str, int], FloatArray]
+"""`resolve(topic, frame_id, stamp_ns)`: `world_from_frame` (7,). Raises UnknownFrameError."""
+
+
+class UnknownFrameError(Exception):
+    """Where a frame is, is not known; the text says why, in words for a log."""
+
+
+class FrameResolver(Protocol):
+    """Knows frames that are none of the plan's. Called in the tick: it never waits."""
+
+    def resolve(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
+        """Returns where a frame is.
+
+        Args:
+            topic: The subscription that a pose came by.
+            frame_id: The frame that it is given in.
+            stamp_ns: When, nanoseconds; 0 for the latest time that is known.
+
+        Returns:
+            `world_from_frame` (7,).
+
+        Raises:
+            UnknownFrameError: The frame is not known.
+        """
+
+    def reset(self) -> None:
+        """Forgets what depends on time, which may start over."""
 
 
 class SinkRefusal(Exception):  # noqa: N818 - an answer, never an error that a user sees as an exception
@@ -40,7 +67,7 @@ class SinkContext:
     kinematics: Kinematics
     capabilities: Capabilities
     report: Report
-    resolve: FrameResolver
+    resolve: Resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +189,12 @@ class BodyPose:
                 f"sink.finite:{name}", f"{name}: a pose that is not finite, or has no rotation, is ignored"
             )
             return
-        world_from_frame = self._resolve(self._topic, sample.frame_id)
-        if world_from_frame is None:
+        try:
+            world_from_frame = self._resolve(self._topic, sample.frame_id, sample.stamp_ns)
+        except UnknownFrameError as error:
             self._report(
                 f"sink.frame:{name}:{sample.frame_id}",
-                f"{name}: a pose in frame {quoted(sample.frame_id)} is ignored: no transform to it is known",
+                f"{name}: a pose in frame {quoted(sample.frame_id)} is ignored: {error}",
             )
             return
         commands.body_pose[self._body] = compose(world_from_frame, frame_from_body)

@@ -14,12 +14,13 @@ from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.backends.protocol import Backend
 from usd_ros_bridge.model.errors import BackendError, BridgeError
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, JointStateSample, PoseSample, State, TwistSample
-from usd_ros_bridge.model.transforms import pose
+from usd_ros_bridge.model.transforms import FloatArray, pose
 from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
 from usd_ros_bridge.runtime.frames import TransformFeed
 from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.sinks import UnknownFrameError
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.testing.plans import gripper, rover
 
@@ -355,18 +356,36 @@ def test_a_backend_that_cannot_reset_or_close_is_reported() -> None:
     assert [kind for kind, _ in seen] == ["time.backwards", "backend.reset:RuntimeError", "backend.close"]
 
 
+class OuterFrames:
+    """Knows `map`, as an outer layer may."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.resets = 0
+
+    def resolve(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:  # noqa: ARG002
+        self.asked.append((frame_id, stamp_ns))
+        if frame_id != "map":
+            raise UnknownFrameError("it is too far")
+        return pose((0.0, 0.0, 9.0))
+
+    def reset(self) -> None:
+        self.resets += 1
+
+
 def test_a_pose_in_the_robots_own_frame_or_one_the_outer_layer_knows() -> None:
     builder = rover()
     topic = builder.robots[0].topic("pose", "geometry_msgs/msg/PoseStamped", "subscription")
     runtime, seen = start(builder.build())
-    runtime.frame_resolver = lambda _topic, frame: pose((0.0, 0.0, 9.0)) if frame == "map" else None
+    outer = OuterFrames()
+    runtime.frame_resolver = outer
     delivery = runtime.bind_sink(topic)
     runtime.tick(0)
     before = runtime.snapshot.state.body_pose[0].copy()
     delivery.deliver(PoseSample(stamp_ns=0, frame_id="base_link", frame_from_body=pose((1.0, 0.0, 0.0))))
     runtime.tick(1)
     assert np.linalg.norm(runtime.snapshot.state.body_pose[0, :3] - before[:3]) == pytest.approx(1.0)
-    delivery.deliver(PoseSample(stamp_ns=0, frame_id="map", frame_from_body=pose((1.0, 0.0, 0.0))))
+    delivery.deliver(PoseSample(stamp_ns=7, frame_id="map", frame_from_body=pose((1.0, 0.0, 0.0))))
     runtime.tick(2)
     assert_allclose(runtime.snapshot.state.body_pose[0, :3], [1.0, 0.0, 9.0])
     delivery.deliver(PoseSample(stamp_ns=0, frame_id="", frame_from_body=pose((3.0, 0.0, 0.0))))
@@ -374,7 +393,11 @@ def test_a_pose_in_the_robots_own_frame_or_one_the_outer_layer_knows() -> None:
     assert_allclose(runtime.snapshot.state.body_pose[0, :3], [3.0, 0.0, 0.0])
     delivery.deliver(PoseSample(stamp_ns=0, frame_id="mars", frame_from_body=pose()))
     runtime.tick(4)
+    assert outer.asked == [("map", 7), ("mars", 0)]
     assert [kind for kind, _ in seen] == ["sink.frame:/rover/pose:mars"]
+    assert seen[0][1] == "/rover/pose: a pose in frame 'mars' is ignored: it is too far"
+    runtime.reset()
+    assert outer.resets == 1
 
 
 def test_opening_twice_or_with_a_wrong_option_is_the_callers_mistake() -> None:

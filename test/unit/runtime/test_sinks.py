@@ -14,7 +14,7 @@ from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, 
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, pose
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter
-from usd_ros_bridge.runtime.sinks import SinkContext, SinkRefusal, make_sink
+from usd_ros_bridge.runtime.sinks import SinkContext, SinkRefusal, UnknownFrameError, make_sink
 from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rover
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -42,10 +42,15 @@ class Bench:
                 kinematics=Kinematics(self.plan),
                 capabilities=capabilities,
                 report=self.reporter.report,
-                resolve=lambda _topic, frame: self.frames.get(frame),
+                resolve=self.resolve,
             ),
             self.topic,
         )
+
+    def resolve(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:  # noqa: ARG002
+        if frame_id not in self.frames:
+            raise UnknownFrameError("no transform to it is known")
+        return self.frames[frame_id]
 
     def send(self, sample: object) -> Commands:
         self.commands.clear()

@@ -1,0 +1,233 @@
+"""Commanded poses in frames of other nodes: through tf2 where it is installed, refused by name where it is not."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from numpy.testing import assert_allclose
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from ros_plans import arm, layout, plan, subscription
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.ros.bridge import Bridge
+
+SECOND = 1_000_000_000
+STATIC = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+POSE = subscription("/arm/pose", "geometry_msgs/msg/PoseStamped")
+QUARTER_TURN = (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5))
+
+
+def requires_tf2():
+    pytest.importorskip("tf2_ros", reason="tf2_ros comes with a full ROS 2 installation only")
+
+
+def set_stamp(header, time_ns):
+    header.stamp.sec, header.stamp.nanosec = divmod(time_ns, SECOND)
+
+
+def transform(parent, child, x, *, time_ns=SECOND, rotation=(0.0, 0.0, 0.0, 1.0)):
+    message = TransformStamped()
+    message.header.frame_id, message.child_frame_id = parent, child
+    set_stamp(message.header, time_ns)
+    message.transform.translation.x = x
+    q = message.transform.rotation
+    q.x, q.y, q.z, q.w = rotation
+    return TFMessage(transforms=[message])
+
+
+def pose_in(frame, x, time_ns=0):
+    message = PoseStamped()
+    message.header.frame_id = frame
+    set_stamp(message.header, time_ns)
+    message.pose.position.x = x
+    return message
+
+
+class Commander:
+    """Another node: sends transforms and poses, and steps a bridge until they have done something."""
+
+    def __init__(self, harness, bridge, *, topic="/arm/pose", node=None):
+        self.harness = harness
+        self.bridge = bridge
+        self.node = node or harness.node
+        self.poses = self.node.create_publisher(PoseStamped, topic, 10)
+        self.connected(self.poses)
+        self.time_ns = SECOND
+
+    def connected(self, publisher):
+        def reached():
+            self.bridge.poll()
+            return publisher.get_subscription_count() >= 1
+
+        self.harness.wait_for(reached, what=f"a subscription to {publisher.topic_name}")
+
+    def tf(self, name, qos=10):
+        publisher = self.node.create_publisher(TFMessage, name, qos)
+        self.connected(publisher)
+        return publisher
+
+    def base(self, row=0):
+        return self.bridge.runtime.snapshot.state.body_pose[row]
+
+    def sends_to(self, pose, expected, row=0):
+        """The same pose again and again: its transforms come by other topics, in their own time."""
+
+        def there():
+            self.poses.publish(pose)
+            self.step()
+            return np.allclose(self.base(row)[:3], expected)
+
+        self.harness.wait_for(there, what=f"the base at {expected}")
+
+    def step(self):
+        self.time_ns += 1_000_000
+        self.bridge.poll()
+        self.bridge.step(self.time_ns)
+
+
+@pytest.mark.parametrize("topic", ["/arm/tf", "/tf"])
+def test_a_pose_in_another_nodes_frame(ros_harness, topic):
+    requires_tf2()
+    with Bridge(plan(POSE)) as bridge:
+        other = Commander(ros_harness, bridge)
+        other.tf(topic).publish(transform("world", "map", 5.0, rotation=QUARTER_TURN))
+        other.sends_to(pose_in("map", 2.0), [5.0, 2.0, 0.0])
+        assert_allclose(other.base()[3:], QUARTER_TURN, atol=1e-12)
+
+
+def test_upwards_through_a_chain_of_static_and_moving_frames(ros_harness):
+    requires_tf2()
+    with Bridge(plan(POSE)) as bridge:
+        other = Commander(ros_harness, bridge)
+        other.tf("/tf_static", STATIC).publish(transform("earth", "world", 100.0))
+        other.tf("/tf").publish(transform("earth", "map", 103.0))
+        other.sends_to(pose_in("map", 0.5), [3.5, 0.0, 0.0])
+
+
+def test_a_frame_that_hangs_from_the_robot_itself_in_a_hosts_node(ros_harness):
+    requires_tf2()
+    with Bridge(plan(POSE), node=ros_harness.node, tf_rate=None) as bridge:
+        other = Commander(ros_harness, bridge)
+        other.tf("/arm/tf_static", STATIC).publish(transform("link", "marker", 0.25))
+        # The link is 1 m from the base; where the base goes, the marker goes along.
+        other.sends_to(pose_in("marker", 0.0), [1.25, 0.0, 0.0])
+
+
+def test_the_transform_at_the_stamp_else_the_latest(ros_harness):
+    requires_tf2()
+    with Bridge(plan(POSE)) as bridge:
+        other = Commander(ros_harness, bridge)
+        moving = other.tf("/tf")
+        moving.publish(transform("world", "cart", 1.0, time_ns=10 * SECOND))
+        moving.publish(transform("world", "cart", 2.0, time_ns=12 * SECOND))
+        other.sends_to(pose_in("cart", 0.0), [2.0, 0.0, 0.0])
+        other.sends_to(pose_in("cart", 0.0, 11 * SECOND), [1.5, 0.0, 0.0])
+        other.sends_to(pose_in("cart", 0.0, 13 * SECOND), [2.0, 0.0, 0.0])
+
+
+def test_an_unknown_frame_is_refused_until_it_is_known(ros_harness):
+    requires_tf2()
+    warnings = []
+    with Bridge(plan(POSE), report=lambda _, message: warnings.append(message)) as bridge:
+        other = Commander(ros_harness, bridge)
+
+        def refused():
+            other.poses.publish(pose_in("map", 1.0))
+            other.step()
+            return any("'map'" in message for message in warnings)
+
+        ros_harness.wait_for(refused, what="a refusal")
+        assert_allclose(other.base()[:3], 0.0)
+        (warning,) = (message for message in warnings if "'map'" in message)
+        assert "no transform from 'world' to it is known on /arm/tf or /tf" in warning
+        other.tf("/tf").publish(transform("world", "map", 5.0))
+        other.sends_to(pose_in("map", 1.0), [6.0, 0.0, 0.0])
+
+
+def test_moving_frames_are_forgotten_when_time_starts_over_and_static_ones_are_not(ros_harness):
+    requires_tf2()
+    with Bridge(plan(POSE)) as bridge:
+        other = Commander(ros_harness, bridge)
+        moving = other.tf("/tf")
+        other.tf("/tf_static", STATIC).publish(transform("world", "dock", 7.0))
+        moving.publish(transform("world", "cart", 1.0, time_ns=100 * SECOND))
+        other.sends_to(pose_in("cart", 0.0), [1.0, 0.0, 0.0])
+        other.sends_to(pose_in("dock", 0.0), [7.0, 0.0, 0.0])
+        other.time_ns = 0
+        other.step()
+        # More than tf2 keeps before the newest: without the reset this would be refused as too old.
+        moving.publish(transform("world", "cart", 3.0, time_ns=SECOND))
+        other.sends_to(pose_in("cart", 0.0), [3.0, 0.0, 0.0])
+        other.sends_to(pose_in("dock", 0.0), [7.0, 0.0, 0.0])
+
+
+def test_a_frame_id_means_another_frame_in_each_robots_namespace(ros_harness):
+    requires_tf2()
+    robots = (arm(), arm("/second", path="/second", row=1, index=1))
+    second = subscription("/second/pose", POSE.type, robot=1, body=2)
+    with Bridge(plan(POSE, second, robots=robots, layout=layout("/arm", "/second"))) as bridge:
+        first, other = Commander(ros_harness, bridge), Commander(ros_harness, bridge, topic="/second/pose")
+        first.tf("/arm/tf").publish(transform("world", "map", 5.0))
+        other.tf("/second/tf").publish(transform("world", "map", 8.0))
+        first.sends_to(pose_in("map", 0.0), [5.0, 0.0, 0.0])
+        other.time_ns = first.time_ns
+        other.sends_to(pose_in("map", 0.0), [8.0, 0.0, 0.0], row=2)
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+def test_a_robot_in_another_domain_is_asked_there(ros_harness, domain_id, threaded):
+    requires_tf2()
+    elsewhere = domain_id % 101 + 1
+    everyone = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
+    moved = plan(
+        subscription("/arm/pose", POSE.type, domain_id=elsewhere),
+        robots=(arm(domain_id=elsewhere, outputs=(everyone,)),),
+    )
+    with (
+        Bridge(moved, domain_id=domain_id, threaded=threaded) as bridge,
+        Bridge(plan(), domain_id=elsewhere) as there,
+    ):
+        other = Commander(ros_harness, bridge, node=there.node)
+        # The robot's own frames have a prefix on that topic.
+        other.sends_to(pose_in("arm/base", 1.0), [1.0, 0.0, 0.0])
+        other.tf("/tf").publish(transform("world", "map", 5.0))
+        other.sends_to(pose_in("map", 1.0), [6.0, 0.0, 0.0])
+
+
+def test_closing_ends_the_subscriptions_and_leaves_a_hosts_node_as_it_was(ros_harness):
+    requires_tf2()
+    before = len(list(ros_harness.node.subscriptions))
+    with Bridge(plan(POSE), node=ros_harness.node) as bridge:
+        assert {"/tf", "/tf_static", "/arm/tf"} <= {
+            each.topic_name for each in ros_harness.node.subscriptions
+        }
+        bridge.step(SECOND)
+    assert len(list(ros_harness.node.subscriptions)) == before
+
+
+def test_nothing_listens_to_transforms_without_a_pose_that_something_takes(ros_harness):
+    for made in (Bridge(plan(), node=ros_harness.node), Bridge(plan(POSE), "null", node=ros_harness.node)):
+        with made:
+            assert "/tf" not in {each.topic_name for each in ros_harness.node.subscriptions}
+
+
+def test_without_tf2_ros_the_frame_is_refused_by_name(ros_harness, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tf2_ros", None)
+    warnings = []
+    with Bridge(plan(POSE), report=lambda _, message: warnings.append(message)) as bridge:
+        other = Commander(ros_harness, bridge)
+
+        def refused():
+            other.poses.publish(pose_in("map", 1.0))
+            other.step()
+            return any("'map'" in message and "tf2_ros" in message for message in warnings)
+
+        ros_harness.wait_for(refused, what="a refusal")
+        assert_allclose(other.base()[:3], 0.0)
+        # Frames of the robot's own need no tf2.
+        other.sends_to(pose_in("world", 1.0), [1.0, 0.0, 0.0])
+        assert len([message for message in warnings if "tf2_ros" in message]) == 1

@@ -1,0 +1,166 @@
+"""Frames of other nodes, which poses may be given in: what tf2 knows of them, where tf2_ros is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from rclpy.time import Time
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import WORLD, BridgePlan, QosPlan, TopicPlan
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.ros import qos
+from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
+from usd_ros_bridge.ros.endpoints.tf import TF_TYPE
+from usd_ros_bridge.runtime.sinks import UnknownFrameError
+
+# A static topic has as many latched messages as it has publishers; tf2's own listeners keep 100, too.
+_STATIC_QOS = replace(qos.TF_STATIC_QOS, depth=100)
+
+
+class ForeignFrames:
+    """A `FrameResolver` for the runtime: asks the trees on the robot's own TF topics, then the one on /tf.
+
+    Each pair of topics is a tree of its own: where robots have namespaces, one frame id means another frame in each.
+    """
+
+    def __init__(self, plan: BridgePlan, domains: Domains, *, report: Report, inform: Report) -> None:
+        """Stores where to listen; `listen` begins to.
+
+        Args:
+            plan: The robots.
+            domains: Where their transforms are.
+            report: For faults.
+            inform: For changes that people should see.
+        """
+        self._plan = plan
+        self._domains = domains
+        self._report = report
+        self._inform = inform
+        self._missing = False
+        self._trees: dict[tuple[int, str, str], _Tree] = {}
+        self._trees_by_origin: dict[tuple[int, int | None], tuple[_Tree, ...]] = {}
+
+    def listen(self, topic: TopicPlan) -> None:
+        """Listens to the transforms that poses on `topic` may need, from here on: they can be there before a pose."""
+        origin = (topic.robot, topic.domain_id)
+        if origin in self._trees_by_origin or self._missing:
+            return
+        try:
+            import tf2_ros
+        except ImportError:
+            # It comes with a full ROS 2 installation only.
+            self._missing = True
+            return
+        robot = self._plan.robots[topic.robot] if topic.robot >= 0 else None
+        pairs = [(output.tf, output.tf_static) for output in robot.tf_outputs] if robot else []
+        if robot:
+            # Also where the bridge sends nothing there: then others do.
+            namespace = robot.namespace.rstrip("/")
+            pairs.append((f"{namespace}/tf", f"{namespace}/tf_static"))
+        try:
+            domain = self._domains.get(robot.domain_id if robot else topic.domain_id)
+        except DomainLimitError:
+            # The robot's transforms, or the topic itself, are refused with this reason already.
+            return
+        trees = [self._tree(domain, *pair, tf2_ros) for pair in (*pairs, ("/tf", "/tf_static"))]
+        self._trees_by_origin[origin] = tuple(dict.fromkeys(trees))
+
+    def resolve(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
+        """Returns `world_from_frame` (7,) through the robot's `parent_frame`. Never waits."""
+        if self._missing:
+            raise UnknownFrameError("tf2_ros, which knows frames of other nodes, is not installed")
+        parent = self._plan.robots[topic.robot].parent_frame if topic.robot >= 0 else WORLD
+        trees = self._trees_by_origin.get((topic.robot, topic.domain_id), ())
+        for tree in trees:
+            parent_from_frame = tree.look_up(parent, frame_id, stamp_ns)
+            if parent_from_frame is not None:
+                return parent_from_frame
+        names = " or ".join(tree.name for tree in trees)
+        raise UnknownFrameError(
+            f"no transform from {quoted(parent)} to it is known" + (f" on {names}" if names else "")
+        )
+
+    def reset(self) -> None:
+        """Forgets what moves: tf2 refuses transforms that are older than what it has."""
+        for tree in self._trees.values():
+            tree.clear()
+
+    def close(self) -> None:
+        """Stops listening. Idempotent."""
+        for tree in self._trees.values():
+            tree.close()
+
+    def _tree(self, domain: Domain, tf: str, tf_static: str, tf2_ros: Any) -> _Tree:
+        resolve = domain.node.resolve_topic_name
+        key = (domain.domain_id, resolve(tf), resolve(tf_static))
+        if key not in self._trees:
+            tree = self._trees[key] = _Tree(key[1], tf2_ros)
+            tree.open(
+                self._subscription(domain, tf, qos.TF_QOS, tree.take),
+                self._subscription(domain, tf_static, _STATIC_QOS, tree.take_static),
+            )
+        return self._trees[key]
+
+    def _subscription(
+        self, domain: Domain, name: str, quality: QosPlan, take: Callable[[Any], None]
+    ) -> TopicSubscription:
+        # Not tf2_ros.TransformListener: in Jazzy it knows no topics but /tf and /tf_static.
+        return TopicSubscription(
+            path="",
+            name=name,
+            type_name=TF_TYPE,
+            message_class=TFMessage,
+            domain=domain,
+            qos=quality,
+            decoder=lambda message: message,
+            deliver=take,
+            report=self._report,
+            inform=self._inform,
+        )
+
+
+class _Tree:
+    """What one pair of TF topics says. The buffer takes and answers from any thread."""
+
+    def __init__(self, name: str, tf2_ros: Any) -> None:
+        self.name = name
+        self._buffer = tf2_ros.Buffer()
+        self._unknown = tf2_ros.TransformException
+        self._subscriptions: tuple[TopicSubscription, ...] = ()
+
+    def open(self, *subscriptions: TopicSubscription) -> None:
+        self._subscriptions = subscriptions
+        for subscription in subscriptions:
+            subscription.open()
+
+    def take(self, message: Any) -> None:
+        for transform in message.transforms:
+            self._buffer.set_transform(transform, "")
+
+    def take_static(self, message: Any) -> None:
+        for transform in message.transforms:
+            self._buffer.set_transform_static(transform, "")
+
+    def look_up(self, parent: str, frame_id: str, stamp_ns: int) -> FloatArray | None:
+        """Returns `parent_from_frame` (7,) at the stamp, at the latest time where that one is not there, else None."""
+        for time_ns in (stamp_ns, 0) if stamp_ns > 0 else (0,):
+            try:
+                found = self._buffer.lookup_transform(parent, frame_id, Time(nanoseconds=time_ns)).transform
+            except self._unknown:
+                continue
+            t, q = found.translation, found.rotation
+            return np.array([t.x, t.y, t.z, q.x, q.y, q.z, q.w])
+        return None
+
+    def clear(self) -> None:
+        self._buffer.clear()
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()
