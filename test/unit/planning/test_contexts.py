@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from planning_records import Stage, arm, found, frames, topics
 
-from build import Stage, arm, found, frames, topics
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.records import IsaacJointRecord, IsaacLinkRecord, IsaacRobotRecord
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
+from planning_records import Stage, arm, diff_drive, found, rover
 
-from build import Stage, arm, diff_drive, found, rover
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.records import (
     DriveRecord,

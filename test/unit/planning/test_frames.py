@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planning_records import Stage, arm, diff_drive, found, frames, rover, topics, turn
 
-from build import Stage, arm, diff_drive, found, frames, rover, topics, turn
 from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.model.records import RigidBodyTwistRecord
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from planning_records import Stage, arm
 
-from build import Stage, arm
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.options import PlanOptions

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
+from planning_records import Stage, arm, found, rover, topics
 
-from build import Stage, arm, found, rover, topics
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.planning import disable_conflicts
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planning_records import Stage, arm, found, frames, joints, turn
 
-from build import Stage, arm, found, frames, joints, turn
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, IsaacJointRecord, IsaacRobotRecord
 from usd_ros_bridge.model.stage import StageMetrics

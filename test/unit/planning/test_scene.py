@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planning_records import Stage, arm, found, topics
 
-from build import Stage, arm, found, topics
 from usd_ros_bridge.model.stage import StageMetrics
 
 
