@@ -12,15 +12,15 @@ from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray
 from usd_ros_bridge.runtime.delivery import Delivery
+from usd_ros_bridge.runtime.emissions import Emissions
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
 from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
-from usd_ros_bridge.runtime.schedule import Schedule
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, UnknownFrameError, make_sink
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter, RuntimeStatus
+from usd_ros_bridge.runtime.status import RuntimeStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +36,6 @@ class RuntimeOptions:
     backend_options: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     queue_depth: int = DEFAULT_DEPTH
-
-
-@dataclass(slots=True, eq=False)
-class _Emission:
-    """An emitter and its counters."""
-
-    name: str
-    emitter: Emitter
-    rate: float | None
-    entry: int
-    meter: RateMeter = field(default_factory=RateMeter)
-    errors: int = 0
-    last_error: str = ""
-    removed: bool = False
 
 
 class Runtime:
@@ -82,15 +68,11 @@ class Runtime:
         self.options = options or RuntimeOptions()
         self.reporter = reporter or Reporter()
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
-        self.schedule = Schedule(self.reporter.report)
+        self.emissions = Emissions(self.reporter.report)
         self.kinematics = Kinematics(plan)
         self.commands = Commands.empty(plan.layout)
         self.frame_resolver: FrameResolver | None = None
         self.inputs: tuple[BackendInput, ...] = ()
-        self._emissions: list[_Emission] = []
-        self._scheduled: dict[int, _Emission] = {}
-        self._every_tick: list[_Emission] = []
-        self._waiting: dict[int, _Emission] = {}
         self._deliveries: list[Delivery] = []
         self._feeds: list[TransformFeed] = []
         self._snapshot: Snapshot | None = None
@@ -181,24 +163,11 @@ class Runtime:
             name: Prim path or topic, for status and reports.
             rate: Hz; None asks it at every tick.
         """
-        entry = -1 if rate is None else self.schedule.add(name, rate)
-        emission = _Emission(name, emitter, rate, entry)
-        self._emissions.append(emission)
-        if rate is None:
-            self._every_tick.append(emission)
-        else:
-            self._scheduled[entry] = emission
+        self.emissions.add(emitter, name=name, rate=rate)
 
     def remove_emitter(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
-        for emission in [e for e in self._emissions if e.emitter is emitter]:
-            emission.removed = True
-            self._emissions.remove(emission)
-            if emission.entry < 0:
-                self._every_tick.remove(emission)
-            else:
-                self.schedule.remove(emission.entry)
-                del self._scheduled[emission.entry]
+        self.emissions.remove(emitter)
 
     def transform_feed(self, robot: int) -> TransformFeed:
         """Returns what to send to /tf for a robot, re-armed by every reset."""
@@ -240,7 +209,7 @@ class Runtime:
 
     def next_due_ns(self) -> int | None:
         """Returns the bridge time at which the next emitter is due; 0 means at once, None that none ever is."""
-        return self.schedule.next_due_ns
+        return self.emissions.next_due_ns
 
     def tick(self, time_ns: int) -> bool:
         """Does everything once: samples that arrived, the backend's step, what is due.
@@ -262,26 +231,19 @@ class Runtime:
         for delivery, sample in self.inbox.drain():
             assert isinstance(delivery, Delivery)
             self._take(delivery, sample)
-        due = self.schedule.due(time_ns)
+        due = self.emissions.due(time_ns)
         stepped = self._step(time_ns)
         if not self._state_known:
             return False
-        for emission in self._every_tick:
-            self._emit(emission)
-        entries = due.tolist()
-        if self._waiting:
-            self._emit_waiting(time_ns, entries)
-        for entry in entries:
-            self._emit_scheduled(entry)
+        self.emissions.emit(self.snapshot, due, time_ns=time_ns, keep_waiting=self.capabilities.topic_driven)
         return stepped
 
     def reset(self) -> None:
         """Goes back to the state at rest; everything is due again and time may be anything."""
         self._last_time = None
         self.commands.clear()
-        self.schedule.reset()
+        self.emissions.reset()
         self.snapshot.reset()
-        self._waiting.clear()
         for feed in self._feeds:
             feed.reset()
         if self.frame_resolver is not None:
@@ -293,24 +255,12 @@ class Runtime:
 
     def status(self) -> RuntimeStatus:
         """Returns the counters, from any thread."""
-        now = self._last_time or 0
         return RuntimeStatus(
             time_ns=self._last_time,
             ticks=self._ticks,
             backend_errors=self._backend_errors,
             last_backend_error=self._last_backend_error,
-            emitters=tuple(
-                EmitterStatus(
-                    name=emission.name,
-                    rate=emission.rate,
-                    published=emission.meter.count,
-                    achieved_rate=emission.meter.rate(now),
-                    skipped=self.schedule.skipped(emission.entry) if emission.entry >= 0 else 0,
-                    errors=emission.errors,
-                    last_error=emission.last_error,
-                )
-                for emission in tuple(self._emissions)
-            ),
+            emitters=self.emissions.status(self._last_time or 0),
             sinks=tuple(delivery.status() for delivery in tuple(self._deliveries)),
             reports=self.reporter.reported(),
         )
@@ -343,41 +293,6 @@ class Runtime:
             return False
         finally:
             self.commands.clear()
-
-    def _emit_scheduled(self, entry: int) -> None:
-        # An emitter that is asked may remove another.
-        emission = self._scheduled.get(entry)
-        if emission is not None and not self._emit(emission) and self.capabilities.topic_driven:
-            self._waiting[entry] = emission
-
-    def _emit_waiting(self, time_ns: int, due: list[int]) -> None:
-        """Asks those again that had nothing new when they were due: a state that arrives is shown at once.
-
-        Their rate is an upper bound, as robot_state_publisher's publish_frequency is: from here they count anew.
-        """
-        for entry in tuple(self._waiting):
-            emission = self._waiting[entry]
-            if entry in due:
-                del self._waiting[entry]
-                continue
-            if emission.removed or self._emit(emission):
-                del self._waiting[entry]
-                self.schedule.postpone(entry, time_ns)
-
-    def _emit(self, emission: _Emission) -> bool:
-        if emission.removed:
-            return False
-        try:
-            if emission.emitter.emit(self.snapshot):
-                emission.meter.mark(self.snapshot.time_ns)
-                return True
-        except Exception as error:  # noqa: BLE001 - the runtime's edge: one publisher's fault stops nothing else
-            emission.errors += 1
-            emission.last_error = describe(error)
-            self.reporter.report(
-                f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}"
-            )
-        return False
 
     def _count_backend_error(self, what: str, error: Exception) -> None:
         self._backend_errors += 1
