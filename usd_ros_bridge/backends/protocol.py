@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.state import Commands, SensorSample, State
 
 ENTRY_POINT_GROUP = "usd_ros_bridge.backends"
 
@@ -29,12 +29,14 @@ class Capabilities:
         kinematic: Commands move bodies and joints directly; a Twist may move a base.
         topic_driven: The state arrives by an input; the loop ticks on arrival and does not wait for a deadline.
         commands: `step` heeds commands. False: command subscriptions exist, but what they receive is dropped.
+        sensors: Prim paths of the interfaces whose measurements `SensorBackend.sense` gives.
     """
 
     joint_driven: bool = True
     kinematic: bool = False
     topic_driven: bool = False
     commands: bool = True
+    sensors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,4 +120,25 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Releases everything. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class SensorBackend(Protocol):
+    """A backend that measures: what `Backend` does, and the arrays of the sensors in `Capabilities.sensors`.
+
+    Names and units of the arrays, by the type of the interface:
+
+    - sensor_msgs/msg/Image: `data`, (H, W, C) uint8 or (H, W) uint8, uint16 or float32 (depth in m).
+    - sensor_msgs/msg/LaserScan: `ranges` (N,) float32 in m, `angle_min`, `angle_max` (rad), `range_min`, `range_max`
+      (m); optional: `intensities` (N,) float32, `time_increment`, `scan_time` (s). Scalars are 0-d arrays.
+    - sensor_msgs/msg/PointCloud2: `points`, (N, 3) float32 in m in the sensor's frame, or (N, 4) with the intensity.
+    """
+
+    def sense(self, prim: str) -> SensorSample | None:
+        """Returns the newest measurement of the interface at `prim`; None: there is none yet.
+
+        Called from the thread that steps, after `step`, at most once per step and prim. The arrays belong to the
+        backend and may change at the next step.
+        """
         ...
