@@ -1,0 +1,45 @@
+"""Fleets for benchmarks: what is written loads without a remark, and both variants mean the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.testing.stages import LINK_LENGTH, write_fleet
+
+
+def plan_fleet(directory: Path, *, flat: bool) -> BridgePlan:
+    return load_plan(write_fleet(directory, robots=5, links=4, publish_rate=50.0, flat=flat))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_fleet_has_the_robots_asked_for_and_no_fault(tmp_path: Path, flat: bool) -> None:
+    plan = plan_fleet(tmp_path / "fleet", flat=flat)
+    assert plan.diagnostics == ()
+    assert [robot.namespace for robot in plan.robots] == [f"/robot_{number}" for number in range(5)]
+    assert all(len(robot.bodies) == 4 for robot in plan.robots)
+    assert len(plan.layout.dofs) == 5 * 3
+    assert [topic.name for topic in plan.topics] == [f"/robot_{number}/joint_states" for number in range(5)]
+    assert {(topic.publish_rate, len(topic.dofs)) for topic in plan.topics} == {(50.0, 3)}
+
+
+def test_robots_stand_apart_and_links_stand_on_one_another(tmp_path: Path) -> None:
+    plan = plan_fleet(tmp_path, flat=False)
+    positions = np.asarray(plan.layout.body_pose)[:, :3].reshape(5, 4, 3)
+    assert len({tuple(base) for base in positions[:, 0].tolist()}) == 5
+    assert np.diff(positions, axis=1) == pytest.approx(
+        np.broadcast_to([0.0, 0.0, LINK_LENGTH], (5, 3, 3)), abs=1e-9
+    )
+
+
+def test_the_flat_variant_means_the_same(tmp_path: Path) -> None:
+    referenced, flat = (plan_fleet(tmp_path / str(flat), flat=flat) for flat in (False, True))
+    assert replace(flat, asset="", layout=referenced.layout, scene=referenced.scene) == replace(
+        referenced, asset=""
+    )
+    assert np.array_equal(flat.layout.body_pose, referenced.layout.body_pose)
