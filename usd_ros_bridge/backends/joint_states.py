@@ -40,7 +40,7 @@ class JointStatesBackend:
     Options: `topic` (default `joint_states`), relative to each robot's namespace or absolute.
     """
 
-    capabilities = Capabilities(topic_driven=True, commands=False)
+    capabilities = Capabilities(topic_driven=True, commands=False, every_step=False)
 
     def __init__(self) -> None:
         self._plan: BridgePlan | None = None

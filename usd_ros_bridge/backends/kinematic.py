@@ -28,7 +28,7 @@ class KinematicBackend:
     - A body twist holds until replaced and is integrated exactly (a constant twist makes a perfect arc).
     """
 
-    capabilities = Capabilities(kinematic=True)
+    capabilities = Capabilities(kinematic=True, every_step=False)
 
     def __init__(self) -> None:
         self._context: BackendContext | None = None

@@ -11,7 +11,7 @@ from usd_ros_bridge.model.state import Commands, State
 class NullBackend:
     """Shows an asset as it is authored, at the time it is asked for."""
 
-    capabilities = Capabilities(commands=False)
+    capabilities = Capabilities(commands=False, every_step=False)
 
     def __init__(self) -> None:
         self._state: State | None = None

@@ -39,7 +39,9 @@ class PlaybackBackend:
     @property
     def capabilities(self) -> Capabilities:
         """Driven by joints unless every body below a joint has poses of its own."""
-        return Capabilities(joint_driven=self._player is None or self._player.joint_driven, commands=False)
+        return Capabilities(
+            joint_driven=self._player is None or self._player.joint_driven, commands=False, every_step=False
+        )
 
     def open(self, context: BackendContext) -> None:
         """Bakes the plan's time samples."""

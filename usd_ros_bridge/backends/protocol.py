@@ -29,6 +29,9 @@ class Capabilities:
         kinematic: Commands move bodies and joints directly; a Twist may move a base.
         topic_driven: The state arrives by an input; the loop ticks on arrival and does not wait for a deadline.
         commands: `step` heeds commands. False: command subscriptions exist, but what they receive is dropped.
+        every_step: `Backend.step` is to be called at every step, even where nothing arrived and nothing is due. False
+            where the state follows from time and commands alone, so that one long step does what many short ones do:
+            steps in which nothing happens then cost next to nothing.
         sensors: Prim paths of the interfaces whose measurements `SensorBackend.sense` gives.
     """
 
@@ -36,6 +39,7 @@ class Capabilities:
     kinematic: bool = False
     topic_driven: bool = False
     commands: bool = True
+    every_step: bool = True
     sensors: frozenset[str] = frozenset()
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.protocol import (
+    Backend,
+    BackendContext,
+    BackendInput,
+    Capabilities,
+    SensorBackend,
+)
 from usd_ros_bridge.backends.rest import rest_state
 from usd_ros_bridge.model.errors import BackendError, BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
@@ -19,7 +25,7 @@ from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, UnknownFrameError, make_sink
-from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.snapshot import Sense, Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
 
 
@@ -117,7 +123,9 @@ class Runtime:
         self._frames = FrameTable(
             self.plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report
         )
-        self._snapshot = Snapshot(self.plan, self.kinematics, self._frames, joint_driven=joint_driven)
+        self._snapshot = Snapshot(
+            self.plan, self.kinematics, self._frames, joint_driven=joint_driven, sense=self._find_sense()
+        )
         return self
 
     def close(self) -> None:
@@ -266,6 +274,12 @@ class Runtime:
         )
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _find_sense(self) -> Sense | None:
+        backend = self.backend
+        if self.capabilities.sensors and isinstance(backend, SensorBackend):
+            return backend.sense
+        return None
 
     def _take(self, delivery: Delivery, sample: object) -> None:
         try:

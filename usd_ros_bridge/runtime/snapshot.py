@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import State
+from usd_ros_bridge.model.state import SensorSample, State
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.frames import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.motion import MotionTracker, TimeArray
+
+Sense = Callable[[str], SensorSample | None]
+"""`sense(prim)`: the newest sample of the sensor at a prim path."""
 
 UNKNOWN_NS = -1
 """`robot_time_ns` of a robot of which nothing has been measured yet."""
@@ -24,7 +28,13 @@ class Snapshot:
     """
 
     def __init__(
-        self, plan: BridgePlan, kinematics: Kinematics, frames: FrameTable, *, joint_driven: bool
+        self,
+        plan: BridgePlan,
+        kinematics: Kinematics,
+        frames: FrameTable,
+        *,
+        joint_driven: bool,
+        sense: Sense | None = None,
     ) -> None:
         """Prepares for the ticks of one open backend.
 
@@ -33,7 +43,11 @@ class Snapshot:
             kinematics: The plan's kinematics.
             frames: The plan's frames.
             joint_driven: Whether joint positions determine the bodies below joints (Capabilities.joint_driven).
+            sense: Returns a sensor's newest sample by its prim path, None while there is none; None where the backend
+                serves no sensors.
         """
+        self._sense = sense
+        self._samples: dict[str, SensorSample | None] = {}
         self._plan = plan
         self._kinematics = kinematics
         self._frames = frames
@@ -196,10 +210,23 @@ class Snapshot:
         """Returns `world_from_frame` (7,) of a frame of a robot by its id, None where there is none."""
         return self._frames.world_from_frame(self, robot, frame)
 
+    def sense(self, prim: str) -> SensorSample | None:
+        """Returns what the sensor at a prim path measured last, None where there is nothing.
+
+        The backend is asked at most once per sensor and tick, and only for sensors that someone asks for.
+        """
+        if self._sense is None:
+            return None
+        if prim not in self._samples:
+            self._samples[prim] = self._sense(prim)
+        return self._samples[prim]
+
     # --- Own ---------------------------------------------------------------------------------------------------
 
     def _forget(self) -> None:
         self._edge_pose = self._body_pose = self._frame_pose = None
+        if self._samples:
+            self._samples.clear()
 
     def _body_time(self) -> TimeArray:
         """Returns (B,) the time of each body's state."""
