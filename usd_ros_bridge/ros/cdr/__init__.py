@@ -1,0 +1,8 @@
+"""Serialized messages whose numbers are written in place: what a tick publishes without building message objects."""
+
+from __future__ import annotations
+
+from usd_ros_bridge.ros.cdr.layout import TemplateError
+from usd_ros_bridge.ros.cdr.template import Column, StampColumn, Template, publish_bytes
+
+__all__ = ["Column", "StampColumn", "Template", "TemplateError", "publish_bytes"]

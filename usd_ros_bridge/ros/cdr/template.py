@@ -1,0 +1,272 @@
+"""A message serialized once, whose stamps and numbers are then written in place and published as bytes."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rclpy.serialization import deserialize_message, serialize_message
+
+from usd_ros_bridge.ros.cdr.layout import ENCAPSULATION, HEADER_BYTES, Layout, Numbers, TemplateError
+
+NANOSECONDS = 1_000_000_000
+_STAMP = struct.Struct("<iI")
+
+
+class Template:
+    """The serialized form of one message, with a writable place for every number in it.
+
+    Names, frame ids and the lengths of sequences stay as they were in the prototype; numbers may change. Views and
+    columns write into `data` itself: publish it, or copy it, before the next write.
+
+    Paths name fields from the message down: "pose.pose.position", "transforms[3].transform" (one element),
+    "transforms[].transform" (every element, for `column`); "" is the whole message.
+
+    Attributes:
+        data: The serialized message with its encapsulation header. Never resized.
+        size: Its length in bytes.
+
+    Raises:
+        TemplateError: The message cannot be serialized, or its bytes are not where its slot types put them; numbers
+            written through the template would reach readers as garbage.
+    """
+
+    def __init__(self, message: Any) -> None:
+        """Serializes the prototype, finds its numbers and checks both against the deserializer."""
+        try:
+            serialized = bytes(serialize_message(message))
+            self._layout = Layout(message)
+        except TemplateError:
+            raise
+        except Exception as error:
+            raise TemplateError(f"{type(message).__name__} cannot be serialized: {error}") from error
+        self.size = self._layout.size
+        self.data = _aligned(self.size)
+        self._fill(serialized)
+        _verify(type(message), self.data, self._layout)
+        for numbers in self._layout.numbers.values():
+            numbers.values.clear()
+        self._stamp_offset = self._find_stamp()
+
+    def _fill(self, serialized: bytes) -> None:
+        # serialize_message returns an estimate of the length, and memory as it was in padding and behind the end.
+        part = serialized[: self.size]
+        self.data[: len(part)] = part
+        for offset, count in self._layout.padding:
+            self.data[offset : offset + count] = bytes(count)
+        if self.data[:HEADER_BYTES] != ENCAPSULATION:
+            raise TemplateError(
+                f"the encapsulation {part[:HEADER_BYTES].hex()} is not little-endian plain CDR"
+            )
+        for offset, content in self._layout.fixed:
+            if self.data[offset : offset + len(content)] != content:
+                raise TemplateError(
+                    f"byte {offset} does not hold the length or text that its fields put there"
+                )
+
+    def _find_stamp(self) -> int | None:
+        numbers = self._layout.numbers.get("header.stamp.sec")
+        return numbers.offsets[0] if numbers else None
+
+    def offset(self, path: str) -> int:
+        """The byte offset in `data` of the first number at a path.
+
+        Raises:
+            TemplateError: There is no number.
+        """
+        offsets = [
+            offset
+            for name in self._layout.below(path)
+            for offset in self._layout.occurrences(name, path)[0].ravel()
+        ]
+        if not offsets:
+            raise TemplateError(f"there is no number at '{path}'")
+        return int(min(offsets))
+
+    def view(self, path: str) -> NDArray[Any]:
+        """A writable view of the numbers at a path, (n,): one for a scalar, all of an array or sequence.
+
+        Nested numbers of one type that lie side by side are one view: "pose.pose" is x, y, z, then the quaternion's
+        x, y, z, w.
+
+        Raises:
+            TemplateError: There are no numbers at the path, or they do not make one array.
+        """
+        blocks = self._layout.blocks(path)
+        if blocks.offsets.size != 1:
+            raise TemplateError(f"'{path}' names {blocks.offsets.size} elements: take a column")
+        return np.frombuffer(self.data, blocks.dtype, blocks.width, int(blocks.offsets[0]))
+
+    def lengths(self) -> dict[str, int]:
+        """The number of elements of every sequence, by its path ("transforms", "joint_values[2].values")."""
+        return dict(self._layout.named_lengths())
+
+    def write_stamp(self, time_ns: int) -> None:
+        """Writes header.stamp.
+
+        Args:
+            time_ns: Nanoseconds since the epoch of the clock in use.
+
+        Raises:
+            TemplateError: The message has no header.
+        """
+        if self._stamp_offset is None:
+            raise TemplateError("the message has no header.stamp")
+        seconds, nanoseconds = divmod(time_ns, NANOSECONDS)
+        _STAMP.pack_into(self.data, self._stamp_offset, seconds, nanoseconds)
+
+    def column(self, path: str) -> Column:
+        """The block of numbers at a path in every element of a sequence: "transforms[].transform" is (N, 7).
+
+        Raises:
+            TemplateError: There are no numbers at the path, or those of one element do not lie side by side.
+        """
+        blocks = self._layout.blocks(path)
+        return Column(self.data, blocks.dtype, blocks.offsets, blocks.width)
+
+    def stamps(self, path: str) -> StampColumn:
+        """The stamps at a path in every element of a sequence: "transforms[].header.stamp".
+
+        Raises:
+            TemplateError: There is no builtin_interfaces/Time at the path.
+        """
+        return StampColumn(self.data, self._layout.blocks(f"{path}.sec").offsets)
+
+
+class Column:
+    """One block of numbers in each of a sequence's elements.
+
+    Attributes:
+        flat: View of the message behind its header, as numbers of the block's type.
+        indices: Index into `flat` of every number, (N, k).
+    """
+
+    def __init__(self, data: bytearray, dtype: np.dtype[Any], offsets: NDArray[np.intp], width: int) -> None:
+        self.flat = _flat(data, dtype)
+        self.indices = (offsets[:, None] - HEADER_BYTES) // dtype.itemsize + np.arange(width)
+
+    def write(self, values: ArrayLike) -> None:
+        """Writes every element's block.
+
+        Args:
+            values: (N, k), in the units and frames of the message's fields.
+        """
+        self.flat[self.indices] = values
+
+
+class StampColumn:
+    """The stamps of a sequence's elements."""
+
+    def __init__(self, data: bytearray, offsets: NDArray[np.intp]) -> None:
+        # A stamp is eight bytes aligned to four: that of the first element commonly lies between two 64-bit numbers.
+        self._data = data
+        even = (offsets - HEADER_BYTES) % 8 == 0
+        self._flat = _flat(data, np.dtype("<i8"))
+        self._indices = (offsets[even] - HEADER_BYTES) // 8
+        self._others = offsets[~even].tolist()
+
+    def write(self, time_ns: int) -> None:
+        """Writes one time into every stamp.
+
+        Args:
+            time_ns: Nanoseconds since the epoch of the clock in use.
+        """
+        seconds, nanoseconds = divmod(time_ns, NANOSECONDS)
+        self._flat[self._indices] = nanoseconds << 32 | seconds
+        for offset in self._others:
+            _STAMP.pack_into(self._data, offset, seconds, nanoseconds)
+
+
+def publish_bytes(publisher: Any, data: bytearray) -> None:
+    """Publishes a serialized message, without a copy of it in Python where rclpy takes a bytearray.
+
+    Args:
+        publisher: An rclpy publisher of the message's type.
+        data: The message with its encapsulation header.
+
+    Raises:
+        rclpy.handle.InvalidHandle: The publisher was destroyed.
+    """
+    handle = publisher.handle
+    # The handle, entered, keeps another thread from destroying the publisher before the message is out.
+    with handle:
+        try:
+            handle.publish_raw(data)
+        except (AttributeError, TypeError):
+            publisher.publish(bytes(data))
+
+
+def _aligned(size: int) -> bytearray:
+    """Zeroes, placed so that what follows the encapsulation header is aligned to eight bytes."""
+    # Memory comes aligned to 16 bytes, and a bytearray gives up its first bytes without moving the rest.
+    data = bytearray(size + HEADER_BYTES)
+    del data[:HEADER_BYTES]
+    return data
+
+
+def _flat(data: bytearray, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.frombuffer(data, dtype, (len(data) - HEADER_BYTES) // dtype.itemsize, HEADER_BYTES)
+
+
+def _verify(message_class: type, data: bytearray, layout: Layout) -> None:
+    """Overwrites every number of a copy, and compares what the deserializer reads with what was written.
+
+    Raises:
+        TemplateError: They differ.
+    """
+    probe = bytearray(data)
+    written = {}
+    first = 1
+    for path, numbers in layout.numbers.items():
+        values = _probe_values(numbers.dtype, first, sum(numbers.counts))
+        first += values.size
+        written[path] = values
+        _scatter(probe, numbers, values)
+    try:
+        found = Layout(deserialize_message(bytes(probe), message_class))
+    except Exception as error:
+        raise TemplateError(
+            f"{message_class.__name__}: numbers written in place do not read back: {error}"
+        ) from error
+    if found.fixed != layout.fixed:
+        raise TemplateError(
+            f"{message_class.__name__}: other lengths or texts are read back than were written"
+        )
+    for path, values in written.items():
+        if not np.array_equal(_decoded(found.numbers[path]), values):
+            raise TemplateError(
+                f"{message_class.__name__}: '{path}' reads back other numbers than were written"
+            )
+
+
+def _probe_values(dtype: np.dtype[Any], first: int, count: int) -> NDArray[Any]:
+    """Numbers that differ from their neighbours in every byte that their type has."""
+    # Knuth's multiplicative hash: odd, so that no two of 2**64 agree.
+    mixed = np.arange(first, first + count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits = {"f": 53, "b": 1}.get(dtype.kind, 8 * dtype.itemsize)
+    values: NDArray[Any] = (mixed >> np.uint64(64 - bits)).astype(dtype)
+    return values
+
+
+def _scatter(data: bytearray, numbers: Numbers, values: NDArray[Any]) -> None:
+    offsets = np.asarray(numbers.offsets, np.intp) - HEADER_BYTES
+    counts = np.asarray(numbers.counts, np.intp)
+    itemsize = numbers.dtype.itemsize
+    starts = offsets // itemsize - (np.cumsum(counts) - counts)
+    _flat(data, numbers.dtype)[np.repeat(starts, counts) + np.arange(values.size)] = values
+
+
+def _decoded(numbers: Numbers) -> NDArray[Any]:
+    parts = [np.asarray(_plain(value), numbers.dtype).reshape(-1) for value in numbers.values]
+    return np.concatenate(parts) if parts else np.zeros(0, numbers.dtype)
+
+
+def _plain(value: Any) -> Any:
+    """The number of a byte or char, which rclpy hands out as bytes or text."""
+    if isinstance(value, bytes | str):
+        return ord(value)
+    if isinstance(value, list) and value and isinstance(value[0], bytes | str):
+        return [ord(item) for item in value]
+    return value
