@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from usd_ros_bridge.api import load_plan as load_plan
+    from usd_ros_bridge.backends.array import ArrayBackend as ArrayBackend
+    from usd_ros_bridge.backends.host_arrays import rows_of as rows_of
     from usd_ros_bridge.backends.protocol import Backend as Backend
     from usd_ros_bridge.backends.protocol import BackendContext as BackendContext
     from usd_ros_bridge.backends.protocol import BackendInput as BackendInput
     from usd_ros_bridge.backends.protocol import Capabilities as Capabilities
+    from usd_ros_bridge.backends.protocol import SensorBackend as SensorBackend
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.errors import BridgeError as BridgeError
     from usd_ros_bridge.model.options import PlanOptions as PlanOptions
@@ -22,12 +25,15 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.options import VariantSelection as VariantSelection
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
     from usd_ros_bridge.model.state import Commands as Commands
+    from usd_ros_bridge.model.state import Layout as Layout
+    from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ArrayBackend": "backends.array",
     "Backend": "backends.protocol",
     "BackendContext": "backends.protocol",
     "BackendInput": "backends.protocol",
@@ -37,11 +43,15 @@ _HOMES = {
     "Capabilities": "backends.protocol",
     "Commands": "model.state",
     "Diagnostic": "model.diagnostics",
+    "Layout": "model.state",
     "PlanOptions": "model.options",
     "ReadOptions": "model.options",
+    "SensorBackend": "backends.protocol",
+    "SensorSample": "model.state",
     "State": "model.state",
     "VariantSelection": "model.options",
     "load_plan": "api",
+    "rows_of": "backends.host_arrays",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,14 +1,16 @@
-"""What every backend must keep to, run against each that is installed."""
+"""What every backend must keep to, run against each that is installed and the ones that hosts make."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.protocol import Backend, BackendContext
 from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.model.errors import BackendError
@@ -43,13 +45,57 @@ def sampled_plan() -> BridgePlan:
     )
 
 
+def array_backend(plan: BridgePlan) -> Backend:
+    """A host whose arrays have the layout's rows: used as they are."""
+    layout = plan.layout
+    return ArrayBackend(
+        layout,
+        body_pose=layout.body_pose.copy(),
+        joint_position=layout.joint_position.copy(),
+        joint_velocity=np.zeros(len(layout.dofs)),
+        joint_effort=np.zeros(len(layout.dofs)),
+        body_twist=np.zeros((len(layout.bodies), 6)),
+        commands=False,
+    )
+
+
+def mapped_array_backend(plan: BridgePlan) -> Backend:
+    """A host with rows, quaternions and buffers of its own, and without the last body: copied at every step."""
+    layout = plan.layout
+    rows = np.arange(len(layout.bodies))[::-1].copy()
+    position = layout.body_pose[::-1, :3].copy()
+    quaternion = layout.body_pose[::-1][:, [6, 3, 4, 5]].copy()
+    if rows.size:
+        rows[-1] = -1
+    return ArrayBackend(
+        layout,
+        body_pose=(position.copy, quaternion.copy),
+        joint_position=layout.joint_position[::-1].copy,
+        quaternion="wxyz",
+        body_rows=rows,
+        joint_rows=np.arange(len(layout.dofs))[::-1],
+        commands=False,
+    )
+
+
+FACTORIES: dict[str, Callable[[BridgePlan], Backend]] = {
+    **{name: partial(lambda name, _plan: load_backend(name), name) for name in backend_names()},
+    "array": array_backend,
+    "array, mapped": mapped_array_backend,
+}
+
+
 @dataclass
 class Bench:
     """An open backend with what it needs: commands, and samples for its inputs."""
 
-    backend: Backend
+    make: Callable[[BridgePlan], Backend]
     plan: BridgePlan
+    backend: Backend = field(init=False)
     reports: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.backend = self.make(self.plan)
 
     def open(self, **options: str) -> None:
         self.backend.open(
@@ -115,9 +161,9 @@ def equal(left: State, right: State) -> None:
             np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-@pytest.fixture(params=backend_names())
+@pytest.fixture(params=FACTORIES)
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    made = Bench(load_backend(request.param), sampled_plan())
+    made = Bench(FACTORIES[request.param], sampled_plan())
     yield made
     made.backend.close()
 
@@ -179,7 +225,7 @@ def test_commands_are_neither_kept_nor_changed(bench: Bench) -> None:
     bench.backend.step(START, commands)
     np.testing.assert_array_equal(commands.joint_position, given)
     expected = copied(bench.backend.step(START + MS, Commands.empty(bench.plan.layout)))
-    other = Bench(type(bench.backend)(), bench.plan)
+    other = Bench(bench.make, bench.plan)
     other.open()
     other.backend.step(START, commands)
     commands.joint_position[:] = 9.0
@@ -218,7 +264,7 @@ def test_a_reset_goes_back_to_the_start_and_time_may_be_anything(bench: Bench) -
 
 def test_the_same_inputs_give_the_same_states(bench: Bench) -> None:
     bench.open()
-    other = Bench(type(bench.backend)(), bench.plan)
+    other = Bench(bench.make, bench.plan)
     other.open()
     for left, right in zip(bench.run(10), other.run(10), strict=True):
         equal(left, right)
@@ -279,7 +325,7 @@ def test_closing_is_idempotent_and_allowed_before_opening(bench: Bench) -> None:
 
 
 def test_an_empty_plan_steps(bench: Bench) -> None:
-    empty = Bench(bench.backend, BridgePlan(asset="empty"))
+    empty = Bench(bench.make, BridgePlan(asset="empty"))
     empty.open()
     state = empty.backend.step(START, Commands.empty(empty.plan.layout))
     assert state.joint_position.shape == (0,)

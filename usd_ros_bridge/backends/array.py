@@ -1,0 +1,373 @@
+"""The array backend: a host's own arrays are the state. For simulators and hosts that keep their loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from usd_ros_bridge.backends.host_arrays import UNMAPPED, RowArray, to_numpy
+from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.rest import rest_state
+from usd_ros_bridge.backends.settings import parse_settings
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.state import Commands, Layout, SensorSample, State
+from usd_ros_bridge.model.transforms import FloatArray, normalized
+
+Source = Any
+"""A host's array (numpy, `__array_interface__`, `__dlpack__`, `__cuda_array_interface__`), or a callable giving one."""
+
+Sensor = Callable[[], Any]
+"""Gives a sensor's arrays by name, a SensorSample with a stamp of its own, or None where nothing new is there."""
+
+QuaternionOrder = Literal["xyzw", "wxyz"]
+
+_POSE, _TWIST = 7, 6
+
+
+class ArrayBackend:
+    """Shows what stands in a host's arrays at every step, and hands the host what is commanded.
+
+    The arrays stay the host's. They are read inside `step` (`Bridge.step`) only, in the thread that calls it, and never
+    written. A C-contiguous float64 numpy array whose rows are the layout's is used as it is, without a copy; anything
+    else is copied once a step. SI units: metres, radians, seconds, newtons; the world is Z-up.
+
+    Bodies of which the host has no row stay at rest, or follow their joints.
+
+    Attributes:
+        commands: What is commanded, for hosts that read it after a step: of every joint its newest command, which
+            replaces the position, velocity and effort of the one before; of every body its newest twist, and the
+            pose to jump to, where the last step brought one. NaN where nothing was. The host may write NaN.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        body_pose: Source | tuple[Source, Source] | None = None,
+        joint_position: Source | None = None,
+        joint_velocity: Source | None = None,
+        joint_effort: Source | None = None,
+        body_twist: Source | tuple[Source, Source] | None = None,
+        quaternion: QuaternionOrder = "xyzw",
+        body_rows: ArrayLike | None = None,
+        joint_rows: ArrayLike | None = None,
+        velocity_rows: ArrayLike | None = None,
+        sensors: Mapping[str, Sensor] | None = None,
+        commands: bool = True,
+        on_commands: Callable[[Commands], None] | None = None,
+        on_reset: Callable[[], None] | None = None,
+        kinematic: bool = False,
+    ) -> None:
+        """Notes where everything is; nothing is read before `open`, which checks every shape.
+
+        Each source is an array, kept by reference, or a callable that returns the array of the moment, for hosts that
+        swap buffers: it is called once in `open` and once in every step.
+
+        Args:
+            layout: The plan's: `plan.layout`.
+            body_pose: (N, 7) `world_from_body`, x y z in m and a unit quaternion; or a pair (N, 3) and (N, 4).
+            joint_position: (M,) rad or m. None: joints stay at rest.
+            joint_velocity: (V,) rad/s or m/s. None: unknown.
+            joint_effort: (V,) N m or N. None: unknown.
+            body_twist: (N, 6) linear then angular velocity of the body's origin in the world frame, m/s and rad/s; or a
+                pair (N, 3) and (N, 3). None: poses are differentiated.
+            quaternion: Order in the host's quaternions: `wxyz` for MuJoCo and Isaac Sim, `xyzw` for Newton and ROS.
+            body_rows: (B,) row of each layout body in the host's arrays, see `rows_of`; -1: the host has none. None:
+                the host's rows are the layout's.
+            joint_rows: (D,) index of each degree of freedom in `joint_position`, as above.
+            velocity_rows: (D,) index in `joint_velocity` and `joint_effort`, where it is another one; None: joint_rows.
+            sensors: By prim path of an interface, what gives its measurement; see `SensorBackend` for names and units.
+            commands: False: what command subscriptions receive is dropped.
+            on_commands: Called in a step that brings commands, before the arrays are read, with those commands alone
+                (NaN: nothing); they are valid during the call.
+            on_reset: Called when time starts over, and by `Bridge.reset`: takes the host back to rest.
+            kinematic: The host moves bodies as commanded (twist, pose), so that a Twist may move a free base.
+
+        Raises:
+            BackendError: The quaternion order or a row map is not possible.
+        """
+        if quaternion not in ("xyzw", "wxyz"):
+            raise BackendError(f"quaternion {quoted(quaternion)} is not possible: xyzw or wxyz")
+        self._layout = layout
+        bodies = _checked_rows("body_rows", body_rows, len(layout.bodies))
+        positions = _checked_rows("joint_rows", joint_rows, len(layout.dofs))
+        velocities = (
+            positions
+            if velocity_rows is None
+            else _checked_rows("velocity_rows", velocity_rows, len(layout.dofs))
+        )
+        rotation = (0, 1, 2, 3) if quaternion == "xyzw" else (1, 2, 3, 0)
+        pose_columns = (0, 1, 2, *(3 + column for column in rotation))
+        self._pose = _blocks("body_pose", body_pose, bodies, pose_columns, (3, 4))
+        self._twist = _blocks("body_twist", body_twist, bodies, tuple(range(_TWIST)), (3, 3))
+        self._position = _blocks("joint_position", joint_position, positions, None)
+        self._velocity = _blocks("joint_velocity", joint_velocity, velocities, None)
+        self._effort = _blocks("joint_effort", joint_effort, velocities, None)
+        self._sensors = dict(sensors or {})
+        self._samples: dict[str, SensorSample] = {}
+        self._on_commands, self._on_reset = on_commands, on_reset
+        measured = body_pose is not None and (bodies is None or bool((bodies != UNMAPPED).all()))
+        self.capabilities = Capabilities(
+            joint_driven=not measured,
+            kinematic=kinematic,
+            commands=commands,
+            sensors=frozenset(self._sensors),
+            every_step=False,
+        )
+        self.commands = Commands.empty(layout)
+        self._state: State | None = None
+
+    def open(self, context: BackendContext) -> None:
+        """Checks every array once.
+
+        Raises:
+            BackendError: An array has a shape that does not fit, or the plan is not the layout's.
+        """
+        parse_settings("array", context.options, {})
+        layout = context.plan.layout
+        if layout is not self._layout and (layout.bodies, layout.dofs, layout.dof_joints) != (
+            self._layout.bodies,
+            self._layout.dofs,
+            self._layout.dof_joints,
+        ):
+            raise BackendError("the array backend was made for the layout of another plan")
+        state = rest_state(context.plan)
+        state.joint_velocity.fill(np.nan)
+        if not self._twist:
+            state.body_twist = None
+        self._state = state
+        self._samples.clear()
+        self._read()
+        self._report_rest(context)
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Needs nothing: commands come through the plan's own subscriptions."""
+        return ()
+
+    def receive(self, key: str, sample: object) -> None:
+        """Never called: there are no inputs."""
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        """Hands over what is commanded, then reads the host's arrays as the state at `time_ns`."""
+        state = self._state
+        assert state is not None, "the backend is not open"
+        if self.capabilities.commands:
+            self._deliver(commands)
+        self._read()
+        state.time_ns = time_ns
+        return state
+
+    def sense(self, prim: str) -> SensorSample | None:
+        """Asks the host for the measurement of the interface at `prim`; the one before, where nothing is new."""
+        state = self._state
+        assert state is not None, "the backend is not open"
+        measured = self._sensors[prim]()
+        if isinstance(measured, SensorSample):
+            self._samples[prim] = measured
+        elif measured is not None:
+            arrays: dict[str, NDArray[Any]] = {
+                name: np.asarray(value)
+                if isinstance(value, (int, float, np.generic))
+                else to_numpy(value, f"{name} of {prim}")
+                for name, value in measured.items()
+            }
+            self._samples[prim] = SensorSample(prim=prim, stamp_ns=state.time_ns, arrays=arrays)
+        return self._samples.get(prim)
+
+    def reset(self) -> None:
+        """Lets the host go back to rest and forgets commands and measurements."""
+        self.commands.clear()
+        self._samples.clear()
+        if self._on_reset is not None:
+            self._on_reset()
+
+    def close(self) -> None:
+        """Lets the state go; the arrays stay the host's."""
+        self._state = None
+        self._samples.clear()
+
+    def _read(self) -> None:
+        state = self._state
+        assert state is not None
+        for block in self._position:
+            state.joint_position = block.read(state.joint_position)
+        for block in self._velocity:
+            state.joint_velocity = block.read(state.joint_velocity)
+        for block in self._effort:
+            state.joint_effort = block.read(state.joint_effort)
+        for block in self._pose:
+            state.body_pose = block.read(state.body_pose)
+        for block in self._twist:
+            assert state.body_twist is not None
+            state.body_twist = block.read(state.body_twist)
+
+    def _deliver(self, commands: Commands) -> None:
+        held = self.commands
+        joints = ~(
+            np.isnan(commands.joint_position)
+            & np.isnan(commands.joint_velocity)
+            & np.isnan(commands.joint_effort)
+        )
+        twists, jumps = ~np.isnan(commands.body_twist[:, 0]), ~np.isnan(commands.body_pose[:, 0])
+        any_joint, any_twist, any_jump = bool(joints.any()), bool(twists.any()), bool(jumps.any())
+        held.body_pose[:] = commands.body_pose
+        if any_joint:
+            for name in ("joint_position", "joint_velocity", "joint_effort"):
+                np.copyto(getattr(held, name), getattr(commands, name), where=joints)
+        if any_twist:
+            held.body_twist[twists] = commands.body_twist[twists]
+        if self._on_commands is not None and (any_joint or any_twist or any_jump):
+            self._on_commands(commands)
+
+    def _report_rest(self, context: BackendContext) -> None:
+        """Says which joints the host says nothing of: their positions on joint_states are not measured."""
+        known = np.zeros(len(self._layout.dofs), dtype=bool)
+        for block in self._position:
+            known[block.into] = True
+        unknown = [self._layout.dof_joints[row] for row in np.flatnonzero(~known)]
+        if unknown:
+            context.report(
+                "array.rest",
+                f"the host gives no position of {len(unknown)} degree(s) of freedom, the first of {unknown[0]}: "
+                "shown at rest",
+            )
+
+
+class _Block:
+    """One source: the columns of the state that it fills, and the rows and columns that it has them in."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        rows: RowArray | None,
+        columns: tuple[int, ...] | None,
+        target: slice | None,
+    ) -> None:
+        """Notes what goes where.
+
+        Args:
+            name: For messages.
+            source: The host's array or getter.
+            rows: Row of the source for each row of the state; None where they are the same.
+            columns: Column of the source for each column of the state; None for a vector.
+            target: Columns of the state; None for all.
+        """
+        self._name, self._source = name, source
+        self._get: Callable[[], Any] | None = None if _is_array(source) or not callable(source) else source
+        self._columns, self._target = columns, target
+        self._width = None if columns is None else len(columns)
+        self._mapped = rows if rows is None else np.flatnonzero(rows != UNMAPPED)
+        self.into: RowArray | slice = slice(None)
+        if rows is not None and self._mapped is not None and self._mapped.size < rows.size:
+            self.into = self._mapped
+        self._rows = rows if rows is None or self._mapped is None else rows[self._mapped]
+        self._needed = 0 if self._rows is None or not self._rows.size else int(self._rows.max()) + 1
+        self._in_order = columns is None or columns == tuple(range(len(columns)))
+        self._own: FloatArray | None = None
+        self._index: RowArray | None = None
+
+    def read(self, state: FloatArray) -> FloatArray:
+        """Returns the state's array with this source's part: the host's own one where that is possible."""
+        source = self._source if self._get is None else self._get()
+        array = source if type(source) is np.ndarray else to_numpy(source, self._name)
+        self._check(array, len(state))
+        if self._rows is None and self._target is None and self._in_order and _is_plain(array):
+            return array
+        if self._own is None:
+            # A state that is the host's own array is never written: a getter may give another one later.
+            self._own = state.copy() if self._target is None else state
+        own = self._own
+        part = own if self._target is None else own[:, self._target]
+        values = array if self._rows is None else self._take(array)
+        if self._rows is None and not self._in_order:
+            values = values[:, self._columns]
+        if self._rotates and array.dtype != np.float64:
+            values = values.astype(np.float64)
+            values[:, -4:] = normalized(values[:, -4:])
+        part[self.into] = values
+        return own
+
+    @property
+    def _rotates(self) -> bool:
+        """Quaternions of single precision are off a unit by more than /tf listeners like to see after products."""
+        return self._name.startswith("body_pose") and self._width in (4, _POSE)
+
+    def _take(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Returns the mapped rows, their columns in the state's order, by one index into the flat array."""
+        if self._index is None:
+            assert self._rows is not None
+            columns = self._columns
+            self._index = (
+                self._rows
+                if columns is None
+                else self._rows[:, np.newaxis] * len(columns) + np.array(columns, dtype=np.intp)
+            )
+        return array.reshape(-1).take(self._index)
+
+    def _check(self, array: NDArray[Any], expected: int) -> None:
+        shape = array.shape
+        columns_fit = shape[1:] == (() if self._width is None else (self._width,))
+        if shape and columns_fit and self._rows_fit(shape[0], expected):
+            if array.dtype.kind in "fiu":
+                return
+            raise BackendError(f"{self._name} holds {array.dtype}, but must hold numbers")
+        rows = str(expected) if self._rows is None else f"at least {self._needed}"
+        wanted = f"({rows},)" if self._width is None else f"({rows}, {self._width})"
+        raise BackendError(f"{self._name} has shape {shape}, but must have {wanted}")
+
+    def _rows_fit(self, count: int, expected: int) -> bool:
+        return count == expected if self._rows is None else count >= self._needed
+
+
+def _blocks(
+    name: str,
+    source: Any,
+    rows: RowArray | None,
+    columns: tuple[int, ...] | None,
+    widths: tuple[int, int] = (0, 0),
+) -> tuple[_Block, ...]:
+    if source is None:
+        return ()
+    if not isinstance(source, tuple):
+        return (_Block(name, source, rows, columns, None),)
+    if columns is None or len(source) != len(widths):
+        raise BackendError(f"{name} is a tuple of {len(source)}, but must be {_wanted(columns)}")
+    split = widths[0]
+    first, second = columns[:split], tuple(column - split for column in columns[split:])
+    return (
+        _Block(f"{name}[0]", source[0], rows, first, slice(0, split)),
+        _Block(f"{name}[1]", source[1], rows, second, slice(split, None)),
+    )
+
+
+def _wanted(columns: tuple[int, ...] | None) -> str:
+    return "one array" if columns is None else "one array or a pair"
+
+
+def _is_array(source: Any) -> bool:
+    return type(source) is np.ndarray or any(
+        hasattr(source, name) for name in ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
+    )
+
+
+def _is_plain(array: NDArray[Any]) -> bool:
+    return array.dtype == np.float64 and array.flags.c_contiguous and array.dtype.isnative
+
+
+def _checked_rows(name: str, rows: ArrayLike | None, count: int) -> RowArray | None:
+    if rows is None:
+        return None
+    array = np.asarray(rows)
+    if array.shape != (count,) or (array.size and array.dtype.kind not in "iu"):
+        raise BackendError(
+            f"{name} has shape {array.shape} and type {array.dtype}, but must be ({count},) integers: "
+            "a row for each entry of the layout"
+        )
+    if array.size and array.min() < UNMAPPED:
+        raise BackendError(f"{name} holds {array.min()}; rows begin at 0, and -1 is none")
+    return array.astype(np.intp)
