@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -51,8 +52,8 @@ class Numbers:
     """
 
     dtype: np.dtype[Any]
-    offsets: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    counts: array[int] = field(default_factory=lambda: array("q"))
     values: list[Any] = field(default_factory=list)
 
 
@@ -144,7 +145,8 @@ class Layout:
         self._fix(count.to_bytes(4, "little"))
 
     def _message(self, message: Any, prefix: str) -> None:
-        slots = _slots(type(message))
+        message_class: Any = type(message)
+        slots = _slots(message_class)
         if not slots:
             self._skip(1)
         for slot in slots:
@@ -208,6 +210,13 @@ class Layout:
             self.numbers.setdefault(f"{path}.{inner_path}", Numbers(numbers.dtype))
         for inner_path, lengths in inner.lengths.items():
             self.lengths.setdefault(f"{path}.{inner_path}", Lengths(lengths.is_sequence))
+
+    def forget_contents(self) -> None:
+        """Lets go of values, texts and padding, which no path needs."""
+        self.fixed.clear()
+        self.padding.clear()
+        for numbers in self.numbers.values():
+            numbers.values.clear()
 
     def blocks(self, path: str) -> Blocks:
         """The numbers at a path, side by side, once per element that the path names.
