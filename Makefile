@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test lint format test-robots check-examples clean
+.PHONY: help setup setup-tests run test bench lint format test-robots check-examples clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -33,6 +33,9 @@ run: setup ## run the bridge on ASSET
 
 test: setup-tests ## every test that needs no full ROS installation
 	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest $(ARGS)
+
+bench: setup ## what the bridge costs, into benchmarks/results.json; ARGS="--only frames --quick"
+	@"$(BIN)/python" -m benchmarks $(ARGS)
 
 lint: setup-tests ## ruff, mypy --strict and the import contracts
 	@status=0; \

@@ -1,0 +1,1 @@
+"""What the bridge costs, measured beside what it is compared with: `make bench`."""

@@ -1,0 +1,87 @@
+"""Bridges that benchmarks step in this process: quiet, and with the write forced where nobody listens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from benchmarks.harness import BenchmarkError
+from usd_ros_bridge import Bridge
+from usd_ros_bridge.model.plan import BridgePlan
+
+
+class SteppedBridge:
+    """An open bridge and the time that it is stepped to.
+
+    Attributes:
+        bridge: Open.
+    """
+
+    def __init__(self, bridge: Bridge, period_ns: int) -> None:
+        """Stores what to step.
+
+        Args:
+            bridge: Open.
+            period_ns: What each step adds to bridge time.
+        """
+        self.bridge = bridge
+        self._times = count(1_000_000_000, period_ns)
+
+    def step(self) -> None:
+        """Steps once, one period later."""
+        self.bridge.step(next(self._times))
+
+    def published(self) -> int:
+        """Returns how many messages it has published on topics that move: all but the latched ones."""
+        return sum(row.count for row in self.bridge.status().interfaces if not row.name.endswith("tf_static"))
+
+    def check_writes(self, each_step: int) -> None:
+        """Makes sure that a step publishes `each_step` messages, no more and no less.
+
+        Raises:
+            BenchmarkError: It does not, so that what is timed would not be what the figure says.
+        """
+        before, steps = self.published(), 10
+        for _ in range(steps):
+            self.step()
+        got = self.published() - before
+        if got != each_step * steps:
+            raise BenchmarkError(
+                f"{steps} steps published {got} messages where {each_step * steps} were expected"
+            )
+
+
+@contextmanager
+def stepped(
+    plan: BridgePlan, backend: Any, *, period_ns: int, forced: bool, tf_rate: float | None = None
+) -> Iterator[SteppedBridge]:
+    """Opens a bridge for the time of a `with` block.
+
+    Args:
+        plan: What to bring to life.
+        backend: Name or instance.
+        period_ns: What each step adds to bridge time.
+        forced: Write messages although nobody listens.
+        tf_rate: As for `Bridge`; None sends transforms at every step.
+
+    Raises:
+        BenchmarkError: This version of the bridge cannot be forced.
+    """
+    reports: list[str] = []
+    options: dict[str, Any] = {
+        "node_name": "forced" if forced else "idle",
+        "tf_rate": tf_rate,
+        "report": lambda _kind, message: reports.append(message),
+        "inform": lambda *_: None,
+    }
+    if "publish_unmatched" in inspect.signature(Bridge.__init__).parameters:
+        options["publish_unmatched"] = forced
+    elif not forced:
+        raise BenchmarkError("Bridge has no option publish_unmatched: what it leaves out cannot be measured")
+    with Bridge(plan, backend, **options) as bridge:
+        yield SteppedBridge(bridge, period_ns)
+    if reports:
+        raise BenchmarkError(f"the bridge warned: {reports[0]}")
