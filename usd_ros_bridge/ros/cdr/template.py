@@ -14,6 +14,8 @@ from usd_ros_bridge.ros.cdr.layout import ENCAPSULATION, HEADER_BYTES, Layout, N
 NANOSECONDS = 1_000_000_000
 MANY_BLOCKS = 100
 """From how many blocks on moving each as one item is faster than moving its numbers."""
+FEW_NUMBERS = 16
+"""Up to how many numbers per place one index array is faster than a view of each place."""
 _STAMP = struct.Struct("<iI")
 
 
@@ -247,28 +249,23 @@ def _verify(message_class: type, data: bytearray, layout: Layout, first: int) ->
     Raises:
         TemplateError: They differ.
     """
+    name = message_class.__name__
     probe = bytearray(data)
     written = {}
-    for path, numbers in layout.numbers.items():
-        values = _probe_values(numbers.dtype, first, sum(numbers.counts))
-        first += values.size
-        written[path] = values
-        _scatter(probe, numbers, values)
     try:
+        for path, numbers in layout.numbers.items():
+            values = _probe_values(numbers.dtype, first, sum(numbers.counts))
+            first += values.size
+            written[path] = values
+            _scatter(probe, numbers, values)
         found = Layout(deserialize_message(bytes(probe), message_class))
     except Exception as error:
-        raise TemplateError(
-            f"{message_class.__name__}: numbers written in place do not read back: {error}"
-        ) from error
+        raise TemplateError(f"{name}: numbers written in place do not read back: {error}") from error
     if found.fixed != layout.fixed:
-        raise TemplateError(
-            f"{message_class.__name__}: other lengths or texts are read back than were written"
-        )
+        raise TemplateError(f"{name}: other lengths or texts are read back than were written")
     for path, values in written.items():
         if not np.array_equal(_decoded(found.numbers[path]), values):
-            raise TemplateError(
-                f"{message_class.__name__}: '{path}' reads back other numbers than were written"
-            )
+            raise TemplateError(f"{name}: '{path}' reads back other numbers than were written")
 
 
 def _probe_values(dtype: np.dtype[Any], first: int, count: int) -> NDArray[Any]:
@@ -281,10 +278,16 @@ def _probe_values(dtype: np.dtype[Any], first: int, count: int) -> NDArray[Any]:
 
 
 def _scatter(data: bytearray, numbers: Numbers, values: NDArray[Any]) -> None:
-    offsets = np.asarray(numbers.offsets, np.intp) - HEADER_BYTES
+    offsets = np.asarray(numbers.offsets, np.intp)
     counts = np.asarray(numbers.counts, np.intp)
-    itemsize = numbers.dtype.itemsize
-    starts = offsets // itemsize - (np.cumsum(counts) - counts)
+    ends = np.cumsum(counts)
+    if ((offsets - HEADER_BYTES) % numbers.dtype.itemsize)[counts > 0].any():
+        raise ValueError("a number is not aligned to its size")
+    if values.size > FEW_NUMBERS * counts.size:
+        for offset, count, end in zip(numbers.offsets, numbers.counts, ends.tolist(), strict=True):
+            np.frombuffer(data, numbers.dtype, count, offset)[:] = values[end - count : end]
+        return
+    starts = (offsets - HEADER_BYTES) // numbers.dtype.itemsize - (ends - counts)
     _flat(data, numbers.dtype)[np.repeat(starts, counts) + np.arange(values.size)] = values
 
 

@@ -1,0 +1,159 @@
+"""Every installed message type through a template: what is written in place is what the deserializer reads."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
+sys.path.insert(0, str(Path(__file__).parents[1] / "ros"))
+
+import ros_messages
+from rclpy.serialization import deserialize_message, serialize_message
+
+from usd_ros_bridge.ros.cdr import Template, TemplateError, layout, template
+from usd_ros_bridge.ros.cdr.layout import Layout
+
+TYPES = ros_messages.installed_types()
+VARIANTS = 4
+
+
+def overwrite(template: Template, message: Any, rng: random.Random) -> dict[str, list[Any]]:
+    """Writes another random number into every leaf of the template, one view per field."""
+    written = {}
+    for path, type_name, values in ros_messages.numbers(message):
+        fresh = [ros_messages.random_number(type_name, rng) for _ in values]
+        view = template.view(path)
+        assert view.shape == (len(values),), path
+        view[:] = [ord(value) for value in fresh] if type_name == "octet" else fresh
+        written[path] = fresh
+    return written
+
+
+def read(message: Any) -> dict[str, list[Any]]:
+    return {path: values for path, _, values in ros_messages.numbers(message)}
+
+
+def test_finds_the_types_that_the_bridge_publishes() -> None:
+    assert {"tf2_msgs/msg/TFMessage", "sensor_msgs/msg/PointCloud2", "nav_msgs/msg/Odometry"} <= set(TYPES)
+    assert len(TYPES) > 200
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_reads_back_every_number_written_in_place(name: str) -> None:
+    cls = TYPES[name]
+    for variant in range(VARIANTS):
+        rng = random.Random(f"{name} {variant}")
+        # The first variant is the message as it is born: zeroes, empty sequences.
+        message = ros_messages.fill(cls(), rng) if variant else cls()
+        template = Template(message)
+        assert template.size == len(template.data)
+        assert template.size <= len(serialize_message(message)) + 3
+        assert deserialize_message(bytes(template.data), cls) == message, "the prototype's own numbers stay"
+        for _ in range(2):
+            written = overwrite(template, message, rng)
+            found = deserialize_message(bytes(template.data), cls)
+            assert read(found) == written
+            assert list(ros_messages.contents(found)) == list(ros_messages.contents(message))
+
+
+LIED_ABOUT = (
+    "geometry_msgs/msg/TwistStamped",
+    "geometry_msgs/msg/TransformStamped",
+    "sensor_msgs/msg/JointState",
+    "sensor_msgs/msg/BatteryState",
+    "test_msgs/msg/Arrays",
+    "test_msgs/msg/BasicTypes",
+    "test_msgs/msg/UnboundedSequences",
+    "visualization_msgs/msg/Marker",
+)
+
+
+def lied_about(name: str) -> Any:
+    """A message with something in every sequence, and texts that leave the next number unaligned."""
+    message = ros_messages.fill(TYPES[name](), random.Random(name), least=2)
+    if hasattr(message, "header"):
+        message.header.frame_id = "frame"
+    return message
+
+
+@pytest.mark.parametrize("name", LIED_ABOUT)
+def test_makes_templates_of_the_messages_it_lies_about_below(name: str) -> None:
+    assert Template(lied_about(name)).size
+
+
+@pytest.mark.parametrize("name", LIED_ABOUT)
+def test_refuses_any_number_that_is_not_where_the_layout_says(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = lied_about(name)
+    init = Layout.__init__
+    for path, numbers in Layout(message).numbers.items():
+        for step in (-numbers.dtype.itemsize, numbers.dtype.itemsize):
+
+            def shifted(self: Layout, laid_out: Any, path: str = path, step: int = step) -> None:
+                init(self, laid_out)
+                self.numbers[path].offsets[-1] += step
+
+            monkeypatch.setattr(Layout, "__init__", shifted)
+            with pytest.raises(TemplateError):
+                Template(message)
+
+
+@pytest.mark.parametrize("name", LIED_ABOUT)
+def test_refuses_a_layout_that_exchanges_two_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = lied_about(name)
+    numbers = Layout(message).numbers
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(numbers, 2)
+        if numbers[one].dtype == numbers[other].dtype and numbers[one].counts == numbers[other].counts
+    ]
+    assert pairs
+    init = Layout.__init__
+    for one, other in pairs:
+
+        def exchanged(self: Layout, laid_out: Any, one: str = one, other: str = other) -> None:
+            init(self, laid_out)
+            first, second = self.numbers[one], self.numbers[other]
+            first.offsets, second.offsets = second.offsets, first.offsets
+
+        monkeypatch.setattr(Layout, "__init__", exchanged)
+        with pytest.raises(TemplateError, match="reads back other numbers"):
+            Template(message)
+
+
+@pytest.mark.parametrize("align_to", [1, 4])
+def test_refuses_a_layout_that_aligns_otherwise(align_to: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    align = Layout._align
+    monkeypatch.setattr(Layout, "_align", lambda self, size: align(self, min(size, align_to)))
+    with pytest.raises(TemplateError):
+        Template(lied_about("geometry_msgs/msg/TwistStamped"))
+
+
+def test_refuses_a_layout_that_forgets_the_closing_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Layout, "_fix", lambda self, content: Layout._skip(self, len(content.rstrip(b"\0"))))
+    with pytest.raises(TemplateError):
+        Template(lied_about("sensor_msgs/msg/JointState"))
+
+
+def test_refuses_a_layout_with_exchanged_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = layout._slots
+    monkeypatch.setattr(layout, "_slots", lambda cls: slots(cls)[::-1])
+    for name in ("builtin_interfaces/msg/Time", "geometry_msgs/msg/Point", "std_msgs/msg/ColorRGBA"):
+        with pytest.raises(TemplateError, match="reads back other numbers"):
+            Template(TYPES[name]())
+
+
+@pytest.mark.parametrize("header", [b"\0\0\0\0", b"\0\7\0\0"], ids=["big-endian", "delimited CDR 2"])
+def test_refuses_another_encapsulation(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        template, "serialize_message", lambda message: header + serialize_message(message)[4:]
+    )
+    with pytest.raises(TemplateError, match="encapsulation"):
+        Template(lied_about("sensor_msgs/msg/JointState"))
