@@ -64,6 +64,11 @@ class Domain:
         return int(self.node.context.get_domain_id())
 
     @property
+    def threaded(self) -> bool:
+        """Whether a thread of the bridge's own runs the callbacks."""
+        return self._threaded
+
+    @property
     def ok(self) -> bool:
         """Whether the context still stands."""
         return bool(self.node.context.ok())
@@ -92,6 +97,11 @@ class Domain:
         executor = self._executor
         if urgent and executor is not None:
             executor.wake()
+
+    @property
+    def deferred(self) -> bool:
+        """Whether jobs wait for the next `poll`."""
+        return bool(self._jobs) and self._thread is None
 
     def poll(self, *, callbacks: bool = True) -> None:
         """Runs what waits and returns: deferred jobs and, where no thread does it, callbacks of an owned node."""
@@ -226,6 +236,14 @@ class Domains:
             self._domains[domain.domain_id] = domain
         domain.start()
         return domain
+
+    @property
+    def deferred(self) -> bool:
+        """Whether jobs wait for the next `poll` in any domain."""
+        for domain in tuple(self._domains.values()):  # noqa: SIM110 - asked at every step: a generator costs more
+            if domain.deferred:
+                return True
+        return False
 
     def poll(self, *, callbacks: bool = True) -> None:
         """Runs what waits in domains that have no thread of their own."""

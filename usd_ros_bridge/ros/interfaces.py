@@ -34,6 +34,8 @@ Endpoint = TopicPublisher | TopicSubscription | ServiceServer | ServiceClient | 
 
 _UNAVAILABLE = (InterfaceTypeError, DomainLimitError)
 POSE_TYPE = "geometry_msgs/msg/PoseStamped"
+_MAX_DIRECT = 16
+"""Each message costs a look at every direct subscription: with more of them an executor, which knows, is cheaper."""
 _BAD_NAME = (InvalidTopicNameException, InvalidServiceNameException)
 
 
@@ -47,7 +49,9 @@ def input_topic(plan: BridgePlan, backend_input: BackendInput) -> str:
 class Interfaces:
     """The endpoints of a plan."""
 
-    def __init__(self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, inform: Report) -> None:
+    def __init__(
+        self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, inform: Report, publish_unmatched: bool = False
+    ) -> None:  # fmt: skip
         """Stores what to make endpoints from.
 
         Args:
@@ -55,7 +59,9 @@ class Interfaces:
             domains: Where they live.
             runtime: What feeds publishers and takes samples; open.
             inform: For changes that people should see.
+            publish_unmatched: Publish also while nobody subscribes.
         """
+        self._unmatched = publish_unmatched
         self._plan = plan
         self._domains = domains
         self._runtime = runtime
@@ -134,20 +140,24 @@ class Interfaces:
         self._report(f"interface:{plan.path}", f"{plan.path}: the {kind} {plan.name} is disabled: {reason}")
 
     def _make_publisher(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicPublisher:
-        encoder, reason = None, ""
+        encoding, reason = None, ""
         factory = ENCODERS.get(topic.type)
         try:
             if factory is None:
                 raise NoSourceError(f"nothing here makes messages of type {topic.type}")
-            encoder = factory(topic, self._plan)
+            encoding = factory(topic, self._plan)
+            if encoding.sensed and topic.path not in self._runtime.capabilities.sensors:
+                encoding = None
+                raise NoSourceError("the backend serves no sensor there")
         except NoSourceError as error:
             reason = str(error)
             self._report(
                 f"source:{topic.path}", f"{topic.path}: the publisher {topic.name} is silent: {reason}"
             )
         return TopicPublisher(
-            topic, message_class, domain, encoder=encoder, reason=reason, report=self._report
-        )
+            topic, message_class, domain, encoding=encoding, reason=reason, unmatched=self._unmatched,
+            report=self._report,
+        )  # fmt: skip
 
     def _make_subscription(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicSubscription:
         delivery = self._runtime.bind_sink(topic)
@@ -193,6 +203,8 @@ class Interfaces:
         name = input_topic(self._plan, backend_input)
         try:
             message_class = import_interface(backend_input.type, self._catalog)
+            delivery = self._runtime.bind_input(backend_input)
+            direct = self._runtime.capabilities.topic_driven and len(self._runtime.inputs) <= _MAX_DIRECT
             subscription = TopicSubscription(
                 path="",
                 name=name,
@@ -201,7 +213,8 @@ class Interfaces:
                 domain=self._domains.get(self._plan.robots[backend_input.robot].domain_id),
                 qos=QosPlan(reliability=backend_input.reliability, depth=backend_input.depth),
                 decoder=DECODERS[backend_input.type],
-                deliver=self._runtime.bind_input(backend_input).deliver,
+                deliver=delivery.deliver,
+                direct=delivery if direct else None,
                 report=self._report,
                 inform=self._inform,
             )

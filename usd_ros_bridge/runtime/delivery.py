@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from usd_ros_bridge.runtime.inbox import Inbox
+from usd_ros_bridge.runtime.inbox import Inbox, Take, Wakeup
 from usd_ros_bridge.runtime.status import SinkStatus
 
 
@@ -41,6 +41,19 @@ class Delivery:
             self._refused += 1
         else:
             self._inbox.put(self, sample)
+
+    @property
+    def wakeup(self) -> Wakeup:
+        """What to set when a source that is attached has something."""
+        return self._inbox.wakeup
+
+    def attach(self, source: Take) -> None:
+        """Lets every tick ask `source` for samples, in the tick's own thread, instead of waiting for `deliver`."""
+        self._inbox.add_source(self, source)
+
+    def detach(self, source: Take) -> None:
+        """Asks it no more. Idempotent."""
+        self._inbox.remove_source(self, source)
 
     def take(self, sample: object) -> None:
         """Takes one sample, in the tick."""

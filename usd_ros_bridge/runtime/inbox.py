@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import select
 import threading
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 DEFAULT_DEPTH = 100
+_SELECT_LIMIT = 1024
+"""FD_SETSIZE."""
 
 
 class Wakeup:
     """Ends a thread's wait from another thread or from a signal handler; set before the wait, it ends at once."""
 
+    fd: int | None = None
+    """A file descriptor that code outside of Python may write to instead of `set`, where there is one."""
+
     def __init__(self) -> None:
+        """Nobody has called yet."""
         # Condition's own lock is re-entrant: a signal handler may run in the thread that holds it.
         self._condition = threading.Condition()
         self._awake = False
@@ -35,6 +44,54 @@ class Wakeup:
             woken = self._condition.wait_for(lambda: self._awake, timeout)
             self._awake = False
             return woken
+
+
+class DescriptorWakeup(Wakeup):
+    """A wake-up by eventfd: middleware wakes the loop's thread with one write, without entering Python."""
+
+    def __init__(self) -> None:
+        """Takes a file descriptor, which lives as long as this object.
+
+        Raises:
+            OSError: None can be had, or none that select() takes.
+        """
+        self.fd = fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        if fd >= _SELECT_LIMIT:
+            raise OSError(f"file descriptor {fd} is too large for select()")
+        self._readable = (fd,)
+        self._fd = fd
+
+    def __del__(self) -> None:
+        """Gives the descriptor back: not before the last who may write to it has let go of this object."""
+        if self.fd is not None:
+            os.close(self.fd)
+
+    def set(self) -> None:
+        """Ends the wait in progress, or the next one."""
+        os.eventfd_write(self._fd, 1)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for `set` or a write, at most `timeout` seconds (None: without end); returns whether it was woken."""
+        # select, because poll and epoll round time-outs to milliseconds.
+        if not select.select(self._readable, (), (), timeout)[0]:
+            return False
+        try:
+            os.eventfd_read(self._fd)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def make_wakeup() -> Wakeup:
+    """Returns the best kind of wake-up that this system has."""
+    if hasattr(os, "eventfd"):
+        with suppress(OSError):
+            return DescriptorWakeup()
+    return Wakeup()
+
+
+Take = Callable[[], object | None]
+"""Returns the next payload that waits elsewhere, None where none does."""
 
 
 class Item(NamedTuple):
@@ -67,6 +124,9 @@ class Inbox:
 
     Each key holds at most `depth` items; the oldest of that key gives way to the newest and is counted as dropped, so
     that a flood on one topic neither grows without bound nor costs another topic its messages.
+
+    A source keeps its items elsewhere (in the middleware) and sets the wake-up when one arrives: `drain` asks it, so
+    that no thread but the draining one handles them.
     """
 
     def __init__(self, *, depth: int = DEFAULT_DEPTH, wakeup: Wakeup | None = None) -> None:
@@ -76,12 +136,14 @@ class Inbox:
             depth: Items kept per key that was not configured otherwise.
             wakeup: Set when something arrives under a waking key; an own one by default.
         """
-        self.wakeup = wakeup or Wakeup()
+        self.wakeup = wakeup or make_wakeup()
         self._depth = depth
         self._lock = threading.Lock()
         self._queues: dict[Hashable, _Queue] = {}
         self._order = 0
         self._pending = False
+        self._sources: tuple[tuple[Hashable, Take], ...] = ()
+        self._woken = False
 
     def configure(self, key: Hashable, *, depth: int | None = None, wakes: bool = False) -> None:
         """Sets how many items `key` keeps and whether an arrival ends `wait`. What waits already, stays."""
@@ -104,11 +166,42 @@ class Inbox:
         if wakes:
             self.wakeup.set()
 
+    def add_source(self, key: Hashable, take: Take) -> None:
+        """Asks `take` for items of `key` at every `drain`. What it holds already is seen at once."""
+        with self._lock:
+            self._queue(key)
+            self._sources = (*self._sources, (key, take))
+        self.wakeup.set()
+
+    def remove_source(self, key: Hashable, take: Take) -> None:
+        """Asks it no more; one that is not there is ignored."""
+        with self._lock:
+            self._sources = tuple(entry for entry in self._sources if entry != (key, take))
+
     def drain(self) -> list[Item]:
-        """Returns and removes everything that waits, in the order of arrival."""
+        """Returns and removes everything that waits, in the order of arrival; what sources hold comes last."""
         # Without the lock on purpose: a stale False is seen again at the next tick, and an idle tick stays cheap.
-        if not self._pending:
-            return []
+        items = self._drain_queues() if self._pending else []
+        if self._sources:
+            # Before asking: what arrives meanwhile wakes again.
+            self._woken = False
+            self._drain_sources(items)
+        return items
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything waits, or may wait in a source."""
+        if self._pending or self._woken:
+            return True
+        if self._sources:
+            self._woken = self.wakeup.wait(0.0)
+        return self._woken
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until something arrives under a waking key, at most `timeout` seconds; returns whether it did."""
+        return self.wakeup.wait(timeout)
+
+    def _drain_queues(self) -> list[Item]:
         with self._lock:
             arrived = [
                 (order, Item(key, payload))
@@ -121,14 +214,18 @@ class Inbox:
         arrived.sort(key=lambda pair: pair[0])
         return [item for _, item in arrived]
 
-    @property
-    def pending(self) -> bool:
-        """Whether anything waits."""
-        return self._pending
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until something arrives under a waking key, at most `timeout` seconds; returns whether it did."""
-        return self.wakeup.wait(timeout)
+    def _drain_sources(self, items: list[Item]) -> None:
+        for key, take in self._sources:
+            count = 0
+            while (payload := take()) is not None:
+                items.append(Item(key, payload))
+                count += 1
+                if count >= self._depth:
+                    # A flood must not keep the tick from its end: the rest is for the next.
+                    self.wakeup.set()
+                    break
+            if count:
+                self._queues[key].received += count
 
     def counts(self, key: Hashable) -> InboxCounts:
         """Returns the counters of `key`."""

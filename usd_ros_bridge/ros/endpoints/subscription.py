@@ -12,10 +12,13 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros import qos as quality
+from usd_ros_bridge.ros.cdr.reader import make_reader
 from usd_ros_bridge.ros.codecs.protocol import Decoder
 from usd_ros_bridge.ros.compat import policy_name, publisher_count
+from usd_ros_bridge.ros.direct import DirectSubscription, DirectUnavailableError
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.status import InterfaceStatus
+from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.status import RateMeter
 
@@ -28,6 +31,9 @@ class TopicSubscription:
     A reliable subscription that meets a best-effort publisher would stay deaf: it is made anew as best effort. With
     `match_publisher` it starts with the weakest request, which fits all, and is made anew with the strongest that all
     discovered publishers fit, whenever they change. Both happen outside of callbacks, as jobs of the domain.
+
+    Messages come serialized, through the executor, whose thread reads and delivers them; or, where `direct` names a
+    delivery and all that is needed is there, straight to the loop's thread, which takes and reads them in its tick.
     """
 
     def __init__(
@@ -41,6 +47,7 @@ class TopicSubscription:
         qos: QosPlan,
         decoder: Decoder | None,
         deliver: Deliver,
+        direct: Delivery | None = None,
         reason: str = "",
         report: Report,
         inform: Report,
@@ -56,6 +63,7 @@ class TopicSubscription:
             qos: What to ask for.
             decoder: Message to sample; None counts messages without even deserializing them.
             deliver: Takes samples, from the executor's thread.
+            direct: Where to attach instead, to be asked by each tick; None for the executor's way.
             reason: Why nothing takes them, "" where something does.
             report: For faults.
             inform: For changes that people should see.
@@ -68,8 +76,10 @@ class TopicSubscription:
         self._domain = domain
         self._asked = qos
         self._qos = quality.permissive(qos) if qos.match_publisher else qos
-        self._decoder = decoder
+        self._read = None if decoder is None else make_reader(type_name, message_class, decoder)
         self._deliver = deliver
+        self._delivery = direct if direct is not None and domain.threaded else None
+        self._direct: DirectSubscription | None = None
         self._report = report
         self._inform = inform
         self._lock = threading.Lock()
@@ -87,12 +97,29 @@ class TopicSubscription:
         """Creates the subscription, through the node so that remap rules apply."""
         with self._lock:
             self._create()
+        if self._delivery is not None:
+            self._delivery.attach(self.take)
 
     def close(self) -> None:
         """Destroys the subscription. Idempotent."""
+        if self._delivery is not None:
+            self._delivery.detach(self.take)
         with self._lock:
             self._closed = True
             self._destroy()
+
+    @property
+    def direct(self) -> bool:
+        """Whether the loop's thread takes the messages itself."""
+        return self._direct is not None
+
+    def take(self) -> object | None:
+        """Returns the next sample of a direct subscription, None where there is none; in the tick's thread."""
+        while (direct := self._direct) is not None and (data := direct.take()) is not None:
+            sample = self._decode(data)
+            if sample is not None:
+                return sample
+        return None
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
@@ -123,29 +150,49 @@ class TopicSubscription:
             matched=self._on_matched if self._asked.match_publisher else None,
             use_default_callbacks=False,
         )
+        profile = quality.profile(self._qos)
+        if self._delivery is not None:
+            try:
+                self._direct = DirectSubscription(
+                    self._domain.node,
+                    self._class,
+                    self.name,
+                    profile,
+                    events=callbacks,
+                    wakeup=self._delivery.wakeup,
+                )
+            except DirectUnavailableError:
+                self._direct = None
+            else:
+                self._subscription = self._direct.subscription
+                return
         self._subscription = self._domain.node.create_subscription(
-            self._class,
-            self.name,
-            self._receive,
-            quality.profile(self._qos),
-            event_callbacks=callbacks,
-            raw=self._decoder is None,
+            self._class, self.name, self._receive, profile, event_callbacks=callbacks, raw=True
         )
 
     def _destroy(self) -> None:
         subscription, self._subscription = self._subscription, None
-        if subscription is not None:
+        direct, self._direct = self._direct, None
+        if direct is not None:
+            direct.close()
+        elif subscription is not None:
             self._domain.node.destroy_subscription(subscription)
 
-    def _receive(self, message: Any) -> None:
+    def _receive(self, data: bytes) -> None:
+        sample = self._decode(data)
+        if sample is not None:
+            self._deliver(sample)
+
+    def _decode(self, data: bytes) -> object | None:
         self._meter.mark(time.monotonic_ns())
-        if self._closed or self._decoder is None:
-            return
+        if self._closed or self._read is None:
+            return None
         try:
-            self._deliver(self._decoder(message))
-        except Exception as error:  # noqa: BLE001 - an exception here would end the executor's turn
+            return self._read(data)
+        except Exception as error:  # noqa: BLE001 - an exception here would end the executor's turn, or the tick
             self._errors += 1
             self._report(f"decode:{self.name}", f"{self._where}: a message was dropped: {describe(error)}")
+            return None
 
     @property
     def _where(self) -> str:

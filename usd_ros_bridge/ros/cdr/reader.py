@@ -1,0 +1,186 @@
+"""Reads serialized messages of a few types without message objects; the rest, and anything odd, the usual way.
+
+A reader knows one shape of one type: little-endian plain CDR (OMG DDS-XTypes 1.3, section 7.4.1; offsets count from
+behind the 4-byte encapsulation header), every length within the message, and an end exactly where the data ends.
+Whatever else arrives, it gives back None for, and rclpy's deserializer decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from rclpy.serialization import deserialize_message
+
+from usd_ros_bridge.model.state import ArraySample, FloatArray, JointStateSample, TwistSample
+
+Reader = Callable[[bytes], object | None]
+"""Turns a serialized message into a sample of model.state; None: not the shape that it knows."""
+
+SECOND_NS = 1_000_000_000
+_HEADER = b"\x00\x01\x00\x00"
+"""CDR_LE without options."""
+_BODY = 4
+_STAMP = Struct("<iI")
+_COUNT = Struct("<I")
+_NAMES = 12
+"""Where a stamped message's frame id begins."""
+_TWIST_SIZE = 48
+_NO_VALUES = np.zeros(0)
+_NO_VALUES.setflags(write=False)
+
+
+def make_reader(
+    type_name: str, message_class: Any, decode: Callable[[Any], object]
+) -> Callable[[bytes], object]:
+    """Returns what turns serialized messages of a type into samples.
+
+    Args:
+        type_name: Its name.
+        message_class: Its class, for the deserializer.
+        decode: Message to sample, where no reader knows better. Both give equal samples.
+    """
+    factory = READERS.get(type_name)
+    read = factory() if factory is not None else _nothing
+
+    def read_any(data: bytes) -> object:
+        sample = read(data)
+        return decode(deserialize_message(data, message_class)) if sample is None else sample
+
+    return read_any
+
+
+class JointStateReader:
+    """sensor_msgs/msg/JointState. Names are decoded once: publishers hardly ever change theirs."""
+
+    def __init__(self) -> None:
+        """Knows no names yet."""
+        self._names: tuple[str, ...] = ()
+        self._text = b""
+
+    def __call__(self, data: bytes) -> JointStateSample | None:
+        """Returns the sample; its arrays are views on `data`."""
+        if data[:_BODY] != _HEADER:
+            return None
+        text = self._text
+        # Self-delimiting: counts and lengths come first, so equal bytes are equal names.
+        if not (text and data.startswith(text, _NAMES)) and not self._read_names(data):
+            return None
+        offset = _NAMES + len(self._text)
+        arrays = []
+        size = len(data)
+        for _ in range(3):
+            offset = (offset + 3) & ~3
+            if offset + 4 > size:
+                return None
+            (count,) = _COUNT.unpack_from(data, offset)
+            offset += 4
+            if not count:
+                arrays.append(_NO_VALUES)
+                continue
+            offset = _aligned(offset)
+            if offset + 8 * count > size:
+                return None
+            arrays.append(_doubles(data, count, offset))
+            offset += 8 * count
+        if offset != size:
+            return None
+        seconds, nanoseconds = _STAMP.unpack_from(data, _BODY)
+        return JointStateSample(
+            stamp_ns=seconds * SECOND_NS + nanoseconds,
+            names=self._names,
+            position=arrays[0],
+            velocity=arrays[1],
+            effort=arrays[2],
+        )
+
+    def _read_names(self, data: bytes) -> bool:
+        """Reads frame id and names; False where they are not plain text."""
+        offset = _text_end(data, _NAMES)
+        start = (offset + 3) & ~3
+        if offset < 0 or start + 4 > len(data):
+            return False
+        (count,) = _COUNT.unpack_from(data, start)
+        offset = start + 4
+        if offset + 4 * count > len(data):
+            return False
+        names = []
+        for _ in range(count):
+            offset = (offset + 3) & ~3
+            end = _text_end(data, offset)
+            if end < 0:
+                return False
+            names.append(data[offset + 4 : end - 1].decode("ascii"))
+            offset = end
+        found = tuple(names)
+        # The same tuple for the same names: who receives it sees by identity that nothing changed.
+        if found != self._names:
+            self._names = found
+        self._text = data[_NAMES:offset]
+        return True
+
+
+def read_float64_multi_array(data: bytes) -> ArraySample | None:
+    """std_msgs/msg/Float64MultiArray without dimensions, as commands are written."""
+    if len(data) < 16 or data[:8] != _HEADER + b"\x00\x00\x00\x00":
+        return None
+    (count,) = _COUNT.unpack_from(data, 12)
+    if count == 0:
+        return ArraySample(values=_NO_VALUES) if len(data) == 16 else None
+    return ArraySample(values=_doubles(data, count, 20)) if len(data) == 20 + 8 * count else None
+
+
+def read_twist(data: bytes) -> TwistSample | None:
+    """geometry_msgs/msg/Twist."""
+    if len(data) != _BODY + _TWIST_SIZE or data[:_BODY] != _HEADER:
+        return None
+    return TwistSample(stamp_ns=0, twist=_doubles(data, 6, _BODY))
+
+
+def read_twist_stamped(data: bytes) -> TwistSample | None:
+    """geometry_msgs/msg/TwistStamped."""
+    if data[:_BODY] != _HEADER:
+        return None
+    end = _text_end(data, _NAMES)
+    offset = _aligned(end)
+    if end < 0 or len(data) != offset + _TWIST_SIZE:
+        return None
+    seconds, nanoseconds = _STAMP.unpack_from(data, _BODY)
+    return TwistSample(stamp_ns=seconds * SECOND_NS + nanoseconds, twist=_doubles(data, 6, offset))
+
+
+READERS: Mapping[str, Callable[[], Reader]] = {
+    "geometry_msgs/msg/Twist": lambda: read_twist,
+    "geometry_msgs/msg/TwistStamped": lambda: read_twist_stamped,
+    "sensor_msgs/msg/JointState": JointStateReader,
+    "std_msgs/msg/Float64MultiArray": lambda: read_float64_multi_array,
+}
+"""Makes a reader for one subscription, by message type."""
+
+
+def _nothing(_: bytes) -> None:
+    return None
+
+
+def _aligned(offset: int) -> int:
+    """Returns the next place for an 8-byte number: multiples of 8 from behind the header."""
+    return ((offset - _BODY + 7) & ~7) + _BODY
+
+
+def _doubles(data: bytes, count: int, offset: int) -> FloatArray:
+    values: FloatArray = np.frombuffer(data, "<f8", count, offset)
+    return values
+
+
+def _text_end(data: bytes, offset: int) -> int:
+    """Returns where the string at `offset` ends; -1 where it is cut off, not ASCII, or has zeros inside."""
+    if offset + 4 > len(data):
+        return -1
+    (length,) = _COUNT.unpack_from(data, offset)
+    start, end = offset + 4, offset + 4 + length
+    if length == 0 or end > len(data):
+        return -1
+    # Serialized with its final zero; one inside would end it early for some deserializers and not for others.
+    return end if data.find(b"\x00", start, end) == end - 1 and data[start:end].isascii() else -1
