@@ -69,10 +69,13 @@ class Record:
         path: Path of the prim.
         invalid: USD names of properties whose authored value has a type that cannot be used; their fields are None.
             The reader has reported each of them.
+        specs: Number of the prim specs that the prim is composed from. Records of one type and number, as a thousand
+            references to one robot give them, have the same values but for paths. 0 where that is not known.
     """
 
     path: str
     invalid: tuple[str, ...] = ()
+    specs: int = field(default=0, compare=False, repr=False)
 
 
 # --- ROS interfaces (REP 0158 section 2) -----------------------------------------------------------------------

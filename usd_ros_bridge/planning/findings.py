@@ -16,6 +16,9 @@ class Findings:
     def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
         self._diagnostics = list(diagnostics)
 
+    def __len__(self) -> int:
+        return len(self._diagnostics)
+
     def error(self, code: str, path: str, message: str, remedy: str = "", *, attribute: str = "") -> None:
         """Adds a fault that disables something."""
         self._add("error", code, path, message, remedy, attribute)

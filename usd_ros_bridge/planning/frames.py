@@ -123,9 +123,7 @@ class FramePlanner:
                 if xform.type_name == "Xform" and parent in found and parent in index.bodies:
                     found.setdefault(path, found[parent])
         return {
-            path: FrameDraft(path, found[path])
-            for path in sorted(found, key=index.order)
-            if index.poses.is_usable(path)
+            path: FrameDraft(path, found[path]) for path in index.sort(found) if index.poses.is_usable(path)
         }
 
     def _check_records(self) -> None:

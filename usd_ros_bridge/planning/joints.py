@@ -189,17 +189,33 @@ def repeats(joint: Joint, other: Joint) -> bool:
 def local_frames(joints: Sequence[Joint]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Returns authored positions (J, 3) and rotations (J, 4) of both ends, fallbacks applied, as authored."""
     origin, identity = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
-    records = [joint.record for joint in joints]
+    records, which = _distinct([joint.record for joint in joints])
     position0 = np.array([r.local_pos0 or origin for r in records], dtype=np.float64)
     rotation0 = np.array([r.local_rot0 or identity for r in records], dtype=np.float64)
     position1 = np.array([r.local_pos1 or origin for r in records], dtype=np.float64)
     rotation1 = np.array([r.local_rot1 or identity for r in records], dtype=np.float64)
     return (
-        position0.reshape(-1, 3),
-        rotation0.reshape(-1, 4),
-        position1.reshape(-1, 3),
-        rotation1.reshape(-1, 4),
+        position0.reshape(-1, 3)[which],
+        rotation0.reshape(-1, 4)[which],
+        position1.reshape(-1, 3)[which],
+        rotation1.reshape(-1, 4)[which],
     )
+
+
+def _distinct(records: Sequence[JointRecord]) -> tuple[list[JointRecord], NDArray[np.intp]]:
+    """Returns one record of each that have the same values, and for every record given, which of them it equals."""
+    distinct: list[JointRecord] = []
+    which: list[int] = []
+    known: dict[int, int] = {}
+    for record in records:
+        number = known.get(record.specs)
+        if number is None:
+            number = len(distinct)
+            distinct.append(record)
+            if record.specs:
+                known[record.specs] = number
+        which.append(number)
+    return distinct, np.array(which, dtype=np.intp)
 
 
 def _usable_frames(joints: Sequence[Joint]) -> NDArray[np.bool_]:

@@ -189,8 +189,17 @@ def _robot_tree(
 def _motions(
     joints: Sequence[Joint], index: StageIndex, options: PlanOptions, findings: Findings
 ) -> tuple[list[JointType], list[tuple[Motion, ...]]]:
+    """Returns the kind and the degrees of freedom of each joint; equal joints of equal robots are looked at once."""
     kinds, motions = [], []
+    known: dict[tuple[int, ...], tuple[JointType, tuple[Motion, ...]]] = {}
     for joint, length in zip(joints, lengths(joints, index).tolist(), strict=True):
+        key = (joint.record.specs, *length)
+        same = known.get(key)
+        if same is not None:
+            kinds.append(same[0])
+            motions.append(same[1])
+            continue
+        before = len(findings)
         kind, of_joint = joint_motions(
             joint.record,
             joint.kind,
@@ -199,6 +208,8 @@ def _motions(
             units=index.units,
             findings=findings,
         )
+        if joint.record.specs and len(findings) == before:
+            known[key] = kind, of_joint
         kinds.append(kind)
         motions.append(of_joint)
     return kinds, motions
@@ -327,10 +338,10 @@ def rest_body_poses(
         findings: Takes authored poses that the joint frames do not meet.
     """
     poses = index.poses
-    result = poses.world_from_prim[np.array([poses.row(path) for path in rows], dtype=np.intp)]
+    result = poses.world_from_prim[poses.find_rows(rows)]
     edges = [(robot, edge) for robot in kinematics.robots for edge in robot.edges]
-    parents = np.array([poses.row(edge.parent or robot.anchor) for robot, edge in edges], dtype=np.intp)
-    children = np.array([poses.row(edge.child) for _, edge in edges], dtype=np.intp)
+    parents = poses.find_rows([edge.parent or robot.anchor for robot, edge in edges])
+    children = poses.find_rows([edge.child for _, edge in edges])
     authored = relative(poses.world_from_prim[parents], poses.world_from_prim[children])
     misses = _distances(kinematics.edge_rest, authored)
     usable = poses.usable[parents] & poses.usable[children]

@@ -27,7 +27,7 @@ def assign_rows(
     bodies.update(str(controller.parameters.get("body", "")) for controller in controllers)
     bodies.update(map(index.carrier_at, needing))
     bodies.discard("")
-    return {path: row for row, path in enumerate(sorted(bodies, key=index.order))}
+    return {path: row for row, path in enumerate(index.sort(bodies))}
 
 
 def build_layout(

@@ -85,9 +85,9 @@ def _world_poses(
     flat: Sequence[FrameDraft], index: StageIndex, body_rows: Mapping[str, int], world_from_body: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     poses = index.poses
-    frame_rows = np.array([poses.row(draft.path) for draft in flat], dtype=np.intp)
+    frame_rows = poses.find_rows([draft.path for draft in flat])
     carriers = np.array([body_rows.get(draft.carrier, -1) for draft in flat], dtype=np.intp)
-    carrier_prims = np.array([poses.row(draft.carrier) for draft in flat], dtype=np.intp)
+    carrier_prims = poses.find_rows([draft.carrier for draft in flat])
     authored = poses.world_from_prim
     carrier_from_frame = transforms.relative(authored[carrier_prims], authored[frame_rows])
     carrier_from_frame[frame_rows == carrier_prims] = transforms.IDENTITY

@@ -5,8 +5,9 @@ The ROS world is the stage's world, turned once where the stage is Y-up (REP 103
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +102,10 @@ class WorldPoses:
         """Returns the row of a prim, -1 (the world) for "" and for a prim that is not there."""
         return self.rows.get(path, -1)
 
+    def find_rows(self, paths: Collection[str]) -> NDArray[np.intp]:
+        """Returns the row of each prim, as `row` does."""
+        return np.fromiter(map(self.rows.get, paths, repeat(-1)), dtype=np.intp, count=len(paths))
+
     def is_usable(self, path: str) -> bool:
         """Returns whether the prim exists and has a finite, invertible transform."""
         row = self.rows.get(path)
@@ -151,7 +156,16 @@ def _report_unusable(matrix: FloatArray, path: str, findings: Findings) -> None:
 
 
 def as_poses(poses: FloatArray) -> list[Pose]:
-    """Returns poses (N, 7) as plan values, quaternions with w not negative, no negative zeros."""
+    """Returns poses (N, 7) as plan values, quaternions with w not negative, no negative zeros.
+
+    Equal poses are one object: a thousand equal robots have as many poses as one.
+    """
     flipped = np.where(poses[:, 6:7] < 0.0, -1.0, 1.0)
     clean = np.concatenate((poses[:, :3], poses[:, 3:] * flipped), axis=-1) + 0.0
-    return [Pose((x, y, z), (i, j, k, w)) for x, y, z, i, j, k, w in clean.tolist()]
+    known: dict[bytes, Pose] = {}
+    keys = clean.view(f"V{7 * clean.itemsize}").ravel().tolist()
+    for number, key in enumerate(keys):
+        if key not in known:
+            x, y, z, i, j, k, w = clean[number].tolist()
+            known[key] = Pose((x, y, z), (i, j, k, w))
+    return [known[key] for key in keys]

@@ -52,7 +52,7 @@ class JointFrames:
 
 def lengths(joints: Sequence[Joint], index: StageIndex) -> FloatArray:
     """Returns (J, 3) metres per authored unit of length along each joint frame's axes, body0's scale folded in."""
-    rows = np.array([index.poses.row(joint.target0) for joint in joints], dtype=np.intp)
+    rows = index.poses.find_rows([joint.target0 for joint in joints])
     scale = index.poses.scale[rows]
     result = np.full((len(joints), 3), index.units.meters)
     scaled = np.flatnonzero((np.abs(scale) != 1.0).any(axis=-1))
@@ -96,12 +96,11 @@ class RestSolver:
 
     def _solve_frames(self, joints: Sequence[Joint], world_bases: Sequence[str]) -> None:
         index, poses = self._index, self._index.poses
-        row = poses.row
-        target0 = np.array([row(j.target0) for j in joints], dtype=np.intp)
-        target1 = np.array([row(j.target1) for j in joints], dtype=np.intp)
+        target0 = poses.find_rows([joint.target0 for joint in joints])
+        target1 = poses.find_rows([joint.target1 for joint in joints])
         pairs = list(zip(joints, world_bases, strict=True))
-        base0 = np.array([row(j.body0 or base) for j, base in pairs], dtype=np.intp)
-        base1 = np.array([row(j.body1 or base) for j, base in pairs], dtype=np.intp)
+        base0 = poses.find_rows([joint.body0 or base for joint, base in pairs])
+        base1 = poses.find_rows([joint.body1 or base for joint, base in pairs])
         position0, rotation0, position1, rotation1 = local_frames(joints)
         local0 = self._local0 = self._local(position0, rotation0, target0)
         local1 = self._local1 = self._local(position1, rotation1, target1)
@@ -154,14 +153,15 @@ class RestSolver:
         joint0_from_joint1 = relative(self.world_from_joint0, self.world_from_joint1)
         single = self._single_positions(joint0_from_joint1)
         empty = empty0 | empty1
+        at_empty_end, unusable = empty.tolist(), lost.tolist()
         for row, motions in enumerate(self._motions):
-            if motions and empty[row] and not lost[row]:
+            if motions and at_empty_end[row] and not unusable[row]:
                 self._positions_at_empty_end(
                     row, motions, bool(empty0[row]), world_from_base0, world_from_base1
                 )
-            elif len(motions) == 1 and not lost[row]:
+            elif len(motions) == 1 and not unusable[row]:
                 self.positions[row][0] = single[row]
-            elif motions and not lost[row]:
+            elif motions and not unusable[row]:
                 self.positions[row] = solve_motions(
                     [motion.axis for motion in motions], joint0_from_joint1[row]
                 )

@@ -117,6 +117,7 @@ def _joint_plans(
     frames1: Sequence[Pose],
 ) -> tuple[JointPlan, ...]:
     edge_of = {joint.path: edge for edge in robot.edges for joint in edge.joints}
+    ids = _FrameIds(robot, frames)
     plans = []
     for joint in robot.joints:
         row = kinematics.joint_rows[joint.path]
@@ -128,8 +129,8 @@ def _joint_plans(
                 name=kinematics.names[joint.path],
                 path=joint.path,
                 type=kinematics.kinds[row],
-                parent=_frame_id(parent_path, robot, frames),
-                child=_frame_id(edge.child, robot, frames),
+                parent=ids[parent_path],
+                child=ids[edge.child],
                 parent_path=parent_path,
                 child_path=edge.child,
                 inverted=edge.inverted,
@@ -142,10 +143,17 @@ def _joint_plans(
     return tuple(plans)
 
 
-def _frame_id(path: str, robot: RobotTree, frames: PlacedFrames) -> str:
+class _FrameIds(dict[str, str]):
     """The frame of a prim; where its own was left out, that of the nearest prim above."""
-    frame = frames.at(path) if path else None
-    return robot.context.parent_frame if frame is None else frame.id
+
+    def __init__(self, robot: RobotTree, frames: PlacedFrames) -> None:
+        self._frames = frames
+        self._top = robot.context.parent_frame
+
+    def __missing__(self, path: str) -> str:
+        frame = self._frames.at(path) if path else None
+        found = self[path] = self._top if frame is None else frame.id
+        return found
 
 
 def _edge_plans(robot: RobotTree, kinematics: Kinematics, zeros: Sequence[Pose]) -> tuple[EdgePlan, ...]:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import (
     WORLD,
@@ -138,8 +136,8 @@ class InterfacePlacer:
 
     def _body_from_prim(self, drafts: Sequence[InterfaceDraft], bodies: Sequence[str]) -> list[Pose]:
         poses = self.index.poses
-        prims = np.array([poses.row(draft.path) for draft in drafts], dtype=np.intp)
-        carriers = np.array([poses.row(body) for body in bodies], dtype=np.intp)
+        prims = poses.find_rows([draft.path for draft in drafts])
+        carriers = poses.find_rows(bodies)
         result = relative(poses.world_from_prim[carriers], poses.world_from_prim[prims])
         result[prims == carriers] = IDENTITY
         return as_poses(result)

@@ -52,14 +52,16 @@ class PrimProperties:
     Attributes:
         prim: The prim.
         path: Its path.
+        specs: Number of the specs that it is composed from.
         memo: What was read from another prim with the same specs, or will be reused for the next one.
     """
 
-    __slots__ = ("_properties", "memo", "path", "prim")
+    __slots__ = ("_properties", "memo", "path", "prim", "specs")
 
-    def __init__(self, prim: Usd.Prim, path: str, memo: dict[Any, Any]) -> None:
+    def __init__(self, prim: Usd.Prim, path: str, specs: int, memo: dict[Any, Any]) -> None:
         self.prim = prim
         self.path = path
+        self.specs = specs
         self.memo = memo
         self._properties: dict[str, Any] | None = None
 
@@ -168,11 +170,15 @@ class FieldReader:
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
         self._diagnostics = diagnostics
-        self._memos: dict[tuple[Any, ...], dict[Any, Any]] = {}
+        self._memos: dict[tuple[Any, ...], tuple[int, dict[Any, Any]]] = {}
 
     def source(self, prim: Usd.Prim, path: str) -> PrimProperties:
         """Returns the properties of a prim, to read records from."""
-        return PrimProperties(prim, path, self._memos.setdefault(tuple(prim.GetPrimStack()), {}))
+        specs = tuple(prim.GetPrimStack())
+        memo = self._memos.get(specs)
+        if memo is None:
+            memo = self._memos[specs] = (len(self._memos) + 1, {})
+        return PrimProperties(prim, path, *memo)
 
     def record(
         self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str = "", **fields: Any
@@ -196,7 +202,7 @@ class FieldReader:
             fields["axis"] = axis
         for diagnostic in template.diagnostics:
             self._diagnostics.append(replace(diagnostic, path=source.path))
-        return record_type(path=source.path, invalid=template.invalid, **fields)
+        return record_type(path=source.path, invalid=template.invalid, specs=source.specs, **fields)
 
 
 def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:

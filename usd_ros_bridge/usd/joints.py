@@ -99,6 +99,13 @@ def solver_attributes(source: PrimProperties) -> dict[str, Any]:
     return {**solver.values, **{name: paths for name, paths in targets.items() if paths is not None}}
 
 
+def _display_name(source: PrimProperties) -> str:
+    name = source.memo.get(_display_name)
+    if name is None:
+        name = source.memo[_display_name] = source.prim.GetDisplayName()
+    return str(name)
+
+
 def read_joint(reader: FieldReader, source: PrimProperties, kind: JointKind) -> JointRecord:
     """Returns the record of a joint.
 
@@ -111,7 +118,7 @@ def read_joint(reader: FieldReader, source: PrimProperties, kind: JointKind) -> 
         JointRecord,
         source,
         type_name=kind.type_name,
-        display_name=source.prim.GetDisplayName(),
+        display_name=_display_name(source),
         limits=tuple([reader.record(AxisLimitRecord, source, axis=axis) for axis in kind.limits]),
         drives=tuple([reader.record(DriveRecord, source, axis=axis) for axis in kind.drives]),
         applied=kind.applied,

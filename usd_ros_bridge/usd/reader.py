@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from pxr import Usd, UsdGeom
@@ -14,7 +14,7 @@ from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
-from usd_ros_bridge.usd.attributes import FieldReader
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
 from usd_ros_bridge.usd.collections import collection_members
 from usd_ros_bridge.usd.composition import composition_diagnostics
 from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint
@@ -71,12 +71,14 @@ NOTHING: Final = Kind((), None, False)
 class _Walk:
     """The state of one pass: records by collection, and the place of every prim in traversal order.
 
+    `sources` are the prims that records were read from, by path, joints apart.
     `xform_children` are the Xforms directly below bodies, which planning may make frames.
     """
 
     def __init__(self) -> None:
         self.order: dict[str, int] = {}
         self.found: dict[str, list[Any]] = {}
+        self.sources: dict[str, PrimProperties] = {}
         self.xform_children: list[str] = []
         self.value_tracks: list[ValueTrackRecord] = []
         self.diagnostics: list[Diagnostic] = []
@@ -111,6 +113,12 @@ class _Walk:
         if kind.joint:
             self.add("joints", read_joint(self._reader, source, kind.joint))
             self.value_tracks.extend(value_tracks(source, self.diagnostics))
+        else:
+            self.sources[path] = source
+
+    def source(self, stage: Usd.Stage, path: str) -> PrimProperties:
+        """Returns the properties of a prim of the stage."""
+        return self.sources.get(path) or self._reader.source(stage.GetPrimAtPath(path), path)
 
     def add(self, collection: str, record: Record) -> None:
         """Adds a record to one of StageRecords' collections."""
@@ -199,7 +207,7 @@ def _read(stage: Usd.Stage, asset: str) -> StageRecords:
         if path in order
     )
     located = sorted(wanted, key=order.__getitem__)
-    xform_reader = XformReader(stage, walk.diagnostics)
+    xform_reader = XformReader(stage, partial(walk.source, stage), walk.diagnostics)
     xforms = xform_reader.read(located)
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
     return StageRecords(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from pxr import Gf, Tf, Usd, UsdGeom, Vt
 
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
+from usd_ros_bridge.usd.attributes import PrimProperties
 
 _SHORTEST_QUATERNION = 1e-6
 
@@ -68,6 +69,13 @@ def _motion(prim: Usd.Prim) -> _Motion:
         return _Motion(type_name, resets=resets, varying=False, broken=True)
 
 
+def _shared_motion(source: PrimProperties) -> _Motion:
+    motion: _Motion | None = source.memo.get(_Motion)
+    if motion is None:
+        motion = source.memo[_Motion] = _motion(source.prim)
+    return motion
+
+
 def _missing_ops(prim: Usd.Prim, xformable: UsdGeom.Xformable) -> tuple[str, ...]:
     """Returns the ops that a prim's order names and that are not there, which OpenUSD leaves out in silence."""
     order = xformable.GetXformOpOrderAttr().Get() or ()
@@ -105,26 +113,33 @@ def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
 class XformReader:
     """Reads the transforms of prims, and of those that move, the samples."""
 
-    def __init__(self, stage: Usd.Stage, diagnostics: list[Diagnostic]) -> None:
+    def __init__(
+        self,
+        stage: Usd.Stage,
+        source_of: Callable[[str], PrimProperties],
+        diagnostics: list[Diagnostic],
+    ) -> None:
         """Binds the reader to a stage.
 
         Args:
             stage: The stage.
+            source_of: Returns a prim of the stage by path, with what is known of others like it.
             diagnostics: Takes what is wrong with transforms.
         """
         self._stage = stage
+        self._source_of = source_of
         self._diagnostics = diagnostics
         self._has_instances = bool(stage.GetPrototypes())
         # The earliest time gives an attribute's default where it has no samples: `Default` would give nothing where
         # only samples exist (REP 0158 section 2.7 has frames that are animated by time samples).
         self._cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
         self._times: dict[str, tuple[float, ...]] = {}
-        self._motions: dict[tuple[Any, ...], _Motion] = {}
 
     def read(self, paths: Sequence[str]) -> dict[str, XformRecord]:
         """Returns the records of prims that exist, by path, in the order given: what carries a prim before it."""
-        prims = [self._stage.GetPrimAtPath(path) for path in paths]
-        motions = [self._motion(prim) for prim in prims]
+        sources = [self._source_of(path) for path in paths]
+        prims = [source.prim for source in sources]
+        motions = [_shared_motion(source) for source in sources]
         broken = {path for path, motion in zip(paths, motions, strict=True) if motion.broken}
         worlds = []
         for path, prim in zip(paths, prims, strict=True):
@@ -143,13 +158,6 @@ class XformReader:
             path: self._record(path, prim, motion, tuple(matrix))
             for path, prim, motion, matrix in zip(paths, prims, motions, flat, strict=True)
         }
-
-    def _motion(self, prim: Usd.Prim) -> _Motion:
-        specs = tuple(prim.GetPrimStack())
-        motion = self._motions.get(specs)
-        if motion is None:
-            motion = self._motions[specs] = _motion(prim)
-        return motion
 
     def _record(self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]) -> XformRecord:
         if motion.missing:
