@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import AccelStamped, PoseStamped, TransformStamped, TwistStamped
+from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from ros_plans import plan, topic
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan, PointCloud2
 
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose
+from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.ros.cdr import TemplateError
 from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
+from usd_ros_bridge.ros.codecs.writer import MAX_TEMPLATES, MessageWriter
 from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
 from usd_ros_bridge.runtime.core import Runtime
 
@@ -34,9 +39,31 @@ class Turning(NullBackend):
         return state
 
 
+class Sent:
+    """Stands for an rclpy publisher: keeps the bytes, or the message object, that it is given last."""
+
+    def __init__(self):
+        self.raw = self.message = None
+        self.handle = nullcontext()
+        self.handle.publish_raw = self._keep
+
+    def _keep(self, data):
+        self.raw, self.message = bytes(data), None
+
+    def publish(self, message):
+        self.raw, self.message = None, message
+
+    def read(self, message_class):
+        return deserialize_message(self.raw or serialize_message(self.message), message_class)
+
+
+STAMP_NS = 7_000_000_123
+PRIM = "/arm/arm/it_publisher"
+
+
 @pytest.fixture
-def encode():
-    """`encode(type, message, **topic)`: the message, filled from the turning base and serialized once."""
+def encode(monkeypatch):
+    """`encode(type, message, **topic)`: the message, written twice in place, checked against message objects."""
     opened = []
 
     def fill(type_name, message, **more):
@@ -44,9 +71,23 @@ def encode():
         runtime = Runtime(made, Turning()).open()
         opened.append(runtime)
         assert runtime.tick(1)
-        encoder = ENCODERS[type_name](made.topics[0], made)
-        assert encoder(runtime.snapshot, message)
-        return deserialize_message(serialize_message(message), type(message))
+        encoding = ENCODERS[type_name](made.topics[0], made)
+        reports = []
+        writer = MessageWriter(
+            made.topics[0], type(message), encoding, report=lambda *each: reports.append(each)
+        )
+        sent = Sent()
+        for stamp_ns in (1, STAMP_NS):
+            values = encoding.values(runtime.snapshot)
+            writer.publish(sent, values, stamp_ns)
+        assert sent.raw is not None, reports
+        written = sent.read(type(message))
+        assert written == deserialize_message(
+            serialize_message(writer.message(values, STAMP_NS)), type(message)
+        )
+        assert (written.header.stamp.sec, written.header.stamp.nanosec) == (7, 123)
+        assert written.header.frame_id == made.topics[0].frame_id
+        return written
 
     yield fill
     for runtime in opened:
@@ -87,6 +128,133 @@ def test_known_velocities_are_shown_and_unknown_efforts_are_empty(encode):
     states = encode("sensor_msgs/msg/JointState", JointState())
     assert (list(states.name), list(states.position)) == (["hinge"], [0.0])
     assert (list(states.velocity), list(states.effort)) == ([0.5], [])
+
+
+def test_odometry_and_imu_have_the_twist_in_their_own_frame(encode):
+    odometry = encode("nav_msgs/msg/Odometry", Odometry(), child_frame_id="base")
+    assert odometry.child_frame_id == "base"
+    assert odometry.pose.pose.orientation.w == pytest.approx(1.0)
+    assert [odometry.twist.twist.linear.x, odometry.twist.twist.linear.y] == pytest.approx(
+        [0.0, -1.0], abs=1e-9
+    )
+    imu = encode("sensor_msgs/msg/Imu", Imu(), body_from_prim=Pose((1.0, 0.0, 0.0)))
+    force = imu.linear_acceleration
+    assert [force.x, force.y, force.z] == pytest.approx([-4.0, 0.0, 9.81], abs=1e-9)
+
+
+def test_camera_info_is_that_of_the_camera(encode):
+    info = encode("sensor_msgs/msg/CameraInfo", CameraInfo(), camera=0)
+    assert (info.width, info.height, info.k[0], info.p[5]) == (640, 480, 500.0, 510.0)
+
+
+class Sensing:
+    """Stands for a snapshot whose sensor gives these arrays."""
+
+    def __init__(self, **arrays):
+        arrays = {name: np.asarray(values) for name, values in arrays.items()}
+        self.sample = SensorSample(prim=PRIM, stamp_ns=STAMP_NS, arrays=arrays)
+
+    def sense(self, prim):
+        return self.sample if prim == self.sample.prim else None
+
+
+def sensed(message_class, *snapshots, reports=None):
+    """The messages of a sensor, in place where that is possible, and the way they were published."""
+    type_name = f"sensor_msgs/msg/{message_class.__name__}"
+    made = plan(topic("publisher", "/arm/it", type_name, publish_rate=10.0))
+    encoding = ENCODERS[type_name](made.topics[0], made)
+    assert encoding.sensed
+    gathered = [] if reports is None else reports
+    writer = MessageWriter(
+        made.topics[0], message_class, encoding, report=lambda *each: gathered.append(each)
+    )
+    sent, shown = Sent(), []
+    for snapshot in snapshots:
+        values = encoding.values(snapshot)
+        time_ns = encoding.stamp_ns(snapshot)
+        writer.publish(sent, values, time_ns)
+        message = sent.read(message_class)
+        # Compared as text, in which NaN equals NaN.
+        expected = serialize_message(writer.message(values, time_ns))
+        assert repr(message) == repr(deserialize_message(expected, message_class))
+        assert message.header.stamp.sec == 7
+        shown.append((message, sent.raw is not None))
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("pixels", "encoding"),
+    [
+        (np.arange(24, dtype=np.uint8).reshape(2, 4, 3), "rgb8"),
+        (np.arange(32, dtype=np.uint8).reshape(2, 4, 4)[:, ::-1], "rgba8"),
+        (np.arange(8, dtype=np.uint8).reshape(2, 4), "mono8"),
+        (np.arange(8, dtype=np.uint16).reshape(2, 4), "mono16"),
+        (np.linspace(0.0, 1e3, 8, dtype=np.float32).reshape(2, 4), "32FC1"),
+    ],
+)
+def test_image_is_what_the_sensor_saw(pixels, encoding):
+    for image, in_place in sensed(Image, Sensing(data=pixels), Sensing(data=pixels)):
+        assert in_place
+        assert (image.height, image.width, image.encoding, image.is_bigendian) == (2, 4, encoding, 0)
+        assert image.step == pixels[0].nbytes
+        assert bytes(image.data) == pixels.tobytes()
+
+
+def test_image_of_no_known_kind_is_refused():
+    with pytest.raises(ValueError, match="float64"):
+        sensed(Image, Sensing(data=np.zeros((2, 2))))
+    with pytest.raises(ValueError, match="'data'"):
+        sensed(Image, Sensing(pixels=np.zeros((2, 2))))
+
+
+def test_scan_has_its_increment_and_its_ranges():
+    numbers = {"angle_min": -1.0, "angle_max": 1.0, "range_min": 0.1, "range_max": np.inf}
+    ranges = np.array([1.0, np.inf, 3.0, np.nan, 5.0], dtype=np.float32)
+    ((scan, in_place), (bright, _)) = sensed(
+        LaserScan,
+        Sensing(ranges=ranges, **numbers),
+        Sensing(ranges=ranges[::-1], intensities=np.arange(5.0), **numbers, scan_time=0.5),
+    )
+    assert in_place
+    assert (scan.angle_min, scan.angle_max, scan.angle_increment) == (-1.0, 1.0, 0.5)
+    assert (scan.range_min, scan.range_max) == (pytest.approx(0.1), np.inf)
+    np.testing.assert_array_equal(scan.ranges, ranges)
+    assert (list(scan.intensities), scan.scan_time) == ([], 0.0)
+    assert (list(bright.intensities), bright.scan_time) == ([0.0, 1.0, 2.0, 3.0, 4.0], 0.5)
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+def test_cloud_is_unorganised_and_says_whether_it_is_dense(columns):
+    points = np.arange(5 * columns, dtype=np.float32).reshape(5, columns)
+    hole = points.copy()
+    hole[2] = np.nan
+    (dense, in_place), (sparse, _) = sensed(PointCloud2, Sensing(points=points), Sensing(points=hole))
+    assert in_place
+    assert [field.name for field in dense.fields] == ["x", "y", "z", "intensity"][:columns]
+    assert (dense.height, dense.width, dense.point_step, dense.row_step) == (1, 5, 4 * columns, 20 * columns)
+    assert (dense.is_dense, sparse.is_dense) == (True, False)
+    assert bytes(dense.data) == points.tobytes()
+
+
+def test_sizes_that_come_and_go_take_message_objects_and_one_that_stays_does_not():
+    clouds = [Sensing(points=np.full((size, 3), size, dtype=np.float32)) for size in range(MAX_TEMPLATES + 3)]
+    shown = sensed(PointCloud2, *clouds, clouds[-1], clouds[-1], clouds[1], clouds[-1])
+    assert [message.width for message, _ in shown] == [*range(MAX_TEMPLATES + 3), 6, 6, 1, 6]
+    assert [in_place for _, in_place in shown] == [True] * MAX_TEMPLATES + [False] * 3 + [True] * 4
+
+
+def test_what_has_no_template_goes_out_as_message_objects_with_one_report(monkeypatch):
+    def refuse(message):
+        raise TemplateError(f"{type(message).__name__} is odd")
+
+    monkeypatch.setattr("usd_ros_bridge.ros.codecs.writer.Template", refuse)
+    reports = []
+    image = Sensing(data=np.zeros((2, 2), dtype=np.uint8))
+    for message, in_place in sensed(Image, image, image, image, reports=reports):
+        assert not in_place
+        assert message.encoding == "mono8"
+    assert [kind for kind, _ in reports] == [f"template:{PRIM}"]
+    assert "Image is odd" in reports[0][1]
 
 
 @pytest.mark.parametrize(

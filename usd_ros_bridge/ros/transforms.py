@@ -14,7 +14,10 @@ from usd_ros_bridge.runtime.frames import RobotFrames
 class Transforms:
     """Broadcasters of all robots, and the topics that they share."""
 
-    def __init__(self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, rate: float | None) -> None:
+    def __init__(
+        self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, rate: float | None,
+        publish_unmatched: bool = False,
+    ) -> None:  # fmt: skip
         """Stores what to broadcast.
 
         Args:
@@ -22,7 +25,9 @@ class Transforms:
             domains: Where they live.
             runtime: What they are moved by; open.
             rate: Hz, None for every tick.
+            publish_unmatched: Send moving transforms also while nobody subscribes.
         """
+        self._unmatched = publish_unmatched
         self._plan = plan
         self._domains = domains
         self._runtime = runtime
@@ -83,7 +88,9 @@ class Transforms:
 
     def _open_robot(self, index: int, robot: RobotPlan, domain: Domain, now_ns: int) -> None:
         frames = self._runtime.frames.robots[index]
-        broadcaster = TransformBroadcaster(robot, frames, self._runtime.transform_feed(index))
+        broadcaster = TransformBroadcaster(
+            robot, frames, self._runtime.transform_feed(index), report=self._runtime.reporter.report
+        )
         for output in robot.tf_outputs:
             if frames.static:
                 share = static_transforms(robot, frames, output, now_ns)
@@ -101,7 +108,9 @@ class Transforms:
         key = (domain.domain_id, name)
         topic = self._topics.get(key)
         if topic is None:
-            topic = TfTopic(name, domain, static=static, report=self._runtime.reporter.report)
+            topic = TfTopic(
+                name, domain, static=static, unmatched=self._unmatched, report=self._runtime.reporter.report
+            )
             topic.open()
             self._topics[key] = topic
         return topic

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from usd_ros_bridge.ros.codecs import geometry_msgs, nav_msgs, sensor_msgs, std_msgs
-from usd_ros_bridge.ros.codecs.protocol import Decoder, EncoderFactory
+from usd_ros_bridge.ros.codecs.protocol import Decoder, EncodingFactory
 
-ENCODERS: Mapping[str, EncoderFactory] = {
+ENCODERS: Mapping[str, EncodingFactory] = {
     **geometry_msgs.ENCODERS,
     **nav_msgs.ENCODERS,
     **sensor_msgs.ENCODERS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,81 +13,68 @@ from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.ros.codecs.protocol import (
     Carrier,
     Decoder,
-    Encoder,
-    EncoderFactory,
+    Encoding,
+    EncodingFactory,
     HeaderAxes,
-    finite,
-    set_quaternion,
-    set_twist,
-    set_vector,
+    Values,
+    set_child_frame,
     stamp_ns,
 )
+from usd_ros_bridge.runtime.scalar import acceleration_at, finite, in_axes, velocity_at
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.sources import acceleration_at, in_frame, twist_at
 
 
-def encode_pose(topic: TopicPlan, plan: BridgePlan) -> Encoder:  # noqa: ARG001 - EncoderFactory
+def _pose_values(topic: TopicPlan) -> Callable[[Snapshot], Values | None]:
+    """Ground truth of the body in the world, of the prim where no body carries it."""
+    carrier = Carrier(topic)
+    if carrier.fixed:
+        still = (carrier.body_from_prim,)
+        return lambda snapshot: still  # noqa: ARG005 - Encoding.values
+
+    def values(snapshot: Snapshot) -> Values | None:
+        pose = carrier.pose(snapshot)
+        return (pose,) if finite(pose) else None
+
+    return values
+
+
+def encode_pose(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """PoseStamped: ground truth of the body in the world, which the header's frame stands for."""
-    carrier = Carrier(topic)
-
-    def encode(snapshot: Snapshot, message: Any) -> bool:
-        pose = carrier.body_from_prim if carrier.fixed else carrier.pose(snapshot)
-        if not finite(pose):
-            return False
-        set_vector(message.pose.position, pose[:3])
-        set_quaternion(message.pose.orientation, pose[3:])
-        return True
-
-    return encode
+    return Encoding(values=_pose_values(topic), blocks=("pose",))
 
 
-def encode_transform(topic: TopicPlan, plan: BridgePlan) -> Encoder:  # noqa: ARG001 - EncoderFactory
+def encode_transform(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """TransformStamped: as PoseStamped, with the body's frame as child."""
-    carrier = Carrier(topic)
-
-    def encode(snapshot: Snapshot, message: Any) -> bool:
-        pose = carrier.body_from_prim if carrier.fixed else carrier.pose(snapshot)
-        if not finite(pose):
-            return False
-        message.child_frame_id = topic.child_frame_id
-        set_vector(message.transform.translation, pose[:3])
-        set_quaternion(message.transform.rotation, pose[3:])
-        return True
-
-    return encode
+    return Encoding(values=_pose_values(topic), prepare=set_child_frame(topic), blocks=("transform",))
 
 
-def encode_twist(topic: TopicPlan, plan: BridgePlan) -> Encoder:
+def encode_twist(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """TwistStamped: velocity of the prim's origin relative to the world, in the axes of the header's frame."""
     carrier, axes = Carrier(topic), HeaderAxes(topic, plan)
 
-    def encode(snapshot: Snapshot, message: Any) -> bool:
-        twist = twist_at(carrier.pose(snapshot), carrier.twist(snapshot), carrier.body_from_prim)
-        twist = in_frame(axes.pose(snapshot), twist)
-        if not finite(twist):
-            return False
-        set_twist(message.twist, twist)
-        return True
+    def values(snapshot: Snapshot) -> Values | None:
+        twist = carrier.twist(snapshot)
+        if carrier.lever is not None:
+            twist = velocity_at(carrier.pose(snapshot)[3:], twist, carrier.lever)
+        twist = in_axes(axes.rotation(snapshot), twist)
+        return (twist,) if finite(twist) else None
 
-    return encode
+    return Encoding(values=values, blocks=("twist",))
 
 
-def encode_accel(topic: TopicPlan, plan: BridgePlan) -> Encoder:
+def encode_accel(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """AccelStamped: acceleration of the prim's origin, gravity left out, in the axes of the header's frame."""
     carrier, axes = Carrier(topic), HeaderAxes(topic, plan)
 
-    def encode(snapshot: Snapshot, message: Any) -> bool:
-        change = carrier.acceleration(snapshot)
-        linear = acceleration_at(
-            carrier.pose(snapshot), carrier.twist(snapshot), change, carrier.body_from_prim
-        )
-        accel = in_frame(axes.pose(snapshot), np.concatenate((linear, change[3:])))
-        if not finite(accel):
-            return False
-        set_twist(message.accel, accel)
-        return True
+    def values(snapshot: Snapshot) -> Values | None:
+        accel = carrier.acceleration(snapshot)
+        if carrier.lever is not None:
+            rotation, twist = carrier.pose(snapshot)[3:], carrier.twist(snapshot)
+            accel = (*acceleration_at(rotation, twist, accel, carrier.lever), *accel[3:])
+        accel = in_axes(axes.rotation(snapshot), accel)
+        return (accel,) if finite(accel) else None
 
-    return encode
+    return Encoding(values=values, blocks=("accel",))
 
 
 def _twist_array(twist: Any) -> FloatArray:
@@ -116,7 +103,7 @@ def decode_pose(message: Any) -> PoseSample:
     )
 
 
-ENCODERS: Mapping[str, EncoderFactory] = {
+ENCODERS: Mapping[str, EncodingFactory] = {
     "geometry_msgs/msg/AccelStamped": encode_accel,
     "geometry_msgs/msg/PoseStamped": encode_pose,
     "geometry_msgs/msg/TransformStamped": encode_transform,

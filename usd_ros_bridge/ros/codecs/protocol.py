@@ -1,29 +1,64 @@
-"""What a codec is, and what codecs share: stamps, vectors and the body that carries an interface."""
+"""What a codec is, and what codecs share: stamps, and the body that carries an interface."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TopicPlan
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose
+from usd_ros_bridge.model.transforms import IDENTITY
 from usd_ros_bridge.runtime.kinematics import pose_array
+from usd_ros_bridge.runtime.scalar import Floats, multiply
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
-Encoder = Callable[[Snapshot, Any], bool]
-"""`encode(snapshot, message)` fills a reused message, its header excepted; False: there is nothing to show now."""
+Values = Sequence[Any]
+"""What changes in a message now: floats for every block of an encoding, then an array for every sequence."""
 
-EncoderFactory = Callable[[TopicPlan, BridgePlan], Encoder]
-"""Makes the encoder of one publisher; raises NoSourceError where the plan has nothing that it could show."""
+
+def prepare_nothing(message: Any, values: Values) -> None:
+    """Leaves a prototype as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """How messages of one publisher are made: what never changes once, and the few numbers that do.
+
+    One description serves both ways to publish: numbers written into a serialized message, and message objects.
+
+    Attributes:
+        values: Returns what a snapshot shows, one entry per block and then one per sequence; None: there is nothing to
+            show now. Arrays may be read-only views; they are copied before the next tick.
+        prepare: `prepare(message, values)` fills a prototype with what does not change (names, child frame, camera
+            matrices), the header's frame excepted. Called anew for every shape and type that the arrays take.
+        blocks: Fields of numbers of one type that lie side by side ("pose.pose", "range_max"); each entry is a
+            sequence of as many numbers.
+        sequences: Fields that are a sequence of numbers ("position", "data"); each entry is an array of any length and
+            shape. One of another type than the field's stands for its bytes.
+        stamp_ns: Returns the time of what is shown, nanoseconds, -1 where there is nothing; None for the time of the
+            robot's state.
+        sensed: Whether a backend's sensor feeds it (`Capabilities.sensors`).
+    """
+
+    values: Callable[[Snapshot], Values | None]
+    prepare: Callable[[Any, Values], None] = prepare_nothing
+    blocks: tuple[str, ...] = ()
+    sequences: tuple[str, ...] = ()
+    stamp_ns: Callable[[Snapshot], int] | None = None
+    sensed: bool = False
+
+
+EncodingFactory = Callable[[TopicPlan, BridgePlan], Encoding]
+"""Makes the encoding of one publisher; raises NoSourceError where the plan has nothing that it could show."""
 
 Decoder = Callable[[Any], object]
 """Turns a message into a sample of model.state."""
 
 SECOND_NS = 1_000_000_000
-_STILL = np.zeros(6)
-_STILL.setflags(write=False)
+_STILL = (0.0,) * 6
 
 
 class NoSourceError(Exception):
@@ -43,61 +78,54 @@ def stamp_ns(message: Any) -> int:
     return int(stamp.sec) * SECOND_NS + int(stamp.nanosec)
 
 
-def set_vector(target: Any, values: FloatArray) -> None:
-    """Writes (3,) into a Vector3 or Point."""
-    target.x, target.y, target.z = values.tolist()
+def set_child_frame(topic: TopicPlan) -> Callable[[Any, Values], None]:
+    """Returns a `prepare` that names the child frame."""
+
+    def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
+        message.child_frame_id = topic.child_frame_id
+
+    return prepare
 
 
-def set_quaternion(target: Any, values: FloatArray) -> None:
-    """Writes (4,) x y z w into a Quaternion."""
-    target.x, target.y, target.z, target.w = values.tolist()
-
-
-def set_twist(target: Any, values: FloatArray) -> None:
-    """Writes (6,), linear then angular, into a Twist or Accel."""
-    set_vector(target.linear, values[:3])
-    set_vector(target.angular, values[3:])
-
-
-def finite(values: FloatArray) -> bool:
-    """Returns whether no value is NaN or infinite."""
-    return bool(np.isfinite(values).all())
+def plain(values: NDArray[np.float64]) -> list[float]:
+    """Returns a row as Python floats."""
+    result: list[float] = values.tolist()
+    return result
 
 
 class Carrier:
-    """The body that carries a topic's prim, or the world where none does.
+    """The body that carries a topic's prim, or the world where none does; numbers are lists of Python floats.
 
     Attributes:
-        body_from_prim: (7,) the prim in its body, or in the world.
+        body_from_prim: The prim in its body, or in the world: 7 floats.
+        lever: Its position, None where it is the body's origin.
     """
 
     def __init__(self, topic: TopicPlan) -> None:
         self._row = topic.body
-        self.body_from_prim = pose_array(topic.body_from_prim)
+        self.body_from_prim = plain(pose_array(topic.body_from_prim))
+        self.lever = self.body_from_prim[:3] if any(self.body_from_prim[:3]) else None
 
     @property
     def fixed(self) -> bool:
         """Whether nothing moves the prim."""
         return self._row < 0
 
-    def pose(self, snapshot: Snapshot) -> FloatArray:
-        """Returns `world_from_body` (7,)."""
-        return IDENTITY if self._row < 0 else snapshot.pose(self._row)
+    def pose(self, snapshot: Snapshot) -> list[float]:
+        """Returns `world_from_body`."""
+        return plain(IDENTITY if self._row < 0 else snapshot.pose(self._row))
 
-    def start(self, snapshot: Snapshot) -> FloatArray:
-        """Returns `world_from_body` (7,) where odometry starts."""
-        return IDENTITY if self._row < 0 else snapshot.start_pose(self._row)
+    def start(self, snapshot: Snapshot) -> list[float]:
+        """Returns `world_from_body` where odometry starts."""
+        return plain(IDENTITY if self._row < 0 else snapshot.start_pose(self._row))
 
-    def twist(self, snapshot: Snapshot) -> FloatArray:
-        """Returns the body's twist (6,) in the world frame."""
-        return _STILL if self._row < 0 else snapshot.twist(self._row)
+    def twist(self, snapshot: Snapshot) -> Floats:
+        """Returns the body's twist in the world frame."""
+        return _STILL if self._row < 0 else plain(snapshot.twist(self._row))
 
-    def acceleration(self, snapshot: Snapshot) -> FloatArray:
-        """Returns the body's acceleration (6,) in the world frame, without gravity."""
-        if self._row < 0:
-            return _STILL
-        acceleration: FloatArray = snapshot.body_acceleration[self._row]
-        return acceleration
+    def acceleration(self, snapshot: Snapshot) -> Floats:
+        """Returns the body's acceleration in the world frame, without gravity."""
+        return _STILL if self._row < 0 else plain(snapshot.body_acceleration[self._row])
 
 
 class HeaderAxes:
@@ -105,20 +133,24 @@ class HeaderAxes:
 
     def __init__(self, topic: TopicPlan, plan: BridgePlan) -> None:
         self._row = -1
-        self._carrier_from_frame = IDENTITY
+        self._carrier_from_frame = plain(IDENTITY[3:])
+        self._aligned = True
         if topic.robot < 0:
             return
         robot = plan.robots[topic.robot]
         for frame in robot.frames:
             if topic.frame_id in _shown_ids(robot, frame.id):
-                self._row, self._carrier_from_frame = frame.carrier, pose_array(frame.carrier_from_frame)
+                self._row = frame.carrier
+                self._carrier_from_frame = plain(pose_array(frame.carrier_from_frame)[3:])
+                self._aligned = self._carrier_from_frame[:3] == [0.0, 0.0, 0.0]
                 return
 
-    def pose(self, snapshot: Snapshot) -> FloatArray:
-        """Returns `world_from_frame` (7,)."""
+    def rotation(self, snapshot: Snapshot) -> Floats:
+        """Returns the quaternion of `world_from_frame`."""
         if self._row < 0:
             return self._carrier_from_frame
-        return compose(snapshot.pose(self._row), self._carrier_from_frame)
+        rotation = plain(snapshot.pose(self._row)[3:])
+        return rotation if self._aligned else multiply(rotation, self._carrier_from_frame)
 
 
 def _shown_ids(robot: RobotPlan, frame_id: str) -> set[str]:

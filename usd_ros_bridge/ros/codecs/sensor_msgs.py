@@ -1,41 +1,51 @@
-"""sensor_msgs: JointState, Imu and CameraInfo."""
+"""sensor_msgs: JointState, Imu and CameraInfo of a state; Image, LaserScan and PointCloud2 of a backend's sensors."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state import FloatArray, JointStateSample
+from usd_ros_bridge.model.state import FloatArray, JointStateSample, SensorSample
 from usd_ros_bridge.ros.codecs.protocol import (
     Carrier,
     Decoder,
-    Encoder,
-    EncoderFactory,
+    Encoding,
+    EncodingFactory,
     NoSourceError,
-    finite,
-    set_quaternion,
-    set_vector,
+    Values,
     stamp_ns,
 )
 from usd_ros_bridge.runtime.kinematics import selection
+from usd_ros_bridge.runtime.scalar import finite, imu
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.sources import imu
 
-_NOTHING = array("d")
+_UNKNOWN = np.zeros(0)
+_SCAN_NUMBERS = ("angle_min", "angle_max", "time_increment", "scan_time", "range_min", "range_max")
+_IMAGE_ENCODINGS = {
+    ("uint8", 1): "mono8",
+    ("uint8", 3): "rgb8",
+    ("uint8", 4): "rgba8",
+    ("uint16", 1): "mono16",
+    ("float32", 1): "32FC1",
+}
+_POINT_FIELDS = ("x", "y", "z", "intensity")
+_POINT_FIELD_FLOAT32 = 7
 
 
-def _doubles(values: FloatArray) -> array[float]:
+def _known(values: FloatArray) -> FloatArray:
     """Returns a message's float64[]; empty, which means "not known", where every value is NaN."""
-    if not len(values) or np.isnan(values).all():
-        return _NOTHING
-    return array("d", values.tobytes())
+    if not values.size:
+        return _UNKNOWN
+    first = values[0]
+    return _UNKNOWN if first != first and np.isnan(values).all() else values
 
 
-def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoder:
+def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """JointState of the joints of the publisher's context: rad or m, per second, N m or N.
 
     Velocity and effort are empty where the backend knows none, and NaN for single joints that it does not know.
@@ -45,16 +55,18 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoder:
     names = [plan.layout.dofs[row] for row in topic.dofs]
     rows = selection(topic.dofs)
 
-    def encode(snapshot: Snapshot, message: Any) -> bool:
-        state = snapshot.state
-        if not message.name:
-            message.name = names
-        message.position = _doubles(state.joint_position[rows])
-        message.velocity = _doubles(state.joint_velocity[rows])
-        message.effort = _doubles(state.joint_effort[rows])
-        return True
+    def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
+        message.name = names
 
-    return encode
+    def values(snapshot: Snapshot) -> Values:
+        state = snapshot.state
+        return (
+            _known(state.joint_position[rows]),
+            _known(state.joint_velocity[rows]),
+            _known(state.joint_effort[rows]),
+        )
+
+    return Encoding(values=values, prepare=prepare, sequences=("position", "velocity", "effort"))
 
 
 def decode_joint_state(message: Any) -> JointStateSample:
@@ -68,31 +80,28 @@ def decode_joint_state(message: Any) -> JointStateSample:
     )
 
 
-def encode_imu(topic: TopicPlan, plan: BridgePlan) -> Encoder:  # noqa: ARG001 - EncoderFactory
+def encode_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """Imu of an ideal sensor (REP 145): specific force in the sensor frame, so that gravity points up at rest.
 
     Covariances stay zero, which the message defines as unknown.
     """
     carrier = Carrier(topic)
 
-    def encode(snapshot: Snapshot, message: Any) -> bool:
-        orientation, angular_velocity, force = imu(
-            carrier.pose(snapshot),
+    def values(snapshot: Snapshot) -> Values | None:
+        measured = imu(
+            carrier.pose(snapshot)[3:],
             carrier.twist(snapshot),
             carrier.acceleration(snapshot),
             carrier.body_from_prim,
         )
-        if not (finite(orientation) and finite(force)):
-            return False
-        set_quaternion(message.orientation, orientation)
-        set_vector(message.angular_velocity, angular_velocity)
-        set_vector(message.linear_acceleration, force)
-        return True
+        orientation, _, force = measured
+        return measured if finite(orientation) and finite(force) else None
 
-    return encode
+    blocks = ("orientation", "angular_velocity", "linear_acceleration")
+    return Encoding(values=values, blocks=blocks)
 
 
-def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoder:
+def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """CameraInfo of an ideal pinhole camera: plumb_bob with zero distortion, R the identity, P = [K | 0]."""
     if not 0 <= topic.camera < len(plan.scene.cameras):
         raise NoSourceError("no UsdGeomCamera is at or above it")
@@ -100,24 +109,125 @@ def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoder:
     width, height = int(camera.width), int(camera.height)
     fx, fy, cx, cy = (float(value) for value in (camera.fx, camera.fy, camera.cx, camera.cy))
 
-    def encode(snapshot: Snapshot, message: Any) -> bool:  # noqa: ARG001 - Encoder
-        if message.width == width and message.height == height:
-            return True
+    def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.width, message.height = width, height
         message.distortion_model = "plumb_bob"
         message.d = array("d", [0.0] * 5)
         message.k = [fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0]
         message.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
         message.p = [fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0]
-        return True
 
-    return encode
+    return Encoding(values=lambda snapshot: (), prepare=prepare)  # noqa: ARG005 - Encoding.values
 
 
-ENCODERS: Mapping[str, EncoderFactory] = {
+def encode_image(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """Image of a backend's camera: rgb8, rgba8, mono8, mono16, or 32FC1 (depth in m), as shape and type say."""
+
+    def prepare(message: Any, values: Values) -> None:
+        (pixels,) = values
+        channels = pixels.shape[2] if pixels.ndim == 3 else 1
+        message.height, message.width = pixels.shape[:2]
+        message.encoding = _IMAGE_ENCODINGS[pixels.dtype.name, channels]
+        message.is_bigendian = 0
+        message.step = pixels.shape[1] * channels * pixels.dtype.itemsize
+
+    def values(snapshot: Snapshot) -> Values | None:
+        sample = snapshot.sense(topic.path)
+        if sample is None:
+            return None
+        pixels = _array(sample, "data")
+        channels = pixels.shape[2] if pixels.ndim == 3 else 1
+        if pixels.ndim not in (2, 3) or (pixels.dtype.name, channels) not in _IMAGE_ENCODINGS:
+            raise ValueError(
+                f"an image is (H, W, C) or (H, W), uint8, uint16 or float32; {pixels.shape} {pixels.dtype} is none"
+            )
+        return (pixels,)
+
+    return Encoding(
+        values=values, prepare=prepare, sequences=("data",), stamp_ns=_sensed_at(topic), sensed=True
+    )
+
+
+def encode_laser_scan(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """LaserScan of a backend's sensor: beams evenly spaced from `angle_min` to `angle_max`, both included."""
+
+    def values(snapshot: Snapshot) -> Values | None:
+        sample = snapshot.sense(topic.path)
+        if sample is None:
+            return None
+        ranges = _array(sample, "ranges").astype(np.float32, copy=False)
+        intensities = sample.arrays.get("intensities", _UNKNOWN).astype(np.float32, copy=False)
+        if ranges.ndim != 1 or intensities.shape not in (ranges.shape, (0,)):
+            raise ValueError(f"ranges {ranges.shape} and intensities {intensities.shape} must be (N,) both")
+        numbers = [float(sample.arrays.get(name, 0.0)) for name in _SCAN_NUMBERS]
+        increment = (numbers[1] - numbers[0]) / max(len(ranges) - 1, 1)
+        return (*((number,) for number in numbers), (increment,), ranges, intensities)
+
+    return Encoding(
+        values=values,
+        blocks=(*_SCAN_NUMBERS, "angle_increment"),
+        sequences=("ranges", "intensities"),
+        stamp_ns=_sensed_at(topic),
+        sensed=True,
+    )
+
+
+def encode_point_cloud(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """PointCloud2 of a backend's sensor: an unorganised cloud of x, y, z in m and, where measured, intensity."""
+
+    def prepare(message: Any, values: Values) -> None:
+        from sensor_msgs.msg import PointField
+
+        points = values[-1]
+        message.height, message.width = 1, points.shape[0]
+        message.fields = [
+            PointField(name=name, offset=4 * index, datatype=_POINT_FIELD_FLOAT32, count=1)
+            for index, name in enumerate(_POINT_FIELDS[: points.shape[1]])
+        ]
+        message.point_step = 4 * points.shape[1]
+        message.row_step = message.point_step * points.shape[0]
+
+    def values(snapshot: Snapshot) -> Values | None:
+        sample = snapshot.sense(topic.path)
+        if sample is None:
+            return None
+        points = _array(sample, "points").astype(np.float32, copy=False)
+        if points.ndim != 2 or points.shape[1] not in (3, 4):
+            raise ValueError(f"points are (N, 3), or (N, 4) with the intensity; {points.shape} is neither")
+        return (bool(np.isfinite(points).all()),), points
+
+    return Encoding(
+        values=values,
+        prepare=prepare,
+        blocks=("is_dense",),
+        sequences=("data",),
+        stamp_ns=_sensed_at(topic),
+        sensed=True,
+    )
+
+
+def _sensed_at(topic: TopicPlan) -> Callable[[Snapshot], int]:
+    def stamp(snapshot: Snapshot) -> int:
+        sample = snapshot.sense(topic.path)
+        return -1 if sample is None else sample.stamp_ns
+
+    return stamp
+
+
+def _array(sample: SensorSample, name: str) -> NDArray[Any]:
+    values = sample.arrays.get(name)
+    if values is None:
+        raise ValueError(f"the sensor at {sample.prim} gives no array named {name!r}")
+    return values
+
+
+ENCODERS: Mapping[str, EncodingFactory] = {
     "sensor_msgs/msg/CameraInfo": encode_camera_info,
+    "sensor_msgs/msg/Image": encode_image,
     "sensor_msgs/msg/Imu": encode_imu,
     "sensor_msgs/msg/JointState": encode_joint_state,
+    "sensor_msgs/msg/LaserScan": encode_laser_scan,
+    "sensor_msgs/msg/PointCloud2": encode_point_cloud,
 }
 DECODERS: Mapping[str, Decoder] = {
     "sensor_msgs/msg/JointState": decode_joint_state,

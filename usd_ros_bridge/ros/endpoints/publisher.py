@@ -1,4 +1,4 @@
-"""A publisher of the plan: encodes what a snapshot shows into one reused message."""
+"""A publisher of the plan: sends what a snapshot shows, where someone listens."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from rclpy.event_handler import PublisherEventCallbacks
 
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.codecs.protocol import Encoder, set_stamp
+from usd_ros_bridge.ros.codecs.protocol import Encoding
+from usd_ros_bridge.ros.codecs.writer import MessageWriter
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus
 
+NO_SUBSCRIBER = "no subscriber"
+
 
 class TopicPublisher:
-    """An `Emitter` for the runtime. Without an encoder it exists, so that peers find it, and stays silent."""
+    """An `Emitter` for the runtime. Without an encoding it exists, so that peers find it, and stays silent.
+
+    Nothing is computed or written while nobody subscribes, except for what late joiners are to get (transient local).
+    """
 
     def __init__(
-        self, topic: TopicPlan, message_class: Any, domain: Domain, *, encoder: Encoder | None, reason: str = "",
-        report: Report,
+        self, topic: TopicPlan, message_class: Any, domain: Domain, *, encoding: Encoding | None, reason: str = "",
+        unmatched: bool = False, report: Report,
     ) -> None:  # fmt: skip
         """Stores what to publish; `open` creates the publisher.
 
@@ -29,30 +35,31 @@ class TopicPublisher:
             topic: The publisher's plan.
             message_class: Class of its type.
             domain: Where it lives.
-            encoder: Fills the message; None where nothing feeds it.
+            encoding: Makes its messages; None where nothing feeds it.
             reason: Why nothing does.
-            report: For incompatible quality of service.
+            unmatched: Publish also while nobody subscribes.
+            report: For incompatible quality of service, and where messages cannot be written in place.
         """
         self.topic = topic
         self.reason = reason
         self._class = message_class
         self._domain = domain
-        self._encoder = encoder
+        self._encoding = encoding
+        self._writer = (
+            None if encoding is None else MessageWriter(topic, message_class, encoding, report=report)
+        )
+        self._always = unmatched or topic.qos.durability == "transient_local"
         self._report = report
-        self._message = message_class()
-        self._header = getattr(self._message, "header", None)
         self._publisher: Any = None
         self._sent_ns = -1
 
     @property
     def silent(self) -> bool:
         """Whether nothing feeds it."""
-        return self._encoder is None
+        return self._encoding is None
 
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
-        if self._header is not None:
-            self._header.frame_id = self.topic.frame_id
         callbacks = PublisherEventCallbacks(
             incompatible_qos=self._on_incompatible, use_default_callbacks=False
         )
@@ -62,15 +69,19 @@ class TopicPublisher:
 
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes what `snapshot` shows, stamped with the time of its state; a state that came by topic once."""
-        publisher = self._publisher
-        if publisher is None or self._encoder is None:
+        publisher, encoding, writer = self._publisher, self._encoding, self._writer
+        if publisher is None or encoding is None or writer is None:
             return False
-        time_ns = snapshot.robot_time_ns(self.topic.robot)
-        if time_ns < 0 or time_ns == self._sent_ns or not self._encoder(snapshot, self._message):
+        if not self._always and not publisher.get_subscription_count():
             return False
-        if self._header is not None:
-            set_stamp(self._header.stamp, time_ns)
-        publisher.publish(self._message)
+        stamp = encoding.stamp_ns
+        time_ns = snapshot.robot_time_ns(self.topic.robot) if stamp is None else stamp(snapshot)
+        if time_ns < 0 or time_ns == self._sent_ns:
+            return False
+        values = encoding.values(snapshot)
+        if values is None:
+            return False
+        writer.publish(publisher, values, time_ns)
         self._sent_ns = time_ns
         return True
 
@@ -83,7 +94,9 @@ class TopicPublisher:
     def status(self, emitted: EmitterStatus | None) -> InterfaceStatus:
         """Returns a row; `emitted` holds the runtime's counters of this emitter."""
         publisher = self._publisher
-        active = emitted is not None and emitted.achieved_rate > 0.0
+        matched = publisher.get_subscription_count() if publisher else 0
+        unheard = not (matched or self._always or self.silent)
+        rate = emitted.achieved_rate if emitted and not unheard else 0.0
         return InterfaceStatus(
             kind="topic",
             role="publisher",
@@ -92,12 +105,12 @@ class TopicPublisher:
             type=self.topic.type,
             domain_id=self._domain.domain_id,
             authored_rate=self.topic.publish_rate,
-            achieved_rate=emitted.achieved_rate if emitted else 0.0,
-            matched=publisher.get_subscription_count() if publisher else 0,
+            achieved_rate=rate,
+            matched=matched,
             count=emitted.published if emitted else 0,
             errors=emitted.errors if emitted else 0,
-            state="silent" if self.silent else "active" if active else "idle",
-            reason=self.reason,
+            state="silent" if self.silent else "active" if rate > 0.0 else "idle",
+            reason=NO_SUBSCRIBER if unheard else self.reason,
         )
 
     def _on_incompatible(self, event: Any) -> None:

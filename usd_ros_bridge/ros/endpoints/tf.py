@@ -14,11 +14,14 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan, TfOutput
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.ros import qos
+from usd_ros_bridge.ros.cdr import Template, TemplateError, publish_bytes
 from usd_ros_bridge.ros.codecs.protocol import set_stamp
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.frames import RobotFrames, TransformFeed, TransformSample
+from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RateMeter
 
@@ -51,12 +54,24 @@ class TfTopic:
         recent_stamps: Nanoseconds of what was sent lately.
     """
 
-    def __init__(self, name: str, domain: Domain, *, static: bool, report: Report) -> None:
-        """Stores what to publish on; `open` creates the publisher."""
+    def __init__(
+        self, name: str, domain: Domain, *, static: bool, unmatched: bool = False, report: Report
+    ) -> None:  # fmt: skip
+        """Stores what to publish on; `open` creates the publisher.
+
+        Args:
+            name: Absolute topic name.
+            domain: Where.
+            static: Whether it is a latched topic.
+            unmatched: Send also while nobody subscribes.
+            report: For incompatible quality of service, and what fails.
+        """
         self.name = name
         self._domain = domain
         self._static = static
+        self._always = static or unmatched
         self._report = report
+        self._errors = 0
         self._publisher: Any = None
         self._whole: dict[Hashable, list[Any]] = {}
         self._meter = RateMeter()
@@ -72,13 +87,34 @@ class TfTopic:
             TFMessage, self.name, qos.profile(quality), event_callbacks=callbacks
         )
 
-    def publish(self, message: Any, time_ns: int) -> None:
-        """Publishes one message."""
+    @property
+    def wanted(self) -> bool:
+        """Whether anyone is to get what is sent."""
         publisher = self._publisher
-        if publisher is not None:
-            self.recent_stamps.append(time_ns)
-            publisher.publish(message)
-            self._meter.mark(time_ns)
+        return publisher is not None and (self._always or publisher.get_subscription_count() > 0)
+
+    def publish(self, message: Any, time_ns: int) -> None:
+        """Publishes one message.
+
+        Args:
+            message: A message object, or a serialized message.
+            time_ns: Its stamp, nanoseconds.
+        """
+        publisher = self._publisher
+        if publisher is None:
+            return
+        stamps = self.recent_stamps
+        if not stamps or stamps[-1] != time_ns:
+            stamps.append(time_ns)
+        try:
+            if type(message) is bytearray:
+                publish_bytes(publisher, message)
+            else:
+                publisher.publish(message)
+        except Exception:
+            self._errors += 1
+            raise
+        self._meter.mark(time_ns)
 
     def set_share(self, owner: Hashable, transforms: Sequence[Any]) -> None:
         """Replaces one owner's share of a latched topic; `publish_whole` sends it."""
@@ -86,10 +122,13 @@ class TfTopic:
 
     def publish_whole(self, time_ns: int) -> None:
         """Sends all shares in one message: with depth 1, a late joiner gets the last message only."""
-        if self._whole:
-            self.publish(
-                TFMessage(transforms=[each for share in self._whole.values() for each in share]), time_ns
-            )
+        if not self._whole:
+            return
+        whole = TFMessage(transforms=[each for share in self._whole.values() for each in share])
+        try:
+            self.publish(whole, time_ns)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: what moves is still to be sent
+            self._report(f"tf.publish:{self.name}", f"publishing {self.name} failed: {describe(error)}")
 
     def close(self) -> None:
         """Destroys the publisher. Idempotent."""
@@ -100,7 +139,9 @@ class TfTopic:
     def status(self, authored_rate: float | None, now_ns: int) -> InterfaceStatus:
         """Returns a row."""
         publisher = self._publisher
-        rate = 0.0 if self._static else self._meter.rate(now_ns)
+        matched = publisher.get_subscription_count() if publisher else 0
+        unheard = not (matched or self._always)
+        rate = 0.0 if self._static or unheard else self._meter.rate(now_ns)
         return InterfaceStatus(
             kind="topic",
             role="publisher",
@@ -110,9 +151,11 @@ class TfTopic:
             domain_id=self._domain.domain_id,
             authored_rate=None if self._static else authored_rate,
             achieved_rate=rate,
-            matched=publisher.get_subscription_count() if publisher else 0,
+            matched=matched,
             count=self._meter.count,
+            errors=self._errors,
             state="active" if rate > 0.0 or (self._static and self._meter.count) else "idle",
+            reason=NO_SUBSCRIBER if unheard else "",
         )
 
     def _on_incompatible(self, event: Any) -> None:
@@ -126,44 +169,96 @@ class TfTopic:
 class TransformBroadcaster:
     """An `Emitter` for the runtime: one TFMessage per robot and tick, on each of the robot's TF topics."""
 
-    def __init__(self, robot: RobotPlan, frames: RobotFrames, feed: TransformFeed) -> None:
+    def __init__(
+        self, robot: RobotPlan, frames: RobotFrames, feed: TransformFeed, *, report: Report
+    ) -> None:  # fmt: skip
         """Makes a broadcaster without outputs.
 
         Args:
             robot: Whose frames.
             frames: Which of them move.
             feed: What to send, tick by tick.
+            report: For messages that cannot be written in place.
         """
         self._robot = robot
         self._frames = frames
         self._feed = feed
-        self._outputs: list[tuple[TfTopic, Any, list[Any]]] = []
+        self._report = report
+        self._outputs: list[tuple[TfTopic, _Transforms]] = []
 
     def add_output(self, topic: TfTopic, output: TfOutput) -> None:
         """Sends to `topic` from here on, ids prefixed as `output` says."""
-        plans = self._robot.frames
-        transforms = [
-            make_transform(self._robot, plans[index], output.prefix) for index in self._frames.moving
-        ]
-        self._outputs.append((topic, TFMessage(transforms=transforms), transforms))
+        self._outputs.append((topic, _Transforms(self._robot, self._frames, output, self._report)))
 
     def emit(self, snapshot: Snapshot) -> bool:
-        """Publishes the robot's moving frames where their state is new."""
+        """Publishes the robot's moving frames where their state is new and someone listens."""
+        wanted = [each for each in self._outputs if each[0].wanted]
+        if not wanted:
+            return False
         sample = self._feed.sample(snapshot)
         if sample is None:
             return False
-        for topic, message, transforms in self._outputs:
-            self._send(topic, message, transforms, sample)
-        return bool(self._outputs)
+        failed: Exception | None = None
+        for topic, transforms in wanted:
+            try:
+                topic.publish(transforms.message(sample), sample.stamp_ns)
+            except Exception as error:  # noqa: BLE001 - the other topics get theirs; the runtime counts it
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return True
 
-    def _send(self, topic: TfTopic, message: Any, transforms: list[Any], sample: TransformSample) -> None:
+
+class _Transforms:
+    """The moving frames of one robot under one prefix, as a serialized message that is written in place.
+
+    Frames that are left out, and a TFMessage that cannot be written in place, take message objects.
+    """
+
+    def __init__(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, report: Report) -> None:
+        self._robot = robot
+        self._frames = frames
+        self._prefix = output.prefix
+        self._report = report
+        self._objects: list[Any] | None = None
+        self._template: Template | None = None
+        self._templates = True
+
+    def message(self, sample: TransformSample) -> Any:
+        """Returns what shows `sample`: a bytearray, valid until the next call, or a TFMessage."""
         if sample.valid is None:
-            write_transforms(transforms, sample.poses, sample.stamp_ns)
-            topic.publish(message, sample.stamp_ns)
-            return
-        valid = [transforms[index] for index in np.flatnonzero(sample.valid)]
-        write_transforms(valid, sample.poses[sample.valid], sample.stamp_ns)
-        topic.publish(TFMessage(transforms=valid), sample.stamp_ns)
+            if self._template is None and self._templates:
+                self._make_template()
+            if self._template is not None:
+                self._stamps.write(sample.stamp_ns)
+                self._poses.write(sample.poses)
+                return self._template.data
+        if self._objects is None:
+            self._objects = self._make_objects()
+        shown, poses = self._objects, sample.poses
+        if sample.valid is not None:
+            shown = [shown[index] for index in np.flatnonzero(sample.valid)]
+            poses = poses[sample.valid]
+        write_transforms(shown, poses, sample.stamp_ns)
+        return TFMessage(transforms=shown)
+
+    def _make_objects(self) -> list[Any]:
+        plans = self._robot.frames
+        return [make_transform(self._robot, plans[index], self._prefix) for index in self._frames.moving]
+
+    def _make_template(self) -> None:
+        try:
+            template = Template(TFMessage(transforms=self._make_objects()))
+            self._stamps = template.stamps("transforms[].header.stamp")
+            self._poses = template.column("transforms[].transform")
+        except TemplateError as error:
+            self._templates = False
+            self._report(
+                f"template:{self._robot.path}",
+                f"{self._robot.path}: transforms are published by way of message objects, which is slower: {error}",
+            )
+        else:
+            self._template = template
 
 
 def static_transforms(robot: RobotPlan, frames: RobotFrames, output: TfOutput, time_ns: int) -> list[Any]:
