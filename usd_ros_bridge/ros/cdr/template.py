@@ -210,7 +210,7 @@ def publish_bytes(publisher: Any, data: bytearray) -> None:
         data: The message with its encapsulation header.
 
     Raises:
-        rclpy.handle.InvalidHandle: The publisher was destroyed.
+        rclpy.exceptions.InvalidHandle: The publisher was destroyed.
     """
     handle = publisher.handle
     # The handle, entered, keeps another thread from destroying the publisher before the message is out.
