@@ -16,6 +16,8 @@ MANY_BLOCKS = 100
 """From how many blocks on moving each as one item is faster than moving its numbers."""
 FEW_NUMBERS = 16
 """Up to how many numbers per place one index array is faster than a view of each place."""
+PROBE_PERIOD = 65_521
+"""A prime: shifted by a row or a power of two, the numbers differ."""
 _STAMP = struct.Struct("<iI")
 
 
@@ -270,11 +272,11 @@ def _verify(message_class: type, data: bytearray, layout: Layout, first: int) ->
 
 def _probe_values(dtype: np.dtype[Any], first: int, count: int) -> NDArray[Any]:
     """Numbers that differ from their neighbours in every byte that their type has."""
-    # Knuth's multiplicative hash: odd, so that no two of 2**64 agree.
-    mixed = np.arange(first, first + count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    # Knuth's multiplicative hash: odd, so that no two of 2**64 agree. The many numbers of an image repeat themselves.
+    index = np.arange(first, first + min(count, PROBE_PERIOD), dtype=np.uint64)
     bits = {"f": 53, "b": 1}.get(dtype.kind, 8 * dtype.itemsize)
-    values: NDArray[Any] = (mixed >> np.uint64(64 - bits)).astype(dtype)
-    return values
+    values = (index * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - bits)).astype(dtype)
+    return np.resize(values, count)
 
 
 def _scatter(data: bytearray, numbers: Numbers, values: NDArray[Any]) -> None:
