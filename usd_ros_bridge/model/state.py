@@ -84,6 +84,8 @@ class Commands:
         joint_effort: (D,) feed-forward efforts, N m or N.
         body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
         body_pose: (B, 7) `world_from_body` to jump to.
+        silent: Whether all of that is known to be NaN, so that a backend need not look. Set by the runtime alone; False
+            means nothing either way.
     """
 
     joint_position: FloatArray
@@ -91,6 +93,7 @@ class Commands:
     joint_effort: FloatArray
     body_twist: FloatArray
     body_pose: FloatArray
+    silent: bool = False
 
     @classmethod
     def empty(cls, layout: Layout) -> Commands:
@@ -105,11 +108,12 @@ class Commands:
         )
 
     def clear(self) -> None:
-        """Commands nothing."""
+        """Commands nothing, until something is written."""
         for array in (self.joint_position, self.joint_velocity, self.joint_effort):
             array.fill(np.nan)
         self.body_twist.fill(np.nan)
         self.body_pose.fill(np.nan)
+        self.silent = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

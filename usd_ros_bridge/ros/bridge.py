@@ -42,6 +42,8 @@ class _GuardedRuntime(Runtime):
         with self._lock:
             if self.stopped:
                 return False
+            if not self._domains.deferred and self.pass_by(time_ns):
+                return True
             start = time.perf_counter()
             self._domains.poll(callbacks=False)
             stepped = super().tick(time_ns)
@@ -78,6 +80,7 @@ class Bridge:
         threaded: bool = True,
         domains: Domains | None = None,
         seed: int = 0,
+        publish_unmatched: bool = False,
         report: Show | None = None,
         inform: Show | None = None,
     ) -> None:
@@ -99,6 +102,7 @@ class Bridge:
             domains: Domains that are open already and are taken over, and closed, by the bridge; the options that
                 make nodes are ignored then.
             seed: Seed for anything random in the backend.
+            publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
             report: Shows a warning `(kind, message)`; the node's logger by default.
             inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
         """
@@ -107,6 +111,7 @@ class Bridge:
         self._backend_options = dict(backend_options or {})
         self._tf_rate = tf_rate
         self._seed = seed
+        self._publish_unmatched = publish_unmatched
         self._reporter = Reporter(report or self._log_warning)
         self._inform = inform or self._log_info
         self._make_domains: Callable[[], Domains] = lambda: Domains(
@@ -189,10 +194,12 @@ class Bridge:
         Raises:
             BridgeError: The bridge is not open, or `spin` runs in another thread.
         """
-        runtime, clock = self._opened()
+        runtime = self._runtime
+        if runtime is None or self._clock is None or self._closed:
+            raise BridgeError("the bridge is not open")
         if self._spinning:
             raise BridgeError("step() while spin() runs: one of the two drives the bridge")
-        now = clock.now_ns() if time_ns is None else int(time_ns)
+        now = self._clock.now_ns() if time_ns is None else int(time_ns)
         return False if now is None else runtime.tick(now)
 
     def poll(self) -> None:
@@ -303,8 +310,12 @@ class Bridge:
         self._clock.open()
         self._loop = Loop(runtime, self._clock)
         plan = disable_conflicts(self.plan, self._conflicts(runtime))
-        self._transforms = Transforms(plan, self._domains, runtime, rate=self._tf_rate)
-        self._interfaces = Interfaces(plan, self._domains, runtime, inform=self._inform)
+        self._transforms = Transforms(
+            plan, self._domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched
+        )
+        self._interfaces = Interfaces(
+            plan, self._domains, runtime, inform=self._inform, publish_unmatched=self._publish_unmatched
+        )
         main.start()
         self._transforms.open(self._clock.now_ns() or 0)
         self._interfaces.open()

@@ -47,6 +47,9 @@ class RuntimeOptions:
 class Runtime:
     """Holds a plan and an open backend and moves numbers between them.
 
+    A tick in which nothing arrived, nothing is commanded and nobody is due costs next to nothing: unless the backend
+    asks for every step (`Capabilities.every_step`), it is passed by, and the next one steps over it.
+
     `tick`, `add_emitter`, `bind_sink` and `reset` belong to one thread; `Delivery.deliver`, `inbox.put` and `status`
     to any. What a backend, a sink or an emitter raises is reported once per kind, counted, and stops nothing else.
     """
@@ -76,7 +79,7 @@ class Runtime:
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
         self.emissions = Emissions(self.reporter.report)
         self.kinematics = Kinematics(plan)
-        self.commands = Commands.empty(plan.layout)
+        self._commands = Commands.empty(plan.layout)
         self.frame_resolver: FrameResolver | None = None
         self.inputs: tuple[BackendInput, ...] = ()
         self._deliveries: list[Delivery] = []
@@ -84,7 +87,9 @@ class Runtime:
         self._snapshot: Snapshot | None = None
         self._frames: FrameTable | None = None
         self._last_time: int | None = None
+        self._passed_by = False
         self._state_known = False
+        self._can_rest = False
         self._ticks = 0
         self._backend_errors = 0
         self._last_backend_error = ""
@@ -150,6 +155,12 @@ class Runtime:
         return self.backend.capabilities
 
     @property
+    def commands(self) -> Commands:
+        """What the backend is told in the next step. Ask for it in each tick: who asks is taken to write."""
+        self._commands.silent = False
+        return self._commands
+
+    @property
     def frames(self) -> FrameTable:
         """The frames of all robots; once open."""
         assert self._frames is not None, "the runtime is not open"
@@ -157,7 +168,7 @@ class Runtime:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The last tick's snapshot; once open. Its state is there after the first tick."""
+        """The snapshot of the last tick that was not passed by; once open. Its state is there after the first tick."""
         assert self._snapshot is not None, "the runtime is not open"
         return self._snapshot
 
@@ -228,28 +239,57 @@ class Runtime:
         Returns:
             Whether the backend gave a state. Where it failed, the last one is shown as standing still.
         """
-        if self._last_time is not None and time_ns < self._last_time:
+        if self.pass_by(time_ns):
+            return True
+        last = self._last_time
+        if last is not None and time_ns < last:
             self.reporter.report(
-                "time.backwards",
-                f"time went back by {(self._last_time - time_ns) * 1e-9:.3f} s: starting over",
+                "time.backwards", f"time went back by {(last - time_ns) * 1e-9:.3f} s: starting over"
             )
             self.reset()
-        self._last_time = time_ns
+            last = None
         self._ticks += 1
+        self._can_rest = False
+        if self._passed_by:
+            self._passed_by = False
+            if last is not None and (self.inbox.pending or not self._commands.silent):
+                self._catch_up(last)
+        self._last_time = time_ns
         for delivery, sample in self.inbox.drain():
             assert isinstance(delivery, Delivery)
             self._take(delivery, sample)
-        due = self.emissions.due(time_ns)
+        due = self.emissions.due(time_ns, last)
         stepped = self._step(time_ns)
         if not self._state_known:
             return False
         self.emissions.emit(self.snapshot, due, time_ns=time_ns, keep_waiting=self.capabilities.topic_driven)
+        self._can_rest = stepped and not self.capabilities.every_step
         return stepped
+
+    def pass_by(self, time_ns: int) -> bool:
+        """Does a tick in which nothing happens; returns False, having done nothing, where something may.
+
+        Args:
+            time_ns: Bridge time, nanoseconds.
+        """
+        last = self._last_time
+        if (
+            last is None
+            or not last <= time_ns < self.emissions.quiet_until_ns
+            or self.inbox.pending
+            or not (self._can_rest and self._commands.silent)
+        ):
+            return False
+        self._last_time = time_ns
+        self._ticks += 1
+        self._passed_by = True
+        return True
 
     def reset(self) -> None:
         """Goes back to the state at rest; everything is due again and time may be anything."""
         self._last_time = None
-        self.commands.clear()
+        self._passed_by = self._can_rest = False
+        self._silence()
         self.emissions.reset()
         self.snapshot.reset()
         for feed in self._feeds:
@@ -291,10 +331,18 @@ class Runtime:
                 f"sink.error:{delivery.name}", f"what takes {delivery.name} failed: {delivery.last_error}"
             )
 
+    def _catch_up(self, time_ns: int) -> None:
+        """Brings the backend to the last tick that was passed by: what is commanded now does not hold before it."""
+        nothing = self._commands if self._commands.silent else Commands.empty(self.plan.layout)
+        try:
+            self.backend.step(time_ns, nothing)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
+            self._count_backend_error("step", error)
+
     def _step(self, time_ns: int) -> bool:
         """Shows the backend's state. Where that fails, the last one holds, so that /tf goes on."""
         try:
-            self.snapshot.begin(self.backend.step(time_ns, self.commands))
+            self.snapshot.begin(self.backend.step(time_ns, self._commands))
             self._state_known = True
             return True
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
@@ -306,7 +354,13 @@ class Runtime:
                 self.snapshot.hold(time_ns)
             return False
         finally:
-            self.commands.clear()
+            self._silence()
+
+    def _silence(self) -> None:
+        """Takes back what was commanded; a look at the flag spares five writes where nothing was."""
+        if not self._commands.silent:
+            self._commands.clear()
+            self._commands.silent = True
 
     def _count_backend_error(self, what: str, error: Exception) -> None:
         self._backend_errors += 1

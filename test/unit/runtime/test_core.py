@@ -488,3 +488,111 @@ def test_what_waits_and_is_due_in_one_tick_is_sent_once() -> None:
     delivery.deliver(sample(["mast_joint"], [0.1], stamp=1))
     runtime.tick(1020 * MS)
     assert emitter.count == 1
+
+
+class Counting(KinematicBackend):
+    """Counts steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        self.steps.append(time_ns)
+        return super().step(time_ns, commands)
+
+
+class Eager(Counting):
+    """Asks for every step."""
+
+    capabilities = replace(KinematicBackend.capabilities, every_step=True)
+
+
+def test_a_tick_with_nothing_to_do_is_passed_by() -> None:
+    backend, emitted = Counting(), Emitted()
+    runtime, _ = start(rover().build(), backend)
+    runtime.add_emitter(emitted, name="/tf", rate=100.0)
+    assert all(runtime.tick(time * MS) for time in range(25))
+    assert emitted.got == backend.steps == [0, 10 * MS, 20 * MS]
+    assert (runtime.status().ticks, runtime.status().time_ns) == (25, 24 * MS)
+
+
+def test_a_backend_that_asks_for_every_step_gets_it() -> None:
+    backend, emitted = Eager(), Emitted()
+    runtime, _ = start(rover().build(), backend)
+    runtime.add_emitter(emitted, name="/tf", rate=100.0)
+    for time in range(25):
+        runtime.tick(time * MS)
+    assert backend.steps == [time * MS for time in range(25)]
+    assert emitted.got == [0, 10 * MS, 20 * MS]
+
+
+def test_nothing_is_passed_by_where_someone_is_asked_at_every_tick_or_nobody_ever() -> None:
+    for emitters in ([], [None], [None, 10.0]):
+        backend = Counting()
+        runtime, _ = start(rover().build(), backend)
+        for rate in emitters:
+            runtime.add_emitter(Emitted(), name="x", rate=rate)
+        for time in range(5):
+            runtime.tick(time * MS)
+        assert len(backend.steps) == 5
+
+
+def test_an_emitter_that_is_added_or_removed_ends_the_quiet() -> None:
+    runtime, _ = start(rover().build(), Counting())
+    first, second = Emitted(), Emitted()
+    runtime.add_emitter(first, name="first", rate=1.0)
+    runtime.tick(0)
+    runtime.tick(MS)
+    runtime.add_emitter(second, name="second", rate=1000.0)
+    runtime.tick(2 * MS)
+    runtime.tick(3 * MS)
+    assert second.got == [2 * MS, 3 * MS]
+    runtime.remove_emitter(second)
+    for time in range(4, 1100):
+        runtime.tick(time * MS)
+    assert second.got == [2 * MS, 3 * MS]
+    assert first.got == [0, SECOND]
+
+
+def test_time_that_goes_back_after_ticks_that_were_passed_by_starts_over() -> None:
+    runtime, seen = start(rover().build(), Counting())
+    emitted = Emitted()
+    runtime.add_emitter(emitted, name="/tf", rate=10.0)
+    for time in (0, 10, 20, 30, 15, 16):
+        runtime.tick(time * MS)
+    assert emitted.got == [0, 15 * MS]
+    assert [kind for kind, _ in seen] == ["time.backwards"]
+    assert "0.015 s" in seen[0][1]
+
+
+@pytest.mark.parametrize("directly", [False, True])
+def test_what_is_commanded_between_two_due_ticks_acts_as_if_every_tick_was_stepped(directly: bool) -> None:
+    """A turn that begins, changes and ends between two ticks at which something is due."""
+    states = []
+    for backend in (Counting(), Eager()):
+        builder = rover()
+        topic = builder.robots[0].topic("cmd_vel", "geometry_msgs/msg/Twist", "subscription")
+        runtime, _ = start(builder.build(), backend)
+        delivery = runtime.bind_sink(topic)
+        poses: list[FloatArray] = []
+        runtime.add_emitter(
+            Emitted(lambda snapshot, to=poses: to.append(snapshot.pose(0).copy())), name="x", rate=50.0
+        )
+        turns = {3: (1.0, 0.0), 31: (0.5, 2.0), 38: (-1.0, 0.3), 61: (0.0, 0.0)}
+        for time in range(101):
+            if time in turns:
+                twist = np.array([turns[time][0], 0.0, 0.0, 0.0, 0.0, turns[time][1]])
+                if directly:
+                    runtime.commands.body_twist[0] = twist
+                else:
+                    delivery.deliver(TwistSample(stamp_ns=0, twist=twist))
+            runtime.tick(time * MS)
+        assert len(poses) == 6
+        states.append(np.array(poses))
+        if isinstance(backend, Eager):
+            assert len(backend.steps) == 101
+        else:
+            assert len(backend.steps) < 16
+    assert_allclose(states[0], states[1], rtol=0.0, atol=1e-12)
+    assert not np.allclose(states[0][0], states[0][-1])
