@@ -34,6 +34,9 @@ SECTIONS: Final[dict[type[Record], str]] = {
 }
 """REP 0158 section that a record's schema belongs to: the first part of its diagnostics' codes."""
 
+UNREPEATED: Final = 4096
+"""How many prims that are like no other are looked at before prims are no longer expected to repeat."""
+
 EARLIEST: Final = Usd.TimeCode.EarliestTime()
 
 
@@ -171,6 +174,12 @@ class FieldReader:
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
         self._diagnostics = diagnostics
         self._memos: dict[tuple[Any, ...], tuple[int, dict[Any, Any]]] = {}
+        self._repeats = 0
+
+    @property
+    def prims_repeat(self) -> bool:
+        """Whether prims composed from the same specs as others are, or may yet turn out to be, the rule."""
+        return len(self._memos) < UNREPEATED + self._repeats
 
     def source(self, prim: Usd.Prim, path: str) -> PrimProperties:
         """Returns the properties of a prim, to read records from."""
@@ -178,6 +187,8 @@ class FieldReader:
         memo = self._memos.get(specs)
         if memo is None:
             memo = self._memos[specs] = (len(self._memos) + 1, {})
+        else:
+            self._repeats += 1
         return PrimProperties(prim, path, *memo)
 
     def record(

@@ -63,9 +63,8 @@ class Kind(NamedTuple):
     schemas: tuple[tuple[str, type[Record]], ...]
     joint: JointKind | None
     is_body: bool
-
-
-NOTHING: Final = Kind((), None, False)
+    is_xform: bool
+    has_records: bool
 
 
 class _Walk:
@@ -87,34 +86,45 @@ class _Walk:
 
     def run(self, stage: Usd.Stage) -> None:
         """Visits every prim once."""
-        order, kinds = self.order, self._kinds
+        order, reader = self.order, self._reader
         bodies: set[str] = set()
         prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
         next(prims, None)
         for index, prim in enumerate(prims):
             path = prim.GetPath().pathString
             order[path] = index
-            info = prim.GetPrimTypeInfo()
-            key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
-            kind = kinds.get(key)
-            if kind is None:
-                kind = kinds[key] = _kind_of(prim, key[1:])
+            # Where prims repeat, their specs say everything; where they do not, looking for them is in vain.
+            source = reader.source(prim, path) if reader.prims_repeat else None
+            kind = self._kind(prim) if source is None else self._known_kind(source)
             if kind.is_body:
                 bodies.add(path)
-            if key[0] == "Xform" and path[: path.rindex("/")] in bodies:
+            if kind.is_xform and path[: path.rindex("/")] in bodies:
                 self.xform_children.append(path)
-            if kind is not NOTHING:
-                self._visit(prim, path, kind)
+            if kind.has_records:
+                self._visit(source or reader.source(prim, path), kind)
 
-    def _visit(self, prim: Usd.Prim, path: str, kind: Kind) -> None:
-        source = self._reader.source(prim, path)
+    def _known_kind(self, source: PrimProperties) -> Kind:
+        kind: Kind | None = source.memo.get(Kind)
+        if kind is None:
+            kind = source.memo[Kind] = self._kind(source.prim)
+        return kind
+
+    def _kind(self, prim: Usd.Prim) -> Kind:
+        info = prim.GetPrimTypeInfo()
+        key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _kind_of(prim, key[0], key[1:])
+        return kind
+
+    def _visit(self, source: PrimProperties, kind: Kind) -> None:
         for collection, record_type in kind.schemas:
             self.add(collection, self._reader.record(record_type, source))
         if kind.joint:
             self.add("joints", read_joint(self._reader, source, kind.joint))
-            self.value_tracks.extend(value_tracks(source, self.diagnostics))
+            self.value_tracks += value_tracks(source, self.diagnostics)
         else:
-            self.sources[path] = source
+            self.sources[source.path] = source
 
     def source(self, stage: Usd.Stage, path: str) -> PrimProperties:
         """Returns the properties of a prim of the stage."""
@@ -144,14 +154,18 @@ def _relationships(record_type: Any) -> tuple[str, ...]:
     return tuple(name for name, spec in attribute_fields(record_type) if spec.type_name == "rel")
 
 
-def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> Kind:
+def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
     schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
     joint = joint_kind(prim, applied)
-    if not schemas and joint is None:
-        return NOTHING
-    return Kind(tuple(schemas), joint, any(name == "bodies" for name, _ in schemas))
+    return Kind(
+        schemas=tuple(schemas),
+        joint=joint,
+        is_body=any(name == "bodies" for name, _ in schemas),
+        is_xform=type_name == "Xform",
+        has_records=bool(schemas) or joint is not None,
+    )
 
 
 def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None:
