@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
+    from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ _HOMES = {
     "State": "model.state",
     "VariantSelection": "model.options",
     "load_plan": "api",
+    "use_large_message_transport": "ros.transport",
     "rows_of": "backends.host_arrays",
 }
 

@@ -21,6 +21,7 @@ from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.parameters import NodeOptions
 from usd_ros_bridge.ros.signals import Ending, ended_by_signals
 from usd_ros_bridge.ros.status import BridgeStatus
+from usd_ros_bridge.ros.transport import use_large_message_transport
 from usd_ros_bridge.ros.types import AmentCatalog
 from usd_ros_bridge.runtime.report import log_warning
 from usd_ros_bridge.usd import quiet
@@ -64,6 +65,8 @@ def run_node(
         # Before rclpy sees it: that would add lines of its own.
         raise OptionError(f"namespace {namespace!r} {fault}")
     with ended_by_signals() as ending:
+        # Read by the middleware with its first node, which is before any parameter can be.
+        use_large_message_transport()
         domains = Domains(
             node_name=NODE_NAME, namespace=namespace or None, ros_args=ros_args, report=log_warning
         )

@@ -1,0 +1,266 @@
+"""Messages of megabytes between two processes, and who decides how Fast DDS carries them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.utilities import get_rmw_implementation_identifier
+from ros_plans import plan
+from sensor_msgs.msg import Image
+
+from usd_ros_bridge.ros import transport
+from usd_ros_bridge.ros.bridge import Bridge
+
+pytestmark = pytest.mark.skipif(
+    not get_rmw_implementation_identifier().startswith("rmw_fastrtps"),
+    reason="Fast DDS is not the middleware here",
+)
+
+ROBOT = Path(__file__).parents[1] / "assets" / "implicit_robot.usda"
+NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node", "--ros-args", "-p", f"asset:={ROBOT}"]
+VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
+IMAGES = 60
+
+# The other process: says how it is set up, waits for a subscriber, then sends 1080p images at 30 Hz.
+SENDER = f"""
+import array, os, sys, threading, time
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import Image
+import usd_ros_bridge
+
+in_use = usd_ros_bridge.use_large_message_transport()
+rclpy.init()
+node = Node("sender")
+quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+publisher = node.create_publisher(Image, "large_image", quality)
+image = Image(height=1080, width=1920, encoding="rgb8", step=5760, data=array.array("B", bytes(1080 * 5760)))
+buffer = bytearray(serialize_message(image))
+profile = os.environ.get("FASTDDS_DEFAULT_PROFILES_FILE") or os.environ.get("FASTRTPS_DEFAULT_PROFILES_FILE")
+print(in_use, profile, flush=True)
+sys.stdin.readline()
+deadline = time.monotonic()
+for index in range({IMAGES}):
+    buffer[4:8] = index.to_bytes(4, "little")
+    publisher.publish(bytes(buffer))
+    deadline += 1 / 30
+    threading.Event().wait(max(0.0, deadline - time.monotonic()))
+print("sent", flush=True)
+sys.stdin.readline()
+node.destroy_node()
+rclpy.shutdown()
+"""
+
+
+@contextmanager
+def child(command: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """A process in an environment that says nothing of transports but `variables`."""
+    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    # The wheels' start-up mark would keep a child Python from finding its libraries.
+    environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+    process = subprocess.Popen(
+        command,
+        env={**environment, **variables},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+
+
+def say(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def line_with(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        if text in line:
+            return line
+        seen.append(line)
+    pytest.fail(f"the process ended without a line with {text!r}:\n{''.join(seen)}")
+
+
+def segments(process_id: int) -> dict[str, int]:
+    """Shared-memory segments that a process maps, by size in bytes; ports, which readers open, are none."""
+    maps = Path(f"/proc/{process_id}/maps").read_text(encoding="utf-8")
+    names = {line.split()[-1] for line in maps.splitlines() if "/dev/shm/fast" in line}
+    return {name: Path(name).stat().st_size for name in names if "_port" not in name and Path(name).exists()}
+
+
+def has_room() -> bool:
+    return transport.segment_bytes() >= 4 * 2**20
+
+
+needs_room = pytest.mark.skipif(not has_room(), reason="less than 16 MiB of shared memory are free here")
+
+
+@needs_room
+def test_most_images_of_another_process_arrive(ros_harness: Any) -> None:
+    indices: list[int] = []
+    quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+    subscription = ros_harness.node.create_subscription(
+        Image,
+        "large_image",
+        lambda message: indices.append(struct.unpack_from("<I", message, 4)[0]),
+        quality,
+        raw=True,
+    )
+    with child([sys.executable, "-c", SENDER]) as sender:
+        in_use, profile = line_with(sender, "True").split()
+        assert in_use == "True"
+        assert "<segment_size>" in Path(profile).read_text(encoding="utf-8")
+        name = subscription.topic_name
+        ros_harness.wait_for(lambda: ros_harness.node.count_publishers(name) == 1, what="discovery")
+        say(sender)
+        ros_harness.wait_for(
+            lambda: len(indices) > 0.8 * IMAGES, timeout=30.0, what=f"most of {IMAGES} images: {len(indices)}"
+        )
+        line_with(sender, "sent")
+        own = {path for path, size in segments(sender.pid).items() if size >= transport.LEAST_SEGMENT_BYTES}
+        assert own
+        say(sender)
+        assert sender.wait(10.0) == 0
+    assert indices == sorted(indices)
+    assert len(set(indices)) == len(indices)
+    assert not Path(profile).exists()
+    assert not [path for path in own if Path(path).exists()]
+
+
+@needs_room
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [({}, True), ({"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}, False)],
+    ids=["default", "chosen by the user"],
+)
+def test_the_node_uses_it_unless_the_user_chose(
+    variables: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    with child(NODE, TMPDIR=str(tmp_path), **variables) as node:
+        line_with(node, "ready")
+        mapped = segments(node.pid)
+        assert mapped, "the process mapped no shared memory: this test would show nothing"
+        assert (max(mapped.values()) > 4 * 2**20) is expected
+        assert bool(list(tmp_path.glob("usd_ros_bridge-*.xml"))) is expected
+        node.send_signal(signal.SIGINT)
+        assert node.wait(10.0) == 0
+    assert not list(tmp_path.iterdir())
+    assert not [path for path in mapped if Path(path).exists()]
+
+
+# --- What the user has chosen -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing is chosen, which nothing outside of Python sees."""
+    chosen = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    monkeypatch.setattr(transport.os, "environ", chosen)
+    monkeypatch.chdir(tmp_path)
+    return chosen
+
+
+@needs_room
+def test_one_variable_is_set_once(environment: dict[str, str]) -> None:
+    before = dict(environment)
+    assert transport.use_large_message_transport()
+    after = dict(environment)
+    assert len(after.keys() - before.keys()) == 1
+    assert transport.use_large_message_transport()
+    assert environment == after
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+@pytest.mark.parametrize("value", ["somewhere.xml", ""])
+def test_a_variable_of_the_user_is_left_alone(environment: dict[str, str], variable: str, value: str) -> None:
+    environment[variable] = value
+    before = dict(environment)
+    assert not transport.use_large_message_transport()
+    assert environment == before
+
+
+@pytest.mark.parametrize("name", ["DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml"])
+def test_a_profile_in_the_working_directory_counts_as_the_users(
+    environment: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("<profiles/>", encoding="utf-8")
+    before = dict(environment)
+    assert not transport.use_large_message_transport()
+    assert environment == before
+
+
+def test_another_middleware_is_left_alone(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "get_rmw_implementation_identifier", lambda: "rmw_zenoh_cpp")
+    before = dict(environment)
+    assert not transport.use_large_message_transport()
+    assert environment == before
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "expected"), [(8 * 2**30, 64 * 2**20), (64 * 2**20, 16 * 2**20), (0, 0)]
+)
+def test_a_segment_takes_a_quarter_of_what_is_free_at_most(
+    monkeypatch: pytest.MonkeyPatch, free_bytes: int, expected: int
+) -> None:
+    monkeypatch.setattr(
+        transport.os, "statvfs", lambda _: SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=4096)
+    )
+    assert transport.segment_bytes() == expected
+
+
+def _no_shared_memory(_: object) -> Any:
+    raise FileNotFoundError
+
+
+def _no_room(_: object) -> Any:
+    return SimpleNamespace(f_bavail=100, f_frsize=4096)
+
+
+@pytest.mark.parametrize("statvfs", [_no_shared_memory, _no_room])
+def test_nothing_is_done_where_shared_memory_has_no_room(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, statvfs: Callable[[object], Any]
+) -> None:
+    monkeypatch.setattr(transport.os, "statvfs", statvfs)
+    before = dict(environment)
+    assert not transport.use_large_message_transport()
+    assert environment == before
+
+
+def test_a_bridge_in_a_host_leaves_the_environment_alone() -> None:
+    before = dict(os.environ)
+    with Bridge(plan(), "null") as bridge:
+        bridge.step(0)
+        assert dict(os.environ) == before
+    assert dict(os.environ) == before
