@@ -109,7 +109,10 @@ class JointStatesBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """Where the values of one list of names go: `state[rows] = multipliers * values[sources] + offsets`."""
+    """Where the values of one list of names go: `state[rows] = multipliers * values[sources] + offsets`.
+
+    `block` are the rows as a slice where the values go there side by side, in order and as they are.
+    """
 
     names: tuple[str, ...]
     rows: NDArray[np.intp]
@@ -117,6 +120,7 @@ class _Assignment:
     multipliers: FloatArray
     offsets: FloatArray
     named: int
+    block: slice | None
 
 
 class _Robot:
@@ -146,26 +150,36 @@ class _Robot:
     def receive(self, sample: JointStateSample, state: State) -> None:
         if not self._is_valid(sample):
             return
-        if sample.names != self._assignment.names:
+        names = self._assignment.names
+        # Readers hand out the same tuple for the same names: comparing a thousand strings costs more than the rest.
+        if sample.names is not names and sample.names != names:
             self._assignment = self._assign(sample.names)
-        if not self._assignment.rows.size:
+        assignment = self._assignment
+        if not assignment.rows.size:
             return
         self._advance(sample.stamp_ns)
-        assignment = self._assignment
-        if 0 < sample.stamp_ns < self._time_ns and (self._row_time[assignment.rows] > sample.stamp_ns).any():
+        where = assignment.rows if assignment.block is None else assignment.block
+        if 0 < sample.stamp_ns < self._time_ns and (self._row_time[where] > sample.stamp_ns).any():
             # Overtaken on the way: what is known of these joints is newer.
             return
-        self._row_time[assignment.rows] = sample.stamp_ns
-        rows, named = assignment.rows, assignment.named
-        state.joint_position[rows] = (
-            assignment.multipliers * sample.position[assignment.sources] + assignment.offsets
-        )
+        self._row_time[where] = sample.stamp_ns
+        if assignment.block is not None:
+            state.joint_position[where] = sample.position
+            state.joint_velocity[where] = sample.velocity if len(sample.velocity) else np.nan
+            state.joint_effort[where] = sample.effort if len(sample.effort) else np.nan
+            return
+        self._spread(assignment, sample, state)
+
+    @staticmethod
+    def _spread(assignment: _Assignment, sample: JointStateSample, state: State) -> None:
+        rows, sources, named = assignment.rows, assignment.sources, assignment.named
+        state.joint_position[rows] = assignment.multipliers * sample.position[sources] + assignment.offsets
         state.joint_velocity[rows] = (
-            assignment.multipliers * sample.velocity[assignment.sources] if len(sample.velocity) else np.nan
+            assignment.multipliers * sample.velocity[sources] if len(sample.velocity) else np.nan
         )
         state.joint_effort[rows] = np.nan
         if len(sample.effort):
-            state.joint_effort[rows[:named]] = sample.effort[assignment.sources[:named]]
+            state.joint_effort[rows[:named]] = sample.effort[sources[:named]]
 
     def _is_valid(self, sample: JointStateSample) -> bool:
         count = len(sample.names)
@@ -209,6 +223,10 @@ class _Robot:
             if rule is not None and rule[0] in given:
                 entries.append((follower, source_by_row[rule[0]], rule[1], rule[2]))
         rows, sources, multipliers, offsets = zip(*entries, strict=True) if entries else ((), (), (), ())
+        in_order = len(entries) == len(names) and all(
+            source == index and row == rows[0] + index and multiplier == 1.0 and offset == 0.0
+            for index, (row, source, multiplier, offset) in enumerate(entries)
+        )
         return _Assignment(
             names=names,
             rows=np.array(rows, dtype=np.intp),
@@ -216,6 +234,7 @@ class _Robot:
             multipliers=np.array(multipliers, dtype=np.float64),
             offsets=np.array(offsets, dtype=np.float64),
             named=len(source_by_row),
+            block=slice(rows[0], rows[0] + len(rows)) if entries and in_order else None,
         )
 
     def _report_unknown(self, names: tuple[str, ...]) -> None:
