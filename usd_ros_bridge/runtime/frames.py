@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,6 +122,7 @@ class FrameTable:
 
     Attributes:
         robots: By robot index.
+        finite: Whether every number of the last `evaluate` is known to be finite.
     """
 
     def __init__(
@@ -148,12 +151,21 @@ class FrameTable:
             (F, 7) `parent_from_frame`, overwritten by the next call.
         """
         if self._edge_count:
-            self._out[self._edge_slots] = snapshot.edge_pose[self._edge_rows]
+            edges = snapshot.edge_pose
+            if isinstance(self._edge_slots, slice) and isinstance(self._edge_rows, slice):
+                self._out[self._edge_slots] = edges[self._edge_rows]
+            else:
+                # One gather into every row, the rows of posed frames and constants put right below.
+                np.take(edges, self._gather, axis=0, out=self._out, mode="clip")
+                self._out[self._constant_slots] = self._constants
         posed = self._posed
         if posed.count:
             complete = self._joint_driven and posed.needs_tree
             body_pose = snapshot.body_pose if complete else snapshot.state.body_pose
             self._out[posed.slots] = posed.evaluate(body_pose, snapshot.start_poses)
+        # A sum of squares finds any NaN or infinity, warns of nothing, and costs less than a sum.
+        flat = self._out.ravel()
+        self.finite = isfinite(float(np.dot(flat, flat)))
         return self._out
 
     def world_from_frame(self, snapshot: Snapshot, robot: int, frame_id: str) -> FloatArray | None:
@@ -221,6 +233,13 @@ class FrameTable:
                 parents.append(parent)
                 odometry.append(relative_to_start)
         self._out = np.array(rest).reshape(-1, 7)
+        self.finite = False
+        self._gather = np.zeros(len(rest), dtype=np.intp)
+        self._gather[edge_slots] = edge_rows
+        constant = np.ones(len(rest), dtype=bool)
+        constant[edge_slots + slots] = False
+        self._constant_slots = np.flatnonzero(constant)
+        self._constants = self._out[self._constant_slots]
         self._edge_count = len(edge_slots)
         self._edge_slots, self._edge_rows = selection(edge_slots), selection(edge_rows)
         self._posed = _PoseFrames(slots, children, parents, odometry, self._kinematics)
@@ -267,10 +286,8 @@ class TransformFeed:
         if not len(poses):
             return None
         valid: NDArray[np.bool_] | None = None
-        # One sum finds any NaN or infinity; which rows hold them matters only then.
-        with np.errstate(invalid="ignore"):
-            clean = bool(np.isfinite(poses.sum()))
-        if not clean:
+        # A sum of squares finds any NaN or infinity, without a warning; which rows hold them matters only then.
+        if not isfinite(np.vdot(poses, poses)):
             finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))
             self._report_dropped(snapshot, finite)
             if not finite.any():

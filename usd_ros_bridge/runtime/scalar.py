@@ -67,7 +67,19 @@ def relative(world_from_a: Floats, world_from_b: Floats) -> tuple[float, ...]:
 
 def in_axes(rotation: Floats, twist: Floats) -> tuple[float, ...]:
     """Returns a twist or acceleration of the world frame in axes turned by `rotation`: 6 floats."""
-    return (*rotate_back(rotation, twist[:3]), *rotate_back(rotation, twist[3:]))
+    # Two of `rotate_back` in one: this is called for every message with a twist.
+    x, y, z, w = rotation
+    vx, vy, vz, sx, sy, sz = twist
+    tx, ty, tz = 2.0 * (z * vy - y * vz), 2.0 * (x * vz - z * vx), 2.0 * (y * vx - x * vy)
+    ux, uy, uz = 2.0 * (z * sy - y * sz), 2.0 * (x * sz - z * sx), 2.0 * (y * sx - x * sy)
+    return (
+        vx + w * tx - y * tz + z * ty,
+        vy + w * ty - z * tx + x * tz,
+        vz + w * tz - x * ty + y * tx,
+        sx + w * ux - y * uz + z * uy,
+        sy + w * uy - z * ux + x * uz,
+        sz + w * uz - x * uy + y * ux,
+    )
 
 
 def velocity_at(rotation: Floats, twist: Floats, lever: Floats) -> tuple[float, ...]:

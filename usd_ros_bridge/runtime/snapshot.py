@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 
@@ -171,9 +172,11 @@ class Snapshot:
     def twist(self, row: int) -> FloatArray:
         """Returns the twist (6,) of one body as in `body_twist`, without computing others where it is measured."""
         measured = self.state.body_twist
-        if measured is not None and not self._driven[row] and not np.isnan(measured[row]).any():
+        if measured is not None and not self._driven[row]:
             twist: FloatArray = measured[row]
-            return twist
+            # NaN where any is; three times as fast as numpy for six numbers.
+            if not isnan(sum(twist.tolist())):
+                return twist
         differentiated: FloatArray = self.body_twist[row]
         return differentiated
 
@@ -193,6 +196,12 @@ class Snapshot:
         if self._frame_pose is None:
             self._frame_pose = self._frames.evaluate(self)
         return self._frame_pose
+
+    @property
+    def frames_finite(self) -> bool:
+        """Whether all of `all_frame_poses` is known to be finite: no look at each robot's is needed then."""
+        self.all_frame_poses  # noqa: B018 - computes them
+        return self._frames.finite
 
     def frame_poses(self, robot: int) -> FloatArray:
         """Returns (F, 7) `parent_from_frame` of a robot's moving frames, in the order of `RobotFrames.moving`.

@@ -37,12 +37,20 @@ _POINT_FIELDS = ("x", "y", "z", "intensity")
 _POINT_FIELD_FLOAT32 = 7
 
 
-def _known(values: FloatArray) -> FloatArray:
-    """Returns a message's float64[]; empty, which means "not known", where every value is NaN."""
-    if not values.size:
-        return _UNKNOWN
-    first = values[0]
-    return _UNKNOWN if first != first and np.isnan(values).all() else values
+class _Known:
+    """Turns an array into a message's float64[]: empty, which means "not known", where every value is NaN."""
+
+    def __init__(self, count: int) -> None:
+        self._nothing = np.full(count, np.nan).tobytes()
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        first = values[0]
+        if first == first:
+            return values
+        # What np.full made is told by its bytes, at a fifth of the cost.
+        if values.tobytes() == self._nothing or np.isnan(values).all():
+            return _UNKNOWN
+        return values
 
 
 def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
@@ -54,6 +62,7 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         raise NoSourceError("its context has no movable joint")
     names = [plan.layout.dofs[row] for row in topic.dofs]
     rows = selection(topic.dofs)
+    known = _Known(len(names))
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.name = names
@@ -61,9 +70,9 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     def values(snapshot: Snapshot) -> Values:
         state = snapshot.state
         return (
-            _known(state.joint_position[rows]),
-            _known(state.joint_velocity[rows]),
-            _known(state.joint_effort[rows]),
+            known(state.joint_position[rows]),
+            known(state.joint_velocity[rows]),
+            known(state.joint_effort[rows]),
         )
 
     return Encoding(values=values, prepare=prepare, sequences=("position", "velocity", "effort"))
