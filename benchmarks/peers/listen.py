@@ -1,8 +1,8 @@
 """Listens to one topic and notes when each message came and what its first stamp is.
 
 `python -m benchmarks.peers.listen TOPIC KIND FILE`; KIND is tf, joint_states or image. At the end of its input it
-writes FILE, an .npy of rows `(arrival, stamp, count)`: nanoseconds since the epoch, and the length of the message's
-sequence.
+writes FILE, an .npy of rows `(arrival, stamp, number)`: nanoseconds since the epoch, and how many transforms a message
+has or which number an image has (-1 where its size is not what it should be).
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from sensor_msgs.msg import Image, JointState
 from tf2_msgs.msg import TFMessage
 
 from benchmarks.peers import input_ended, tell
+from benchmarks.video import CHANNELS, HEIGHT, WIDTH
 
 _TF_HEAD = struct.Struct("<IiI")
 _HEADER_STAMP = struct.Struct("<iI")
 _DEPTH = 100
 _IMAGE_DEPTH = 5
+_IMAGE_SIZE = HEIGHT * WIDTH * CHANNELS
 
 
 def main() -> None:
@@ -74,8 +76,9 @@ def _subscription(
 
     def image(message: Any) -> None:
         arrival = now()
-        stamp = message.header.stamp
-        note((arrival, stamp.sec * 1_000_000_000 + stamp.nanosec, len(message.data)))
+        stamp, data = message.header.stamp, message.data
+        number = int.from_bytes(bytes(data[:8]), "little") if len(data) == _IMAGE_SIZE else -1
+        note((arrival, stamp.sec * 1_000_000_000 + stamp.nanosec, number))
 
     reliable = QoSProfile(depth=_DEPTH, history=HistoryPolicy.KEEP_LAST)
     best_effort = QoSProfile(

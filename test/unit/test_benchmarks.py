@@ -1,0 +1,339 @@
+"""The benchmarks' harness: statistics, targets, the JSON, and that a benchmark that cannot run is not passed over.
+
+No test here judges a time that it measures: what a machine under test takes says nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+pytest.importorskip("rich", reason="rich is not installed: make setup")
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from benchmarks import __main__ as command_line
+from benchmarks import harness, joint_states, processes, registry, report
+from benchmarks.harness import ROOT, BenchmarkError, Machine, Options, Result, Target
+
+KEYS = {"name", "value", "unit", "target", "met", "compared_with", "machine"}
+MACHINE_KEYS = {
+    "cpu",
+    "cores",
+    "memory_gib",
+    "system",
+    "python",
+    "numpy",
+    "rclpy",
+    "middleware",
+    "load_average",
+}
+FINITE = st.floats(min_value=1e-6, max_value=1e9)
+
+
+def result(name: str = "some.figure", value: float = 3.0, target: Target | None = None) -> Result:
+    return Result(name=name, value=value, unit="us", target=target, compared_with="something")
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def printed(to: Console) -> str:
+    assert isinstance(to.file, io.StringIO)
+    return to.file.getvalue()
+
+
+# --- Targets ------------------------------------------------------------------------------------------------------
+
+
+@given(value=FINITE, bound=FINITE)
+def test_met_follows_from_value_and_target(value: float, bound: float) -> None:
+    assert result(value=value, target=Target(bound)).met is (value <= bound)
+    assert result(value=value, target=Target(bound, "at least")).met is (value >= bound)
+    assert result(value=value).met is None
+
+
+def test_a_figure_that_is_no_number_meets_nothing() -> None:
+    assert not Target(1.0).met_by(float("nan"))
+    assert not Target(1.0, "at least").met_by(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "missed"),
+    [
+        (50.0, Target(40.0), 0.25),
+        (40.0, Target(40.0), 0.0),
+        (30.0, Target(40.0), 0.0),
+        (200.0, Target(250.0, "at least"), 0.2),
+        (300.0, Target(250.0, "at least"), 0.0),
+    ],
+)
+def test_missed_by_is_a_part_of_the_bound(value: float, target: Target, missed: float) -> None:
+    assert target.missed_by(value) == pytest.approx(missed)
+
+
+# --- Statistics ---------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(FINITE, min_size=1, max_size=9))
+def test_a_figure_is_the_median_and_the_extremes_of_its_runs(values: list[float]) -> None:
+    made = harness.median_result("a", values, "us")
+    assert made.value == pytest.approx(float(np.median(values)))
+    assert made.spread == (min(values), max(values))
+
+
+def test_no_runs_make_no_figure() -> None:
+    with pytest.raises(BenchmarkError, match="no run"):
+        harness.median_result("a", [], "us")
+
+
+def test_full_runs_are_five_at_least() -> None:
+    assert Options().repeats >= 5
+    assert Options(quick=True).repeats < Options().repeats
+    assert Options(quick=True, runs=4).repeats == 4
+
+
+def test_timing_calls_as_often_as_it_says_with_the_collector_left_on() -> None:
+    seen: list[bool] = []
+    seconds = harness.seconds_per_call(lambda: seen.append(gc.isenabled()), 17)
+    assert seen == [True] * 17
+    assert seconds > 0.0
+
+
+def test_interleaved_runs_take_turns() -> None:
+    order: list[str] = []
+    runs = list(
+        harness.interleaved(
+            (lambda: order.append("a"), lambda: order.append("b")), Options(runs=3, quick=True)
+        )
+    )
+    assert [len(values) for values in runs] == [2, 2, 2]
+    turns = re.findall(r"a+|b+", "".join(order))
+    # Warm-up and finding the counts take two turns each, the three runs one each.
+    assert "".join(turn[0] for turn in turns).endswith("ababab")
+    assert len({len(turn) for turn in turns[-6::2]}) == 1, "the same count in every run"
+
+
+# --- What is written and shown ------------------------------------------------------------------------------------
+
+
+def test_results_have_exactly_the_documented_keys(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    given_results = [result(target=Target(2.0)), result("other", 1234.5678)]
+    report.write_json(path, given_results, Machine.here())
+    first, second = json.loads(path.read_text())
+    assert set(first) == set(second) == KEYS
+    assert set(first["machine"]) == MACHINE_KEYS
+    assert (first["value"], first["target"], first["met"]) == (3.0, 2.0, False)
+    assert (second["target"], second["met"]) == (None, None)
+    assert second["value"] == 1235.0, "four digits: more are noise"
+    assert first["machine"]["cores"] >= 1
+    assert first["machine"]["numpy"] == np.__version__
+
+
+def test_committed_results_are_consistent() -> None:
+    if not report.RESULTS.exists():
+        pytest.skip("benchmarks/results.json is not there yet: make bench writes it")
+    entries = json.loads(report.RESULTS.read_text())
+    assert entries
+    for entry in entries:
+        assert set(entry) == KEYS
+        assert set(entry["machine"]) == MACHINE_KEYS
+        assert entry["name"].partition(".")[0] in registry.NAMES
+        assert (entry["met"] is None) == (entry["target"] is None)
+        if entry["target"] is not None:
+            upward = entry["name"].endswith(("naive_ratio", "arrived"))
+            reached = entry["value"] >= entry["target"] if upward else entry["value"] <= entry["target"]
+            assert entry["met"] is reached or entry["value"] == entry["target"], entry["name"]
+    assert len({entry["name"] for entry in entries}) == len(entries)
+
+
+def test_the_table_says_by_how_much_a_target_is_missed() -> None:
+    to = console()
+    results = [result("slow", 50.0, Target(40.0)), result("fast", 30.0, Target(40.0)), result("beside")]
+    report.print_table(results, {"broken": "why"}, Machine.here(), to)
+    lines = {line.split()[0]: line for line in printed(to).splitlines() if line.split()}
+    assert "missed by 25%" in lines["slow"]
+    assert " met " in lines["fast"]
+    assert not re.search(r"\bmet\b|missed", lines["beside"])
+    assert "broken: why" in lines["failed"]
+    assert "load average" in printed(to)
+
+
+# --- Running ------------------------------------------------------------------------------------------------------
+
+
+def good(options: Options) -> Iterator[Result]:
+    yield result("good.figure")
+
+
+def failing(options: Options) -> Iterator[Result]:
+    yield result("failing.first")
+    raise BenchmarkError("the part it needs is missing")
+
+
+def test_a_failing_benchmark_keeps_no_other_from_running() -> None:
+    results, failures = report.run_all({"failing": failing, "good": good}, Options(), console())
+    assert [each.name for each in results] == ["failing.first", "good.figure"]
+    assert failures == {"failing": "BenchmarkError: the part it needs is missing"}
+
+
+@pytest.fixture
+def results_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where the command line writes results, and no environment of this process changed by it."""
+    path = tmp_path / "results.json"
+    monkeypatch.setattr(command_line, "RESULTS", path)
+    monkeypatch.setattr(command_line, "isolate", lambda: None)
+    return path
+
+
+def run_command(
+    monkeypatch: pytest.MonkeyPatch, chosen: dict[str, registry.Benchmark], *arguments: str
+) -> int:
+    monkeypatch.setattr(command_line, "benchmarks", lambda: chosen)
+    return CliRunner().invoke(command_line.main, list(arguments)).exit_code
+
+
+def test_complete_runs_write_the_results(monkeypatch: pytest.MonkeyPatch, results_file: Path) -> None:
+    assert run_command(monkeypatch, {"frames": good}) == 0
+    assert json.loads(results_file.read_text())[0]["name"] == "good.figure"
+
+
+@pytest.mark.parametrize("arguments", [["--quick"], ["--only", "frames"]])
+def test_partial_runs_leave_them_alone(
+    monkeypatch: pytest.MonkeyPatch, results_file: Path, tmp_path: Path, arguments: list[str]
+) -> None:
+    assert run_command(monkeypatch, {"frames": good}, *arguments) == 0
+    assert not results_file.exists()
+    asked_for = tmp_path / "asked_for.json"
+    assert run_command(monkeypatch, {"frames": good}, *arguments, "--json", str(asked_for)) == 0
+    assert asked_for.exists()
+
+
+def test_a_failing_benchmark_gives_status_1_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, results_file: Path
+) -> None:
+    assert run_command(monkeypatch, {"frames": good, "step": failing}) == 1
+    assert not results_file.exists()
+
+
+def test_a_missed_target_is_no_failure(monkeypatch: pytest.MonkeyPatch, results_file: Path) -> None:
+    def slow(options: Options) -> Iterator[Result]:
+        yield result("slow.figure", 100.0, Target(1.0))
+
+    assert run_command(monkeypatch, {"frames": slow}) == 0
+    assert json.loads(results_file.read_text())[0]["met"] is False
+
+
+def test_every_benchmark_is_a_module_with_run() -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
+    for name in registry.NAMES:
+        assert callable(registry.load(name))
+    with pytest.raises(BenchmarkError, match="nonsense cannot be imported"):
+        registry.load("nonsense")
+
+
+# --- Processes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_dies_is_told_with_its_last_words() -> None:
+    child = processes.Child([sys.executable, "-c", "raise SystemExit('no camera')"], name="camera")
+    with child, pytest.raises(BenchmarkError, match="camera ended before 'ready': no camera"):
+        child.wait_for("ready")
+
+
+def test_a_child_is_ended_with_its_block() -> None:
+    script = "import json, time; print(json.dumps({'event': 'ready', 'n': 3}), flush=True); time.sleep(60)"
+    with processes.Child([sys.executable, "-c", script], name="sleeper") as child:
+        assert child.wait_for("ready")["n"] == 3
+        child.check_alive()
+        assert child.cpu_seconds() > 0.0
+        pid = child.pid
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_cpu_time_of_another_process_agrees_with_its_own() -> None:
+    script = (
+        "import json, sys, time\n"
+        "while time.process_time() < 0.2: pass\n"
+        "print(json.dumps({'event': 'spent', 'cpu': time.process_time()}), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with processes.Child([sys.executable, "-c", script], name="worker") as child:
+        told = child.wait_for("spent")["cpu"]
+        assert told <= child.cpu_seconds() <= told + 0.1
+
+
+def test_children_start_without_the_mark_of_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "1")
+    assert "_ROS_WHEELS_BOOTSTRAP_COMPLETE" not in processes.child_environment()
+    assert processes.child_environment({"A": "b"})["A"] == "b"
+
+
+# --- Judging ------------------------------------------------------------------------------------------------------
+
+
+def rows(count: int, transforms: int = 10, latency_ns: int = 200_000) -> np.ndarray:
+    stamps = np.arange(count) * 2_000_000
+    return np.stack([stamps + latency_ns, stamps, np.full(count, transforms)], axis=1)
+
+
+def test_joint_states_are_judged_by_what_arrived() -> None:
+    run = joint_states._judge(rows(500), 60_000.0, "bridge", 10, 1.0)
+    assert run.cpu_us == pytest.approx(120.0)
+    assert run.latency_us == pytest.approx(200.0)
+
+
+def test_joint_states_that_do_not_arrive_are_no_figure() -> None:
+    with pytest.raises(BenchmarkError, match="50 of 500 messages"):
+        joint_states._judge(rows(50), 60_000.0, "bridge", 10, 1.0)
+    with pytest.raises(BenchmarkError, match="10 were expected"):
+        joint_states._judge(rows(500, transforms=9), 60_000.0, "bridge", 10, 1.0)
+
+
+def test_chains_are_the_same_robot_in_usd_and_urdf(tmp_path: Path) -> None:
+    pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+    from benchmarks.robots import write_chain, write_urdf
+    from usd_ros_bridge.api import load_plan
+
+    write_chain(tmp_path / "chain.usda", 7)
+    write_urdf(tmp_path / "chain.urdf", 7)
+    plan = load_plan(tmp_path / "chain.usda")
+    (robot,) = plan.robots
+    urdf = (tmp_path / "chain.urdf").read_text()
+    joints = re.findall(
+        r'<joint name="(\w+)" type="revolute"><parent link="(\w+)"/><child link="(\w+)"/>', urdf
+    )
+    revolute = [joint for joint in robot.joints if joint.dofs]
+    assert [(joint.name, joint.parent, joint.child) for joint in revolute] == joints
+    assert len(joints) == 7
+    assert sum(not frame.static for frame in robot.frames) == 7
+    assert [output.tf for output in robot.tf_outputs] == ["/tf"]
+
+
+def test_the_help_names_the_options() -> None:
+    environment = processes.child_environment({"PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--help"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for option in ("--only", "--quick", "--runs", "--json"):
+        assert option in done.stdout
