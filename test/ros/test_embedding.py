@@ -1,0 +1,176 @@
+"""The bridge inside hosts: their node, their thread, their arrays, with and without background threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rclpy.executors import SingleThreadedExecutor
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge import ArrayBackend, Bridge
+from usd_ros_bridge.model.errors import BackendError
+
+MS = 1_000_000
+STATES, COMMANDS = "/arm/joint_states", "/arm/joint_commands"
+
+
+def stamp_ns(message):
+    return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+
+
+def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
+    """The host's node is spun by the host's executor, in one thread, while another thread simulates and steps."""
+    received, transforms = [], []
+    ros_harness.node.create_subscription(JointState, STATES, received.append, 1000)
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 1000)
+    described = plan(replace(JOINT_STATES, publish_rate=100.0))
+    position = np.zeros(len(described.layout.dofs))
+    backend = ArrayBackend(described.layout, joint_position=position, commands=False)
+    failures, done = [], threading.Event()
+
+    def simulate(bridge):
+        try:
+            for tick in range(1, 1501):
+                position[:] = tick * 1e-4
+                assert bridge.step(tick * MS)
+        except Exception as error:  # noqa: BLE001 - shown by the test below
+            failures.append(error)
+        finally:
+            done.set()
+
+    with Bridge(described, backend, node=ros_harness.node, tf_rate=50.0) as bridge:
+        matched = lambda: {row.matched for row in bridge.status().interfaces if row.name == STATES} == {1}  # noqa: E731
+        ros_harness.wait_for(matched, what="discovery")
+        host = threading.Thread(target=simulate, args=(bridge,))
+        host.start()
+        ros_harness.wait_for(done.is_set, what="the host's loop")
+        host.join()
+        assert failures == []
+        ros_harness.wait_for(lambda: len(received) >= 150, what="joint states of 1.5 s")
+        assert bridge.status().ticks == 1500
+        assert bridge.status().reports == ()
+    assert 150 <= len(received) <= 151
+    for message in received:
+        # What stands in the array at a step is what that step's stamp shows.
+        assert message.position[0] == pytest.approx(stamp_ns(message) / MS * 1e-4, abs=1e-12)
+    assert transforms
+
+
+def test_a_hosts_executor_brings_commands_and_the_host_is_told(ros_harness):
+    commands = ros_harness.node.create_publisher(JointState, COMMANDS, 10)
+    received = []
+    ros_harness.node.create_subscription(JointState, STATES, received.append, 10)
+    described = plan(JOINT_STATES, JOINT_COMMANDS)
+    position = np.zeros(len(described.layout.dofs))
+    told = []
+
+    def actuate(given):
+        told.append(threading.current_thread())
+        np.copyto(position, given.joint_position, where=~np.isnan(given.joint_position))
+
+    backend = ArrayBackend(described.layout, joint_position=position, on_commands=actuate)
+    with Bridge(described, backend, node=ros_harness.node) as bridge:
+        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        commands.publish(JointState(name=["hinge"], position=[0.5]))
+
+        def followed():
+            bridge.step()
+            return bool(received) and received[-1].position[0] == 0.5
+
+        ros_harness.wait_for(followed, what="the commanded position")
+        assert told == [threading.current_thread()], "once, in the thread that steps"
+        assert backend.commands.joint_position[0] == 0.5
+
+
+def test_a_host_without_threads_polls_and_reads_commands_after_the_step(ros_harness):
+    commands = ros_harness.node.create_publisher(JointState, COMMANDS, 10)
+    described = plan(JOINT_STATES, JOINT_COMMANDS)
+    backend = ArrayBackend(described.layout)
+    threads = set(threading.enumerate())
+    with Bridge(described, backend, threaded=False) as bridge:
+        assert set(threading.enumerate()) == threads
+        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        commands.publish(JointState(name=["hinge"], position=[0.25]))
+
+        def commanded():
+            bridge.poll()
+            bridge.step()
+            return backend.commands.joint_position[0] == 0.25
+
+        ros_harness.wait_for(commanded, what="the command")
+
+
+def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
+    received = []
+    ros_harness.node.create_subscription(JointState, STATES, received.append, 100)
+    described = plan(JOINT_STATES)
+    front, back = np.zeros(1, np.float32), np.ones(1, np.float32)
+    buffers = [front, back]
+    backend = ArrayBackend(described.layout, joint_position=lambda: buffers[0], commands=False)
+    with Bridge(described, backend, node=ros_harness.node) as bridge:
+        matched = lambda: {row.matched for row in bridge.status().interfaces if row.name == STATES} == {1}  # noqa: E731
+        ros_harness.wait_for(matched, what="discovery")
+        for tick in range(1, 11):
+            buffers.reverse()
+            bridge.step(tick * 100 * MS)
+        ros_harness.wait_for(lambda: len(received) == 10, what="ten joint states")
+    assert [message.position[0] for message in received] == [1.0, 0.0] * 5
+
+
+def test_spin_runs_the_bridges_own_loop_on_the_hosts_arrays(start, ros_harness):
+    received = []
+    ros_harness.node.create_subscription(JointState, STATES, received.append, 10)
+    described = plan(JOINT_STATES)
+    position = np.array([0.125])
+    start(described, ArrayBackend(described.layout, joint_position=position))
+    ros_harness.wait_for(lambda: bool(received), what="joint states")
+    position[:] = 0.375
+    ros_harness.wait_for(lambda: received[-1].position[0] == 0.375, what="the new position")
+
+
+def test_the_hosts_node_and_executor_outlive_the_bridge(ros_harness):
+    described = plan(JOINT_STATES)
+    for _ in range(2):
+        with Bridge(described, ArrayBackend(described.layout), node=ros_harness.node) as bridge:
+            bridge.step()
+    assert isinstance(ros_harness.executor, SingleThreadedExecutor)
+    assert ros_harness.node in ros_harness.executor.get_nodes()
+    begin = time.monotonic()
+    fired = []
+    ros_harness.node.create_timer(0.01, lambda: fired.append(time.monotonic() - begin))
+    ros_harness.wait_for(lambda: len(fired) >= 2, what="the host's own timer")
+
+
+def test_an_array_of_the_wrong_shape_fails_open_in_one_line(ros_harness):
+    described = plan(JOINT_STATES)
+    bridge = Bridge(
+        described, ArrayBackend(described.layout, joint_position=np.zeros(3)), node=ros_harness.node
+    )
+    with pytest.raises(BackendError, match=r"^joint_position has shape \(3,\), but must have \(1,\)$"):
+        bridge.open()
+    bridge.close()
+
+
+def test_velocities_differ_from_poses_where_commands_come_between_steps(ros_harness):
+    """Steps that were passed by, then a command: twists are still those between two steps of the host."""
+    described = plan(JOINT_STATES, JOINT_COMMANDS)
+    layout = described.layout
+    pose = layout.body_pose.copy()
+    backend = ArrayBackend(layout, body_pose=pose)
+    with Bridge(described, backend, node=ros_harness.node, tf_rate=10.0) as bridge:
+        runtime = bridge.runtime
+        twists = []
+        for tick in range(1, 401):
+            pose[:, 0] = tick * 1e-3
+            if tick % 100 == 0 or tick == 270:
+                runtime.commands.joint_position[0] = 0.1
+            bridge.step(tick * MS)
+            if tick % 100 == 0:
+                twists.append(runtime.snapshot.body_twist[0, 0])
+    assert twists[1:] == pytest.approx([1.0] * 3, rel=1e-6)
