@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscription
-from sensor_msgs.msg import CameraInfo, Imu, JointState
+from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 from std_msgs.msg import Float64MultiArray, String
+from tf2_msgs.msg import TFMessage
 
+from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose, QosPlan
+from usd_ros_bridge.model.state import SensorSample
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 SENSOR = {"qos": QosPlan(reliability="best_effort", depth=5)}
@@ -260,3 +265,118 @@ def test_remap_rules_apply(start, listen, ros_harness):
     running = start(plan(JOINT_STATES), ros_args=["--ros-args", "-r", "/arm/joint_states:=/elsewhere"])
     ros_harness.wait_for(lambda: bool(received), what="joint states on the remapped topic")
     assert running.row("/elsewhere").authored_rate == 50.0
+
+
+def test_nothing_is_written_while_nobody_subscribes(start, listen, ros_harness):
+    running = start(plan(JOINT_STATES))
+    ros_harness.wait_for(lambda: running.bridge.status().ticks > 20, what="twenty ticks")
+    for name in ("/arm/joint_states", "/arm/tf"):
+        row = running.row(name)
+        assert (row.state, row.reason, row.count, row.achieved_rate) == ("idle", "no subscriber", 0, 0.0)
+    received = listen(JointState, "/arm/joint_states")
+    ros_harness.wait_for(lambda: len(received) > 3, what="joint states")
+    row = running.row("/arm/joint_states")
+    assert (row.reason, row.matched) == ("", 1)
+    assert row.count >= 4
+
+
+def test_a_publisher_is_idle_again_when_its_subscriber_has_gone(start, ros_harness):
+    received = []
+    subscription_there = ros_harness.node.create_subscription(
+        JointState, "/arm/joint_states", received.append, 10
+    )
+    running = start(plan(JOINT_STATES))
+    ros_harness.wait_for(lambda: running.row("/arm/joint_states").state == "active", what="the publisher")
+    ros_harness.node.destroy_subscription(subscription_there)
+    ros_harness.wait_for(lambda: running.row("/arm/joint_states").state == "idle", what="an idle publisher")
+    count = running.row("/arm/joint_states").count
+    ticks = running.bridge.status().ticks
+    ros_harness.wait_for(lambda: running.bridge.status().ticks > ticks + 10, what="ten ticks more")
+    assert running.row("/arm/joint_states").count == count
+
+
+def test_latched_publishers_send_without_subscribers(start, listen, ros_harness):
+    latched = QosPlan(durability="transient_local", depth=1)
+    running = start(plan(publisher("/arm/camera_info", "sensor_msgs/msg/CameraInfo", camera=0, qos=latched)))
+    ros_harness.wait_for(lambda: running.row("/arm/camera_info").count > 2, what="camera info")
+    row = running.row("/arm/camera_info")
+    assert (row.state, row.reason, row.matched) == ("active", "", 0)
+    running.bridge.stop()
+    late = listen(
+        CameraInfo, "/arm/camera_info", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    )
+    ros_harness.wait_for(lambda: bool(late), what="the last camera info")
+    assert late[0].width == 640
+
+
+def test_benchmarks_force_the_write(start, ros_harness):
+    running = start(plan(JOINT_STATES), publish_unmatched=True)
+    for name in ("/arm/joint_states", "/arm/tf"):
+        ros_harness.wait_for(lambda: running.row(name).count > 3, what=name)  # noqa: B023
+        assert (running.row(name).state, running.row(name).matched) == ("active", 0)
+
+
+def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
+    start, listen, ros_harness, monkeypatch
+):
+    from usd_ros_bridge.ros.cdr import publish_bytes
+
+    failing = []
+
+    def publish(there, data):
+        if failing:
+            raise RuntimeError("the network is down")
+        publish_bytes(there, data)
+
+    for module in ("codecs.writer", "endpoints.tf"):
+        monkeypatch.setattr(f"usd_ros_bridge.ros.{module}.publish_bytes", publish)
+    failing.append(True)
+    received, transforms = listen(JointState, "/arm/joint_states"), listen(TFMessage, "/arm/tf")
+    running = start(plan(JOINT_STATES))
+
+    def errors():
+        return running.row("/arm/joint_states").errors > 2 and running.row("/arm/tf").errors > 2
+
+    ros_harness.wait_for(errors, what="failures")
+    assert len(running.warnings.containing("the network is down")) == 2
+    assert not received
+    failing.clear()
+    ros_harness.wait_for(lambda: received and transforms, what="messages after the failures")
+
+
+class CameraBackend(NullBackend):
+    """Sees a grey picture that gets brighter, one every second step."""
+
+    capabilities = replace(NullBackend.capabilities, sensors=frozenset({"/arm/arm/image_publisher"}))
+
+    def step(self, time_ns, commands):
+        self.time_ns = time_ns
+        self.steps = getattr(self, "steps", 0) + 1
+        return super().step(time_ns, commands)
+
+    def sense(self, prim):
+        shown = self.steps // 2
+        if not shown:
+            return None
+        if shown != getattr(self, "shown", 0):
+            self.shown, self.sensed_ns = shown, self.time_ns
+        pixels = np.full((2, 3, 3), shown % 256, dtype=np.uint8)
+        return SensorSample(prim=prim, stamp_ns=self.sensed_ns, arrays={"data": pixels})
+
+
+def test_a_sensor_of_the_backend_is_published_once_per_measurement(start, listen, ros_harness):
+    received = listen(Image, "/arm/image")
+    running = start(
+        plan(
+            publisher("/arm/image", "sensor_msgs/msg/Image", rate=100.0),
+            publisher("/arm/other", "sensor_msgs/msg/Image"),
+        ),
+        CameraBackend(),
+    )
+    ros_harness.wait_for(lambda: len(received) > 5, what="images")
+    stamps, shades = [stamp(image) for image in received], [image.data[0] for image in received]
+    assert stamps == sorted(set(stamps))
+    assert len(set(shades)) == len(shades)
+    assert (received[0].encoding, received[0].step) == ("rgb8", 9)
+    assert running.row("/arm/other").state == "silent"
+    assert running.warnings.containing("/arm/other", "no sensor")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import TransformStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.ros.cdr import TemplateError
+from usd_ros_bridge.ros.endpoints.tf import _Transforms, make_transform, write_transforms
+from usd_ros_bridge.runtime.frames import TransformSample
 
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
@@ -153,6 +158,7 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
         raise ValueError("cannot read this")
 
     monkeypatch.setattr("usd_ros_bridge.ros.interfaces.DECODERS", {"sensor_msgs/msg/JointState": broken})
+    monkeypatch.setattr("usd_ros_bridge.ros.cdr.reader.READERS", {})
     moving = listen("/arm/tf")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_COMMANDS))
@@ -208,3 +214,36 @@ def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, listen
     ros_harness.wait_for(lambda: other.get_subscription_count() == 1, what="the guard to stop listening")
     assert any("hat" in parents(message) for message in moving)
     assert not running.warnings.containing("one parent")
+
+
+def test_transforms_without_a_template_are_message_objects_with_the_same_content(
+    start, listen, ros_harness, monkeypatch
+):
+    def refuse(message):
+        raise TemplateError("no template today")
+
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf.Template", refuse)
+    moving = listen("/arm/tf")
+    running = start(plan())
+    ros_harness.wait_for(lambda: len(moving) > 3, what="transforms")
+    assert parents(moving[-1]) == {"base": "world", "link": "base"}
+    assert [each.transform.translation.x for each in moving[-1].transforms] == [0.0, 1.0]
+    assert len(running.warnings.containing("no template today")) == 1
+
+
+def test_what_is_written_in_place_is_what_message_objects_say():
+    robot = arm(outputs=(GLOBAL,))
+    frames = SimpleNamespace(moving=(0, 1))
+    written = _Transforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)))
+    poses = np.arange(28.0).reshape(2, 2, 7)
+    for stamp_ns, pose in ((5, poses[0]), (7_000_000_123, poses[1])):
+        data = written.message(TransformSample(stamp_ns=stamp_ns, poses=pose, valid=None))
+        assert isinstance(data, bytearray)
+        objects = [make_transform(robot, robot.frames[index], "arm/") for index in frames.moving]
+        write_transforms(objects, pose, stamp_ns)
+        assert deserialize_message(bytes(data), TFMessage) == TFMessage(transforms=objects)
+    partly = TransformSample(stamp_ns=8, poses=poses[1], valid=np.array([False, True]))
+    message = written.message(partly)
+    assert parents(message) == {"arm/link": "arm/base"}
+    assert message.transforms[0].transform.rotation.w == 27.0
+    assert stamps(message) == {8}
