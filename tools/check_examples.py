@@ -22,6 +22,7 @@ ASSETS = (
     ("examples/arm/arm.usda", "/arm"),
     ("examples/fleet/fleet.usda", "/Fleet/arm"),
     ("examples/fleet/camera_module/camera_module.usda", None),
+    ("examples/mujoco_loop/pan_tilt.usda", None),
 )
 
 # What the checker says of the examples and why it stands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, section
 
 from usd_ros_bridge.backends import joint_states, playback
+from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.protocol import Backend, Capabilities
 from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.records import CameraRecord, attribute_fields
@@ -25,6 +27,7 @@ from usd_ros_bridge.runtime.sinks import _FACTORIES
 INTERFACES = page_text("interfaces.md")
 FRAMES = page_text("frames.md")
 BACKENDS = page_text("backends.md")
+EMBEDDING = page_text("embedding.md")
 
 BACKEND_NAMES = {"null", "kinematic", "playback", "joint_states"}
 """What the package brings; others may be installed."""
@@ -155,7 +158,7 @@ def test_joint_states_input() -> None:
     (row,) = rows(section(BACKENDS, "joint_states"), "option")
     assert codes(row[1]) == [joint_states.DEFAULT_TOPIC]
     assert f"depth {joint_states.SENSOR_DATA_DEPTH}" in section(BACKENDS, "joint_states")
-    assert f"{DEFAULT_DEPTH} per subscription" in " ".join(section(BACKENDS, "Threads").split())
+    assert f"{DEFAULT_DEPTH} per subscription" in " ".join(section(EMBEDDING, "Threads").split())
 
 
 def test_members() -> None:
@@ -176,3 +179,11 @@ def test_arrays(header: str, arrays: Any) -> None:
     for name, (shape, _, _) in table.items():
         wanted = shape.partition(")")[0] + ")" if "(" in shape else ""
         assert f"{name}: {wanted}" in described, name
+
+
+# --- embedding.md -------------------------------------------------------------------------------------------------
+
+
+def test_array_backend_options() -> None:
+    options = [codes(row[0])[0] for row in rows(section(EMBEDDING, "ArrayBackend"), "option")]
+    assert options == [name for name in inspect.signature(ArrayBackend).parameters if name != "layout"]
