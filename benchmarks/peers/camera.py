@@ -13,11 +13,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.harness import BenchmarkError
 from benchmarks.peers import input_ended, tell
 from benchmarks.video import HEIGHT, RATE, TOPIC, WIDTH
 from usd_ros_bridge import Bridge
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.ros.transport import use_large_message_transport
 from usd_ros_bridge.testing.plans import PlanBuilder
 
 _IMAGE = "sensor_msgs/msg/Image"
@@ -46,8 +48,8 @@ class Camera:
 def main() -> None:
     """Runs until the end of the input."""
     transport, file = sys.argv[1:3]
-    if transport == "bridge":
-        _set_up_transport()
+    if transport == "bridge" and not use_large_message_transport():
+        raise BenchmarkError("the bridge's transport is not in use: the environment names another one")
     ended = input_ended()
     builder = PlanBuilder()
     robot = builder.robot("/robot", namespace="/robot", tf_outputs=())
@@ -78,13 +80,6 @@ def main() -> None:
 
 def _matched(bridge: Bridge) -> bool:
     return any(row.name == TOPIC and row.matched for row in bridge.status().interfaces)
-
-
-def _set_up_transport() -> None:
-    """Does what the bridge's own node does before it makes its first context."""
-    from usd_ros_bridge.ros import transport
-
-    transport.set_up()
 
 
 if __name__ == "__main__":
