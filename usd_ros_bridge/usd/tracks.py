@@ -33,11 +33,13 @@ def _value_track(
     path: str, attribute: Usd.Attribute, diagnostics: list[Diagnostic]
 ) -> ValueTrackRecord | None:
     name = attribute.GetName()
+    # A query finds the samples' layer once, `attribute.Get` for each of thousands of samples.
+    query = Usd.AttributeQuery(attribute)
     times: list[float] = []
     values: list[float] = []
     try:
-        for time in attribute.GetTimeSamples():
-            value = attribute.Get(Usd.TimeCode(time))
+        for time in query.GetTimeSamples():
+            value = query.Get(Usd.TimeCode(time))
             if value is not None:
                 values.append(convert(value, "double"))
                 times.append(time)

@@ -94,8 +94,10 @@ def _is_zero_quaternion(op: UsdGeom.XformOp) -> bool:
 def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
     """Returns the times at which a prim's own transform is sampled, () unless the samples differ."""
     times = tuple(xformable.GetTimeSamples())
-    local = [xformable.GetLocalTransformation(Usd.TimeCode(time)) for time in times]
-    return times if any(matrix != local[0] for matrix in local[1:]) else ()
+    first = xformable.GetLocalTransformation(Usd.TimeCode(times[0])) if times else None
+    # What moves is seen at the first sample that differs, often the second of thousands.
+    moves = any(xformable.GetLocalTransformation(Usd.TimeCode(time)) != first for time in times[1:])
+    return times if moves else ()
 
 
 def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
