@@ -105,7 +105,9 @@ def _interfaces(status: BridgeStatus) -> Table:
 def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableType]:
     off = interface.state == "disabled"
     asked = "" if interface.authored_rate is None else f"{interface.authored_rate:g}"
-    achieved = "" if off or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
+    # A publisher that nobody listens to is asked for nothing: no rate is not the same as 0 Hz.
+    unasked = interface.state == "idle" and bool(interface.reason)
+    achieved = "" if off or unasked or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
     # Why a publisher is silent is long, and among the reports; why something is off may stand here alone.
     state = f"off: {interface.reason}"[:MAX_REASON] if off else interface.state
     if interface.errors:

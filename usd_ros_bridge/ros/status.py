@@ -29,7 +29,7 @@ class InterfaceStatus:
         count: Messages sent or received, requests or goals answered.
         errors: How many of them failed.
         state: `active` (data flows), `idle` (would flow), `silent` (nothing here feeds or uses it) or `disabled`.
-        reason: Why it is silent or disabled, else "".
+        reason: Why it is silent, disabled or, as a publisher without subscribers, idle, else "".
     """
 
     kind: InterfaceKind
