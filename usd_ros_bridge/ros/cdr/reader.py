@@ -1,8 +1,8 @@
 """Reads serialized messages of a few types without message objects; the rest, and anything odd, the usual way.
 
 A reader knows one shape of one type: little-endian plain CDR (OMG DDS-XTypes 1.3, section 7.4.1; offsets count from
-behind the 4-byte encapsulation header), every length within the message, and an end exactly where the data ends.
-Whatever else arrives, it gives back None for, and rclpy's deserializer decides.
+behind the 4-byte encapsulation header), with every length within the message. Whatever else arrives, it gives back None
+for, and rclpy's deserializer decides. Bytes behind the end are ignored, as there: `serialize_message` leaves some.
 """
 
 from __future__ import annotations
@@ -85,8 +85,6 @@ class JointStateReader:
                 return None
             arrays.append(_doubles(data, count, offset))
             offset += 8 * count
-        if offset != size:
-            return None
         seconds, nanoseconds = _STAMP.unpack_from(data, _BODY)
         return JointStateSample(
             stamp_ns=seconds * SECOND_NS + nanoseconds,
@@ -128,13 +126,13 @@ def read_float64_multi_array(data: bytes) -> ArraySample | None:
         return None
     (count,) = _COUNT.unpack_from(data, 12)
     if count == 0:
-        return ArraySample(values=_NO_VALUES) if len(data) == 16 else None
-    return ArraySample(values=_doubles(data, count, 20)) if len(data) == 20 + 8 * count else None
+        return ArraySample(values=_NO_VALUES)
+    return ArraySample(values=_doubles(data, count, 20)) if len(data) >= 20 + 8 * count else None
 
 
 def read_twist(data: bytes) -> TwistSample | None:
     """geometry_msgs/msg/Twist."""
-    if len(data) != _BODY + _TWIST_SIZE or data[:_BODY] != _HEADER:
+    if len(data) < _BODY + _TWIST_SIZE or data[:_BODY] != _HEADER:
         return None
     return TwistSample(stamp_ns=0, twist=_doubles(data, 6, _BODY))
 
@@ -145,7 +143,7 @@ def read_twist_stamped(data: bytes) -> TwistSample | None:
         return None
     end = _text_end(data, _NAMES)
     offset = _aligned(end)
-    if end < 0 or len(data) != offset + _TWIST_SIZE:
+    if end < 0 or len(data) < offset + _TWIST_SIZE:
         return None
     seconds, nanoseconds = _STAMP.unpack_from(data, _BODY)
     return TwistSample(stamp_ns=seconds * SECOND_NS + nanoseconds, twist=_doubles(data, 6, offset))
