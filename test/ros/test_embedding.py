@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rclpy.executors import SingleThreadedExecutor
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
-from sensor_msgs.msg import JointState
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher
+from sensor_msgs.msg import JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import ArrayBackend, Bridge
@@ -121,6 +121,33 @@ def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
             bridge.step(tick * 100 * MS)
         ros_harness.wait_for(lambda: len(received) == 10, what="ten joint states")
     assert [message.position[0] for message in received] == [1.0, 0.0] * 5
+
+
+def test_a_hosts_laser_is_sent_once_for_each_scan(ros_harness):
+    received = []
+    ros_harness.node.create_subscription(LaserScan, "/arm/scan", received.append, 10)
+    laser = publisher("/arm/scan", "sensor_msgs/msg/LaserScan", rate=50.0)
+    described = plan(laser)
+    scans = iter([np.array([1.0, 2.0, 3.0], np.float32), None, np.array([4.0, 5.0, 6.0], np.float32), None])
+    limits = {"angle_min": -0.5, "angle_max": 0.5, "range_min": 0.1, "range_max": 10.0}
+
+    def scan():
+        ranges = next(scans, None)
+        return None if ranges is None else {"ranges": ranges, **limits}
+
+    backend = ArrayBackend(described.layout, sensors={laser.path: scan})
+    with Bridge(described, backend, node=ros_harness.node) as bridge:
+        matched = lambda: (
+            {row.matched for row in bridge.status().interfaces if row.name == "/arm/scan"} == {1}
+        )  # noqa: E731
+        ros_harness.wait_for(matched, what="discovery")
+        for tick in range(1, 7):
+            bridge.step(tick * 20 * MS)
+        ros_harness.wait_for(lambda: len(received) >= 2, what="two scans")
+    assert [list(message.ranges) for message in received] == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert [stamp_ns(message) for message in received] == [20 * MS, 60 * MS]
+    assert received[0].angle_increment == pytest.approx(0.5)
+    assert received[0].range_max == pytest.approx(10.0)
 
 
 def test_spin_runs_the_bridges_own_loop_on_the_hosts_arrays(start, ros_harness):

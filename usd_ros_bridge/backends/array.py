@@ -119,6 +119,7 @@ class ArrayBackend:
             every_step=False,
         )
         self.commands = Commands.empty(layout)
+        self._jumping = False
         self._state: State | None = None
 
     def open(self, context: BackendContext) -> None:
@@ -207,6 +208,11 @@ class ArrayBackend:
 
     def _deliver(self, commands: Commands) -> None:
         held = self.commands
+        if self._jumping:
+            self._jumping = False
+            held.body_pose.fill(np.nan)
+        if commands.silent:
+            return
         joints = ~(
             np.isnan(commands.joint_position)
             & np.isnan(commands.joint_velocity)
@@ -214,7 +220,9 @@ class ArrayBackend:
         )
         twists, jumps = ~np.isnan(commands.body_twist[:, 0]), ~np.isnan(commands.body_pose[:, 0])
         any_joint, any_twist, any_jump = bool(joints.any()), bool(twists.any()), bool(jumps.any())
-        held.body_pose[:] = commands.body_pose
+        if any_jump:
+            self._jumping = True
+            held.body_pose[:] = commands.body_pose
         if any_joint:
             for name in ("joint_position", "joint_velocity", "joint_effort"):
                 np.copyto(getattr(held, name), getattr(commands, name), where=joints)
@@ -294,7 +302,7 @@ class _Block:
 
     @property
     def _rotates(self) -> bool:
-        """Quaternions of single precision are off a unit by more than /tf listeners like to see after products."""
+        """Whether quaternions stand in the last four columns; in single precision they are off a unit by 1e-7."""
         return self._name.startswith("body_pose") and self._width in (4, _POSE)
 
     def _take(self, array: NDArray[Any]) -> NDArray[Any]:

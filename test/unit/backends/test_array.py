@@ -333,6 +333,13 @@ def test_the_newest_command_of_each_joint_and_body_holds() -> None:
     assert held.joint_position[1] == 0.1
     assert_array_equal(held.body_twist[0], 1.0)
     assert np.isnan(held.body_pose).all(), "a jump is made once"
+    backend.step(3, first)
+    quiet = nothing()
+    quiet.silent = True
+    backend.step(4, quiet)
+    assert np.isnan(held.body_pose).all(), "and not again where the runtime says that nothing is commanded"
+    assert held.joint_position[0] == 0.1
+    backend.step(5, second)
     backend.reset()
     assert np.isnan(held.joint_velocity).all()
 
