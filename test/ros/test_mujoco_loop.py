@@ -142,3 +142,13 @@ def test_masses_and_inertias_are_the_same() -> None:
         assert_allclose(mass.GetCenterOfMassAttr().Get(), body.ipos, atol=1e-6)
         # MuJoCo sorts the principal axes.
         assert_allclose(sorted(mass.GetDiagonalInertiaAttr().Get()), sorted(body.inertia), atol=1e-7)
+
+
+def test_openusd_validators_find_nothing() -> None:
+    from pxr import Usd, UsdValidation
+
+    stage = Usd.Stage.Open(str(FOLDER / "pan_tilt.usda"))
+    assert stage.GetCompositionErrors() == []
+    validators = UsdValidation.ValidationRegistry().GetOrLoadAllValidators()
+    found = UsdValidation.ValidationContext(validators).Validate(stage)
+    assert [f"{error.GetName()}: {error.GetMessage()}" for error in found] == []
