@@ -91,7 +91,6 @@ class _Template(NamedTuple):
 
     fields: dict[str, Any]
     relationships: tuple[tuple[str, str], ...]
-    invalid: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -205,15 +204,15 @@ class FieldReader:
         schema: Any = record_type
         template = source.memo.get((schema, axis))
         if template is None:
-            template = source.memo[schema, axis] = _read_template(slots_of(schema, axis), source)
-        fields.update(template.fields)
+            template = _read_template(slots_of(schema, axis), source)
+            if axis:
+                template.fields["axis"] = axis
+            source.memo[schema, axis] = template
         for field_name, name in template.relationships:
             fields[field_name] = source.targets(name)
-        if axis:
-            fields["axis"] = axis
         for diagnostic in template.diagnostics:
             self._diagnostics.append(replace(diagnostic, path=source.path))
-        return record_type(path=source.path, invalid=template.invalid, specs=source.specs, **fields)
+        return record_type(path=source.path, specs=source.specs, **template.fields, **fields)
 
 
 def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:
@@ -239,7 +238,8 @@ def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:
         if value is not None:
             fields[slot.field] = value
             ranks[slot.field] = slot.rank
-    return _Template(fields, tuple(relationships.items()), tuple(invalid), tuple(diagnostics))
+    fields["invalid"] = tuple(invalid)
+    return _Template(fields, tuple(relationships.items()), tuple(diagnostics))
 
 
 def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:

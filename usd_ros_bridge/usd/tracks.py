@@ -18,6 +18,8 @@ def value_tracks(source: PrimProperties, diagnostics: list[Diagnostic]) -> list[
     names = source.memo.get(value_tracks)
     if names is None:
         names = source.memo[value_tracks] = [name for name in source.properties if _is_sampled(source, name)]
+    if not names:
+        return []
     tracks = (_value_track(source.path, source.prim.GetAttribute(name), diagnostics) for name in names)
     return [track for track in tracks if track is not None]
 
