@@ -1,0 +1,202 @@
+"""Joint states straight to the loop's thread, and through the executor: the same behaviour both ways."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from ros_plans import plan
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge.backends.joint_states import JointStatesBackend
+from usd_ros_bridge.backends.protocol import BackendInput
+from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.direct import DirectUnavailableError
+from usd_ros_bridge.ros.endpoints import subscription as subscriptions
+from usd_ros_bridge.runtime.inbox import DescriptorWakeup
+
+TOPIC = "/arm/joint_states"
+
+
+@pytest.fixture(params=["direct", "executor"])
+def way(request, monkeypatch):
+    """How messages get to the loop; the executor's way is what there is where the direct one cannot be had."""
+    if request.param == "executor":
+
+        def refuse(*_arguments, **_options):
+            raise DirectUnavailableError("not here")
+
+        monkeypatch.setattr(subscriptions, "DirectSubscription", refuse)
+    return request.param
+
+
+def message(position: float, *, seconds: int) -> JointState:
+    made = JointState(name=["hinge"], position=[position])
+    made.header.stamp.sec = seconds
+    return made
+
+
+def taken_directly(bridge: Bridge) -> bool:
+    """Whether the backend's one subscription is a direct one."""
+    (endpoint,) = bridge._interfaces._inputs
+    return endpoint.direct
+
+
+@pytest.fixture
+def listen(ros_harness):
+    """`listen()`: the arm's transforms that arrive."""
+
+    def subscribe():
+        received = []
+        ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 100)
+        return received
+
+    return subscribe
+
+
+def connected(ros_harness, running, publisher):
+    ros_harness.wait_for(lambda: publisher.get_subscription_count() == 1, what="the backend's subscription")
+    ros_harness.wait_for(lambda: running.row("/arm/tf").matched == 1, what="the bridge's /tf")
+
+
+def test_every_message_moves_tf_with_its_stamp(start, listen, ros_harness, way):
+    received = listen()
+    states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
+    running = start(plan(), "joint_states", tf_rate=None)
+    assert taken_directly(running.bridge) == (way == "direct")
+    connected(ros_harness, running, states)
+    for seconds in range(1, 21):
+        states.publish(message(0.04 * seconds, seconds=seconds))
+        ros_harness.wait_for(lambda: len(received) == seconds, what=f"transform {seconds}")  # noqa: B023
+        transform = next(each for each in received[-1].transforms if each.child_frame_id == "link")
+        assert transform.header.stamp.sec == seconds
+        assert transform.transform.rotation.z == pytest.approx(np.sin(0.02 * seconds))
+    assert running.row(TOPIC, "subscription").count == 20
+
+
+def test_remaps_hold(start, listen, ros_harness, way):
+    received = listen()
+    states = ros_harness.node.create_publisher(JointState, "/elsewhere", 10)
+    running = start(
+        plan(), "joint_states", tf_rate=None, ros_args=["--ros-args", "-r", f"{TOPIC}:=/elsewhere"]
+    )
+    assert taken_directly(running.bridge) == (way == "direct")
+    connected(ros_harness, running, states)
+    states.publish(message(0.5, seconds=3))
+    ros_harness.wait_for(lambda: bool(received), what="a transform")
+    assert running.row("/elsewhere", "subscription").matched == 1
+
+
+class Picky(JointStatesBackend):
+    """Asks for reliable joint states."""
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        return tuple(
+            BackendInput(
+                key=each.key,
+                robot=each.robot,
+                topic=each.topic,
+                type=each.type,
+                reliability="reliable",
+                depth=5,
+            )
+            for each in super().inputs()
+        )
+
+
+def test_a_reliable_input_that_meets_best_effort_is_made_anew(start, listen, ros_harness, way):
+    received = listen()
+    offered = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+    states = ros_harness.node.create_publisher(JointState, TOPIC, offered)
+    running = start(plan(), Picky(), tf_rate=None)
+    connected(ros_harness, running, states)
+    assert running.infos.containing(TOPIC, "best effort")
+    assert taken_directly(running.bridge) == (way == "direct")
+    states.publish(message(0.5, seconds=3))
+    ros_harness.wait_for(lambda: bool(received), what="a transform")
+
+
+def test_what_was_published_before_is_taken_at_once(ros_harness):
+    """Messages that wait when a callback is installed wake, too: none is left lying until the next."""
+    from rclpy.event_handler import SubscriptionEventCallbacks
+
+    from usd_ros_bridge.ros.direct import DirectSubscription
+
+    kept = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    states = ros_harness.node.create_publisher(JointState, "/kept", kept)
+    states.publish(message(0.5, seconds=3))
+    wakeup = DescriptorWakeup()
+    direct = DirectSubscription(
+        ros_harness.node,
+        JointState,
+        "/kept",
+        kept,
+        events=SubscriptionEventCallbacks(use_default_callbacks=False),
+        wakeup=wakeup,
+    )
+    try:
+        assert wakeup.wait(5.0)
+        assert direct.take() is not None
+        assert direct.take() is None
+    finally:
+        direct.close()
+        direct.close()
+    assert direct.take() is None
+
+
+def has_ticked(bridge: Bridge) -> bool:
+    return bridge.status().ticks > 20
+
+
+def test_closing_while_messages_arrive(ros_harness, way):
+    """Five bridges one after the other, under a flood from another thread."""
+    states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
+    done = threading.Event()
+
+    def flood() -> None:
+        seconds = 0
+        while not done.wait(0.0002):
+            seconds += 1
+            states.publish(message(0.1, seconds=seconds))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        for _ in range(5):
+            bridge = Bridge(plan(), "joint_states", tf_rate=None, report=lambda *_: None)
+            bridge.open()
+            assert taken_directly(bridge) == (way == "direct")
+            spinning = threading.Thread(target=bridge.spin)
+            spinning.start()
+            ros_harness.wait_for(partial(has_ticked, bridge), what="twenty ticks")
+            bridge.close()
+            spinning.join(5.0)
+            assert not spinning.is_alive()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_step_takes_what_arrived_without_a_loop(ros_harness, way):
+    states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
+    with Bridge(plan(), "joint_states", tf_rate=None, report=lambda *_: None) as bridge:
+        assert taken_directly(bridge) == (way == "direct")
+        ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the subscription")
+        states.publish(message(0.25, seconds=3))
+
+        def moved() -> bool:
+            bridge.step()
+            return bridge.runtime.snapshot.state.joint_position[0] == 0.25
+
+        ros_harness.wait_for(moved, what="the joint's position")
+
+
+def test_poll_mode_and_host_nodes_go_through_their_executor(ros_harness):
+    with Bridge(plan(), "joint_states", threaded=False) as bridge:
+        assert not taken_directly(bridge)
+    with Bridge(plan(), "joint_states", node=ros_harness.node) as bridge:
+        assert not taken_directly(bridge)
