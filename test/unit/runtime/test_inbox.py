@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 
 import pytest
 
-from usd_ros_bridge.runtime.inbox import Inbox, Wakeup
+from usd_ros_bridge.runtime.inbox import DescriptorWakeup, Inbox, Wakeup
 
 
 def test_drains_in_the_order_of_arrival() -> None:
@@ -129,3 +130,56 @@ def test_a_signal_handler_ends_the_wait_of_its_own_thread() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("make", [Wakeup, DescriptorWakeup])
+def test_a_wakeup_is_used_up_by_one_wait(make: type[Wakeup]) -> None:
+    wakeup = make()
+    assert not wakeup.wait(0.0)
+    for _ in range(3):
+        wakeup.set()
+    assert wakeup.wait(0.0)
+    assert not wakeup.wait(0.001)
+
+
+@pytest.mark.parametrize("make", [Wakeup, DescriptorWakeup])
+def test_another_thread_ends_a_wait(make: type[Wakeup]) -> None:
+    wakeup = make()
+    timer = threading.Timer(0.05, wakeup.set)
+    timer.start()
+    assert wakeup.wait(5.0)
+    timer.join()
+
+
+def test_a_descriptor_is_given_back_with_its_wakeup() -> None:
+    wakeup = DescriptorWakeup()
+    descriptor = wakeup.fd
+    assert descriptor is not None
+    os.eventfd_write(descriptor, 7)
+    assert wakeup.wait(0.0)
+    del wakeup
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_a_source_is_asked_at_every_drain_until_it_has_nothing() -> None:
+    inbox = Inbox(depth=3)
+    held = [1, 2, 3, 4]
+
+    def take() -> int | None:
+        return held.pop(0) if held else None
+
+    inbox.add_source("states", take)
+    assert inbox.pending, "what it holds already is seen"
+    assert [tuple(item) for item in inbox.drain()] == [("states", 1), ("states", 2), ("states", 3)]
+    assert inbox.wait(0.0), "the rest of a flood is for the next tick"
+    assert [item.payload for item in inbox.drain()] == [4]
+    assert not inbox.pending
+    held.append(5)
+    inbox.wakeup.set()
+    assert inbox.pending
+    assert [item.payload for item in inbox.drain()] == [5]
+    assert inbox.counts("states").received == 5
+    inbox.remove_source("states", take)
+    held.append(6)
+    assert inbox.drain() == []
