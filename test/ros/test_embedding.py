@@ -24,6 +24,11 @@ def stamp_ns(message):
     return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
 
 
+def matched(bridge, name):
+    """Whether a topic of the bridge has one listener."""
+    return [row.matched for row in bridge.status().interfaces if row.name == name] == [1]
+
+
 def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
     """The host's node is spun by the host's executor, in one thread, while another thread simulates and steps."""
     received, transforms = [], []
@@ -45,8 +50,7 @@ def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
             done.set()
 
     with Bridge(described, backend, node=ros_harness.node, tf_rate=50.0) as bridge:
-        matched = lambda: {row.matched for row in bridge.status().interfaces if row.name == STATES} == {1}  # noqa: E731
-        ros_harness.wait_for(matched, what="discovery")
+        ros_harness.wait_for(lambda: matched(bridge, STATES), what="discovery")
         host = threading.Thread(target=simulate, args=(bridge,))
         host.start()
         ros_harness.wait_for(done.is_set, what="the host's loop")
@@ -114,8 +118,7 @@ def test_a_getter_follows_a_host_that_swaps_buffers(ros_harness):
     buffers = [front, back]
     backend = ArrayBackend(described.layout, joint_position=lambda: buffers[0], commands=False)
     with Bridge(described, backend, node=ros_harness.node) as bridge:
-        matched = lambda: {row.matched for row in bridge.status().interfaces if row.name == STATES} == {1}  # noqa: E731
-        ros_harness.wait_for(matched, what="discovery")
+        ros_harness.wait_for(lambda: matched(bridge, STATES), what="discovery")
         for tick in range(1, 11):
             buffers.reverse()
             bridge.step(tick * 100 * MS)
@@ -137,10 +140,7 @@ def test_a_hosts_laser_is_sent_once_for_each_scan(ros_harness):
 
     backend = ArrayBackend(described.layout, sensors={laser.path: scan})
     with Bridge(described, backend, node=ros_harness.node) as bridge:
-        matched = lambda: (
-            {row.matched for row in bridge.status().interfaces if row.name == "/arm/scan"} == {1}
-        )  # noqa: E731
-        ros_harness.wait_for(matched, what="discovery")
+        ros_harness.wait_for(lambda: matched(bridge, "/arm/scan"), what="discovery")
         for tick in range(1, 7):
             bridge.step(tick * 20 * MS)
         ros_harness.wait_for(lambda: len(received) >= 2, what="two scans")
