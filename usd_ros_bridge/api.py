@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import make_plan
@@ -42,9 +43,11 @@ def load_plan(
     # Imported here because a host may bring its own pxr late, and planning alone needs none.
     from usd_ros_bridge.usd import read_asset, read_stage
 
-    if isinstance(asset, (str, os.PathLike)):
-        stage, records = read_asset(os.fspath(asset), read_options or ReadOptions())
-    else:
-        stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
-    plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
-    return replace(plan, stage=stage)
+    # Paused until the records are gone: they are most of what the collector would search, in vain.
+    with collector_paused():
+        if isinstance(asset, (str, os.PathLike)):
+            stage, records = read_asset(os.fspath(asset), read_options or ReadOptions())
+        else:
+            stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
+        plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
+        return replace(plan, stage=stage)
