@@ -59,10 +59,20 @@ def cross(left: Floats, right: Floats) -> Vector:
 
 def relative(world_from_a: Floats, world_from_b: Floats) -> tuple[float, ...]:
     """Returns `a_from_b`: 7 floats."""
-    ax, ay, az, qx, qy, qz, qw = world_from_a
-    bx, by, bz = world_from_b[:3]
-    translation = rotate_back((qx, qy, qz, qw), (bx - ax, by - ay, bz - az))
-    return (*translation, *multiply((-qx, -qy, -qz, qw), world_from_b[3:]))
+    # `rotate_back` and `multiply` written out: this is called for every Odometry.
+    ax, ay, az, x, y, z, w = world_from_a
+    bx, by, bz, rx, ry, rz, rw = world_from_b
+    vx, vy, vz = bx - ax, by - ay, bz - az
+    tx, ty, tz = 2.0 * (z * vy - y * vz), 2.0 * (x * vz - z * vx), 2.0 * (y * vx - x * vy)
+    return (
+        vx + w * tx - y * tz + z * ty,
+        vy + w * ty - z * tx + x * tz,
+        vz + w * tz - x * ty + y * tx,
+        w * rx - x * rw - y * rz + z * ry,
+        w * ry + x * rz - y * rw - z * rx,
+        w * rz - x * ry + y * rx - z * rw,
+        w * rw + x * rx + y * ry + z * rz,
+    )
 
 
 def in_axes(rotation: Floats, twist: Floats) -> tuple[float, ...]:
@@ -114,7 +124,7 @@ def acceleration_at(rotation: Floats, twist: Floats, acceleration: Floats, lever
 
 def imu(
     rotation: Floats, twist: Floats, acceleration: Floats, body_from_sensor: Floats
-) -> tuple[Quaternion, Vector, Vector]:
+) -> tuple[Quaternion, tuple[float, ...], tuple[float, ...]]:
     """Returns what an ideal IMU measures (REP 145).
 
     Args:
@@ -131,5 +141,5 @@ def imu(
     lever = body_from_sensor[:3]
     linear = acceleration_at(rotation, twist, acceleration, lever) if any(lever) else acceleration[:3]
     ax, ay, az = linear
-    force = (ax + UP[0], ay + UP[1], az + UP[2])
-    return orientation, rotate_back(orientation, twist[3:]), rotate_back(orientation, force)
+    turned = in_axes(orientation, (ax + UP[0], ay + UP[1], az + UP[2], *twist[3:]))
+    return orientation, turned[3:], turned[:3]
