@@ -185,12 +185,13 @@ def test_step_takes_what_arrived_without_a_loop(ros_harness, way):
     states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
     with Bridge(plan(), "joint_states", tf_rate=None, report=lambda *_: None) as bridge:
         assert taken_directly(bridge) == (way == "direct")
+        (endpoint,) = bridge._interfaces._inputs
+        ros_harness.wait_for(lambda: endpoint.status().matched == 1, what="the publisher")
         ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the subscription")
         states.publish(message(0.25, seconds=3))
 
         def moved() -> bool:
-            bridge.step()
-            return bridge.runtime.snapshot.state.joint_position[0] == 0.25
+            return bridge.step() and bridge.runtime.snapshot.state.joint_position[0] == 0.25
 
         ros_harness.wait_for(moved, what="the joint's position")
 
