@@ -27,6 +27,7 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker
 
 from usd_ros_bridge.ros.cdr import Template, TemplateError, publish_bytes
+from usd_ros_bridge.ros.cdr import template as template_module
 
 TIME_NS = 1_700_000_123_456_789_012
 STAMP = (1_700_000_123, 456_789_012)
@@ -390,3 +391,19 @@ def test_a_destroyed_publisher_raises(ros_harness: Any) -> None:
     ros_harness.node.destroy_publisher(publisher)
     with pytest.raises(InvalidHandle):
         publish_bytes(publisher, data)
+
+
+def test_checks_messages_that_are_laid_out_alike_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[type] = []
+    verify = template_module._verify
+    monkeypatch.setattr(template_module, "_PROVEN", set())
+    monkeypatch.setattr(
+        template_module, "_verify", lambda *arguments: (checked.append(arguments[0]), verify(*arguments))
+    )
+    first, second, other = (JointState(name=[name], position=[0.0]) for name in ("left", "left", "elbow"))
+    second.position = [1.5]
+    templates = [Template(message) for message in (first, second, other)]
+    assert checked == [JointState, JointState]
+    templates[1].view("position")[0] = 2.5
+    assert deserialize_message(bytes(templates[1].data), JointState).position[0] == 2.5
+    assert templates[0].view("position")[0] == 0.0

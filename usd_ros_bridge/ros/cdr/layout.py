@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -127,6 +127,14 @@ class Layout:
         self._message(message, "")
         self._skip(-self._position % 4)
         self.size = self._position
+
+    def places(self) -> Hashable:
+        """Returns what two layouts share where every number, length and text lies at the same place."""
+        numbers = (
+            (path, each.dtype.str, each.offsets.tobytes(), each.counts.tobytes())
+            for path, each in self.numbers.items()
+        )
+        return self.size, tuple(self.fixed), tuple(numbers)
 
     def _skip(self, count: int) -> None:
         if count:
