@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import BridgeError
+from usd_ros_bridge.backends.null import NullBackend
+from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.domains import MAX_DOMAINS
+from usd_ros_bridge.testing.plans import rover
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -290,3 +294,31 @@ def test_a_bridge_opens_once_and_one_thread_drives_it(start):
         running.bridge.open()
     with pytest.raises(BridgeError, match="spin"):
         running.bridge.step()
+
+
+def test_ticks_that_take_longer_than_their_period_are_reported_once_with_the_figure() -> None:
+    class Slow(NullBackend):
+        slow = 0.0
+
+        def step(self, time_ns: int, commands: Commands) -> State:
+            end = time.perf_counter() + self.slow
+            while time.perf_counter() < end:
+                pass
+            return super().step(time_ns, commands)
+
+    seen: list[tuple[str, str]] = []
+    backend = Slow()
+    with Bridge(
+        rover().build(), backend, tf_rate=200.0, report=lambda *report: seen.append(report)
+    ) as bridge:
+        for tick in range(20):
+            # A slow one now and then is no news.
+            backend.slow = 0.008 if tick % 5 == 0 else 0.0
+            bridge.step(tick * 5_000_000)
+        assert [kind for kind, _ in seen] == []
+        backend.slow = 0.008
+        for tick in range(20, 30):
+            bridge.step(tick * 5_000_000)
+    assert [kind for kind, _ in seen] == ["loop.overrun"]
+    assert "8" in seen[0][1]
+    assert "of 5 ms" in seen[0][1]

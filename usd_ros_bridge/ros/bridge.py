@@ -24,6 +24,8 @@ from usd_ros_bridge.runtime.report import Reporter, log_warning
 
 NODE_NAME = "usd_ros_bridge"
 DEFAULT_TF_RATE = 50.0
+_WORTH_A_LOOK_S = 1e-3
+_OVERRUNS_WORTH_TELLING = 5
 
 Show = Callable[[str, str], None]
 
@@ -36,6 +38,7 @@ class _GuardedRuntime(Runtime):
         self._lock = lock
         self._domains = domains
         self.tick_seconds = 0.0
+        self._overruns = 0
         self.stopped = False
 
     def tick(self, time_ns: int) -> bool:
@@ -49,7 +52,22 @@ class _GuardedRuntime(Runtime):
             stepped = super().tick(time_ns)
             elapsed = time.perf_counter() - start
             self.tick_seconds += (elapsed - self.tick_seconds) * (0.1 if self.tick_seconds else 1.0)
+            if elapsed > _WORTH_A_LOOK_S:
+                self._look_for_overrun(elapsed)
+            else:
+                self._overruns = 0
             return stepped
+
+    def _look_for_overrun(self, elapsed: float) -> None:
+        """Reports ticks that take longer than there is time for; a slow one now and then is no news."""
+        period = (self.emissions.shortest_period_ns or 0) * 1e-9
+        self._overruns = self._overruns + 1 if 0.0 < period < elapsed else 0
+        if self._overruns >= _OVERRUNS_WORTH_TELLING:
+            self.reporter.report(
+                "loop.overrun",
+                f"ticks take longer than their period: {self._overruns} in a row, the last one {elapsed * 1e3:.3g} ms "
+                f"of {period * 1e3:.3g} ms",
+            )
 
 
 class Bridge:

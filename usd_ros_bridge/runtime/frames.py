@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, normalized, relative
-from usd_ros_bridge.runtime.kinematics import Kinematics, pose_array, selection
+from usd_ros_bridge.runtime.kinematics import IndexArray, Kinematics, Selection, pose_array, selection
 
 if TYPE_CHECKING:
     from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -163,9 +162,8 @@ class FrameTable:
             complete = self._joint_driven and posed.needs_tree
             body_pose = snapshot.body_pose if complete else snapshot.state.body_pose
             self._out[posed.slots] = posed.evaluate(body_pose, snapshot.start_poses)
-        # A sum of squares finds any NaN or infinity, warns of nothing, and costs less than a sum.
-        flat = self._out.ravel()
-        self.finite = isfinite(float(np.dot(flat, flat)))
+        np.isfinite(self._out, out=self._finite)
+        self.finite = bool(self._finite.all())
         return self._out
 
     def world_from_frame(self, snapshot: Snapshot, robot: int, frame_id: str) -> FloatArray | None:
@@ -232,17 +230,19 @@ class FrameTable:
                 children.append(child)
                 parents.append(parent)
                 odometry.append(relative_to_start)
-        self._out = np.array(rest).reshape(-1, 7)
+        self._out: FloatArray = np.array(rest).reshape(-1, 7)
         self.finite = False
-        self._gather = np.zeros(len(rest), dtype=np.intp)
+        self._finite: NDArray[np.bool_] = np.zeros(self._out.shape, dtype=bool)
+        self._gather: IndexArray = np.zeros(len(rest), dtype=np.intp)
         self._gather[edge_slots] = edge_rows
         constant = np.ones(len(rest), dtype=bool)
         constant[edge_slots + slots] = False
-        self._constant_slots = np.flatnonzero(constant)
-        self._constants = self._out[self._constant_slots]
-        self._edge_count = len(edge_slots)
-        self._edge_slots, self._edge_rows = selection(edge_slots), selection(edge_rows)
-        self._posed = _PoseFrames(slots, children, parents, odometry, self._kinematics)
+        self._constant_slots: IndexArray = np.flatnonzero(constant)
+        self._constants: FloatArray = self._out[self._constant_slots]
+        self._edge_count: int = len(edge_slots)
+        self._edge_slots: Selection = selection(edge_slots)
+        self._edge_rows: Selection = selection(edge_rows)
+        self._posed: _PoseFrames = _PoseFrames(slots, children, parents, odometry, self._kinematics)
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:

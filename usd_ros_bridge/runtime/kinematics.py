@@ -19,6 +19,7 @@ from usd_ros_bridge.model.transforms import (
     normalized,
     quaternion_multiply,
     rotate,
+    sine_and_cosine,
 )
 
 IndexArray = NDArray[np.intp]
@@ -125,8 +126,7 @@ class _AngularEdges:
         self.rest = np.concatenate((first[:, :3] + rotate(first[:, 3:], last[:, :3]), whole), axis=-1)
 
     def write(self, joint_position: FloatArray, out: FloatArray) -> None:
-        half = 0.5 * joint_position[self.rows]
-        sine, cosine = np.sin(half), np.cos(half)
+        sine, cosine = sine_and_cosine(0.5 * joint_position[self.rows])
         np.multiply(self._cosine, cosine, out=self._rotation)
         np.multiply(self._sine, sine, out=self._part)
         self._rotation += self._part

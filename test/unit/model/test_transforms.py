@@ -25,6 +25,7 @@ from usd_ros_bridge.model.transforms import (
     relative,
     rotate,
     rotation_vector,
+    sine_and_cosine,
     to_matrix,
     twist_exponential,
 )
@@ -161,3 +162,12 @@ def test_decompose_takes_any_matrix(matrix: FloatArray) -> None:
 def test_decompose_marks_what_overflows_or_vanishes_when_squared(size: float) -> None:
     found, _ = decompose(np.diag([size, 1.0, 1.0, 1.0]))
     assert np.isnan(found).all()
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_sine_and_cosine_from_one_tangent_are_exact_to_rounding(angles: list[float]) -> None:
+    # Multiples of pi among them: the tangent of half the angle has its poles there.
+    angle = np.array([*angles, 0.0, np.pi, -np.pi, 3.0 * np.pi, 0.5 * np.pi, 2.0 * np.pi, 1e9])
+    sine, cosine = sine_and_cosine(angle)
+    np.testing.assert_allclose(sine, np.sin(angle), rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(cosine, np.cos(angle), rtol=0.0, atol=1e-14)
