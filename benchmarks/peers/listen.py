@@ -36,26 +36,27 @@ def main() -> None:
     ended = input_ended()
     rows: list[tuple[int, int, int]] = []
     message_class, quality, callback = _subscription(kind, rows)
-    with rclpy.init():
-        node = rclpy.create_node("benchmark_listener")
-        subscription = node.create_subscription(message_class, topic, callback, quality, raw=kind != "image")
-        executor = EventsExecutor()
-        executor.add_node(node)
-        tell("ready")
-        matched = heard = False
-        while not ended.is_set():
-            executor.spin_once(timeout_sec=0.05)
-            if not matched and node.count_publishers(topic):
-                matched = True
-                tell("matched")
-            if rows and not heard:
-                heard = True
-                tell("heard", arrival_ns=rows[0][0])
-        np.save(file, np.array(rows, dtype=np.int64).reshape(-1, 3))
-        tell("written")
-        executor.shutdown()
-        node.destroy_subscription(subscription)
-        node.destroy_node()
+    rclpy.init()
+    node = rclpy.create_node("benchmark_listener")
+    subscription = node.create_subscription(message_class, topic, callback, quality, raw=kind != "image")
+    executor = EventsExecutor()
+    executor.add_node(node)
+    tell("ready")
+    matched = heard = False
+    while not ended.is_set():
+        executor.spin_once(timeout_sec=0.05)
+        if not matched and node.count_publishers(topic):
+            matched = True
+            tell("matched")
+        if rows and not heard:
+            heard = True
+            tell("heard", arrival_ns=rows[0][0])
+    np.save(file, np.array(rows, dtype=np.int64).reshape(-1, 3))
+    tell("written")
+    executor.shutdown()
+    node.destroy_subscription(subscription)
+    node.destroy_node()
+    rclpy.shutdown()
 
 
 def _subscription(
