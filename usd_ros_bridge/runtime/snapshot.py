@@ -11,9 +11,11 @@ import numpy as np
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
 from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.bodies import BodyMotion, Chains
 from usd_ros_bridge.runtime.frames import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.motion import MotionTracker, TimeArray
+from usd_ros_bridge.runtime.scalar import Floats
 
 Sense = Callable[[str], SensorSample | None]
 """`sense(prim)`: the newest sample of the sensor at a prim path."""
@@ -56,6 +58,9 @@ class Snapshot:
         bodies = len(plan.layout.bodies)
         self._tracker = MotionTracker(bodies)
         self._tracking = False
+        self._chains = Chains(kinematics)
+        self._single: dict[int, list[float]] = {}
+        self._motions: dict[int, BodyMotion] = {}
         self._start = np.full((bodies, 7), np.nan)
         self._started = np.zeros(bodies, dtype=bool)
         self._all_started = False
@@ -85,6 +90,8 @@ class Snapshot:
             self._remember_start()
         if self._tracking:
             self._observe()
+        for row, motion in self._motions.items():
+            self._follow(row, motion)
 
     def hold(self, time_ns: int) -> None:
         """Shows the last state again, as standing still at `time_ns`; one that came by topic keeps its own time."""
@@ -94,6 +101,8 @@ class Snapshot:
     def reset(self) -> None:
         """Forgets start poses and velocities: what comes next has nothing to do with what was."""
         self._tracker.clear()
+        for motion in self._motions.values():
+            motion.clear()
         self._started[:] = False
         self._start[:] = np.nan
         self._all_started = False
@@ -164,21 +173,33 @@ class Snapshot:
         return self._tracker.acceleration
 
     def pose(self, row: int) -> FloatArray:
-        """Returns `world_from_body` (7,) of one body, without computing others where it is measured."""
-        source = self.body_pose if self._driven[row] else self.state.body_pose
-        pose: FloatArray = source[row]
-        return pose
+        """Returns `world_from_body` (7,) of one body."""
+        return np.array(self.body(row))
 
-    def twist(self, row: int) -> FloatArray:
-        """Returns the twist (6,) of one body as in `body_twist`, without computing others where it is measured."""
-        measured = self.state.body_twist
-        if measured is not None and not self._driven[row]:
-            twist: FloatArray = measured[row]
-            # NaN where any is; three times as fast as numpy for six numbers.
-            if not isnan(sum(twist.tolist())):
-                return twist
-        differentiated: FloatArray = self.body_twist[row]
-        return differentiated
+    def body(self, row: int) -> list[float]:
+        """Returns `world_from_body` of one body as 7 floats, without computing others than those that carry it."""
+        if not self._driven[row]:
+            measured: list[float] = self.state.body_pose[row].tolist()
+            return measured
+        known = self._single.get(row)
+        if known is not None:
+            return known
+        if self._body_pose is not None:
+            computed: list[float] = self._body_pose[row].tolist()
+            return computed
+        return self._chains.pose(row, self.edge_pose, self.state.body_pose, self._single)
+
+    def twist(self, row: int) -> Floats:
+        """Returns the twist of one body as 6 floats, as in `body_twist`."""
+        measured = self._measured_twist(row)
+        # NaN where any is; three times as fast as numpy for six numbers.
+        if measured is not None and not isnan(sum(measured)):
+            return measured
+        return self._motion(row).twist
+
+    def acceleration(self, row: int) -> Floats:
+        """Returns the acceleration of one body as 6 floats, as in `body_acceleration`."""
+        return self._motion(row).acceleration
 
     def start_pose(self, row: int) -> FloatArray:
         """Returns `world_from_body` (7,) at the first state after opening or a reset: where odometry starts."""
@@ -234,8 +255,29 @@ class Snapshot:
 
     def _forget(self) -> None:
         self._edge_pose = self._body_pose = self._frame_pose = None
+        if self._single:
+            self._single.clear()
         if self._samples:
             self._samples.clear()
+
+    def _measured_twist(self, row: int) -> list[float] | None:
+        twist = self.state.body_twist
+        if twist is None or self._driven[row]:
+            return None
+        measured: list[float] = twist[row].tolist()
+        return measured
+
+    def _motion(self, row: int) -> BodyMotion:
+        """Returns how a body moves; from the first time on that it is asked for, every state counts."""
+        motion = self._motions.get(row)
+        if motion is None:
+            motion = self._motions[row] = BodyMotion()
+            self._follow(row, motion)
+        return motion
+
+    def _follow(self, row: int, motion: BodyMotion) -> None:
+        time_ns = self.robot_time_ns(int(self._kinematics.body_robot[row]))
+        motion.observe(time_ns, self.body(row), self._measured_twist(row))
 
     def _body_time(self) -> TimeArray:
         """Returns (B,) the time of each body's state."""

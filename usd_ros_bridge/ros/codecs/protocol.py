@@ -113,7 +113,7 @@ class Carrier:
 
     def pose(self, snapshot: Snapshot) -> list[float]:
         """Returns `world_from_body`."""
-        return plain(IDENTITY if self._row < 0 else snapshot.pose(self._row))
+        return plain(IDENTITY) if self._row < 0 else snapshot.body(self._row)
 
     def start(self, snapshot: Snapshot) -> list[float]:
         """Returns `world_from_body` where odometry starts."""
@@ -121,11 +121,11 @@ class Carrier:
 
     def twist(self, snapshot: Snapshot) -> Floats:
         """Returns the body's twist in the world frame."""
-        return _STILL if self._row < 0 else plain(snapshot.twist(self._row))
+        return _STILL if self._row < 0 else snapshot.twist(self._row)
 
     def acceleration(self, snapshot: Snapshot) -> Floats:
         """Returns the body's acceleration in the world frame, without gravity."""
-        return _STILL if self._row < 0 else plain(snapshot.body_acceleration[self._row])
+        return _STILL if self._row < 0 else snapshot.acceleration(self._row)
 
 
 class HeaderAxes:
@@ -149,7 +149,7 @@ class HeaderAxes:
         """Returns the quaternion of `world_from_frame`."""
         if self._row < 0:
             return self._carrier_from_frame
-        rotation = plain(snapshot.pose(self._row)[3:])
+        rotation = snapshot.body(self._row)[3:]
         return rotation if self._aligned else multiply(rotation, self._carrier_from_frame)
 
 

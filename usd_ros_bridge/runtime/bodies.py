@@ -1,0 +1,142 @@
+"""Single bodies as plain floats: their poses up the chain of joints that carries them, and how they move.
+
+An interface mounted on one body needs that body alone. Resolving the whole tree and differentiating every body with
+numpy costs as much for one as for a hundred.
+"""
+
+from __future__ import annotations
+
+from math import atan2, isnan, sqrt
+
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.kinematics import Kinematics, Link
+from usd_ros_bridge.runtime.scalar import Floats, multiply, rotate
+
+STILL: Floats = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def compose(a_from_b: Floats, b_from_c: Floats) -> list[float]:
+    """Returns `a_from_c`: 7 floats."""
+    rotation = a_from_b[3:]
+    x, y, z = rotate(rotation, b_from_c[:3])
+    return [a_from_b[0] + x, a_from_b[1] + y, a_from_b[2] + z, *multiply(rotation, b_from_c[3:])]
+
+
+class Chains:
+    """Which body carries which, and how."""
+
+    def __init__(self, kinematics: Kinematics) -> None:
+        """Looks up nothing yet.
+
+        Args:
+            kinematics: Of the plan.
+        """
+        self._kinematics = kinematics
+        self._links: dict[int, Link] | None = None
+
+    def pose(
+        self, row: int, edge_pose: FloatArray, body_pose: FloatArray, known: dict[int, list[float]]
+    ) -> list[float]:
+        """Computes the pose of one body.
+
+        Args:
+            row: The body's row in the layout.
+            edge_pose: (E, 7) `parent_from_child`.
+            body_pose: (B, 7) `world_from_body` where measured.
+            known: Poses of this tick by row; what is computed on the way is added.
+
+        Returns:
+            `world_from_body`: 7 floats.
+        """
+        if self._links is None:
+            self._links = self._kinematics.links()
+        way = []
+        pose: list[float] | None = None
+        while row >= 0 and (pose := known.get(row)) is None:
+            link = self._links.get(row)
+            if link is None:
+                pose = known[row] = body_pose[row].tolist()
+                break
+            way.append((row, link))
+            row = link[0]
+        for below, (_, edge, offset) in reversed(way):
+            local: list[float] = edge_pose[edge].tolist()
+            if offset is not None:
+                local = compose(offset, local)
+            pose = known[below] = local if pose is None else compose(pose, local)
+        assert pose is not None
+        return pose
+
+
+class BodyMotion:
+    """One body's twist and acceleration, differentiated between states where they are not measured.
+
+    The first state has no velocity: zeros. A state with the time of the last one changes nothing.
+
+    Attributes:
+        twist: Linear then angular velocity of the body's origin in the world frame, m/s and rad/s.
+        acceleration: Their change, per second, gravity left out.
+    """
+
+    __slots__ = ("_pose", "_time_ns", "_twist_known", "acceleration", "twist")
+
+    def __init__(self) -> None:
+        """Starts with nothing known."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything, after a reset."""
+        self.twist: Floats = STILL
+        self.acceleration: Floats = STILL
+        self._pose: Floats | None = None
+        self._time_ns = 0
+        self._twist_known = False
+
+    def observe(self, time_ns: int, pose: Floats, measured: Floats | None) -> None:
+        """Takes a state.
+
+        Args:
+            time_ns: Of the state; negative where nothing is known of the body's robot.
+            pose: `world_from_body`, 7 floats.
+            measured: Its twist in the world frame, NaN where not measured; None where none is.
+        """
+        before = self._pose
+        if time_ns < 0 or (before is not None and time_ns == self._time_ns):
+            return
+        seconds = (time_ns - self._time_ns) * 1e-9
+        forward = before is not None and seconds > 0.0
+        whole = measured is not None and not isnan(sum(measured))
+        if whole:
+            assert measured is not None
+            twist = measured
+        else:
+            twist = mean_twist(before, pose, seconds) if forward and before is not None else STILL
+            if measured is not None:
+                twist = [t if isnan(m) else m for t, m in zip(twist, measured, strict=True)]
+        if forward and self._twist_known:
+            self.acceleration = [(t - b) / seconds for t, b in zip(twist, self.twist, strict=True)]
+        else:
+            self.acceleration = STILL
+        self.twist = twist
+        self._twist_known = forward or whole
+        self._pose = pose
+        self._time_ns = time_ns
+
+
+def mean_twist(before: Floats, after: Floats, seconds: float) -> Floats:
+    """Returns the mean twist between two poses: linear then angular, in the frame that the poses are given in."""
+    ax, ay, az, aw = after[3:]
+    bx, by, bz, bw = before[3:]
+    x, y, z, w = multiply((ax, ay, az, aw), (-bx, -by, -bz, bw))
+    if w < 0.0:
+        x, y, z, w = -x, -y, -z, -w
+    length = sqrt(x * x + y * y + z * z)
+    scale = (2.0 * atan2(length, w) / length if length > 1e-12 else 2.0) / seconds
+    return (
+        (after[0] - before[0]) / seconds,
+        (after[1] - before[1]) / seconds,
+        (after[2] - before[2]) / seconds,
+        x * scale,
+        y * scale,
+        z * scale,
+    )
