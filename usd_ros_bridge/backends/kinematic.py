@@ -76,7 +76,7 @@ class _Model:
     def step(self, time_ns: int, commands: Commands) -> State:
         seconds = 0.0 if self._last_ns is None else (time_ns - self._last_ns) * _SECONDS
         self._last_ns = time_ns
-        if not np.isnan(commands.joint_effort).all():
+        if not (commands.silent or np.isnan(commands.joint_effort).all()):
             self._report(
                 "kinematic.effort", "effort commands are ignored: the kinematic backend has no forces"
             )
@@ -103,7 +103,8 @@ class _Joints:
         self._followers.follow(state.joint_position, state.joint_velocity)
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
-        self._take(commands)
+        if not commands.silent:
+            self._take(commands)
         if not self._moving:
             return
         before = state.joint_position.copy()
@@ -154,6 +155,12 @@ class _Bodies:
         self._rows = np.zeros(0, dtype=np.intp)
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
+        if not commands.silent:
+            self._take(commands, state)
+        if self._rows.size:
+            self._move(seconds, state)
+
+    def _take(self, commands: Commands, state: State) -> None:
         jumps = _commanded(commands.body_pose)
         if jumps.size:
             state.body_pose[jumps, :3] = commands.body_pose[jumps, :3]
@@ -164,8 +171,6 @@ class _Bodies:
             # Bodies that were told to stop stay in: their velocity has yet to be shown as zero.
             assert state.body_twist is not None
             self._rows = np.flatnonzero(self._twist.any(axis=-1) | state.body_twist.any(axis=-1))
-        if self._rows.size:
-            self._move(seconds, state)
 
     def _move(self, seconds: float, state: State) -> None:
         rows, twist = self._rows, self._twist[self._rows]
