@@ -73,7 +73,6 @@ def _all_due(options: Options) -> Iterator[Result]:
         "step.all_due_idle",
         [values[1] * 1e6 for values in runs],
         "us",
-        target=ALL_DUE,
         compared_with="the same tick with the writes left out, as nobody listens",
     )
 
