@@ -231,11 +231,14 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
     assert len(running.warnings.containing("no template today")) == 1
 
 
-def test_what_is_written_in_place_is_what_message_objects_say():
+@pytest.mark.parametrize("rotate_only", [False, True])
+def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
     robot = arm(outputs=(GLOBAL,))
-    frames = SimpleNamespace(moving=(0, 1))
+    frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
     written = _Transforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)))
     poses = np.arange(28.0).reshape(2, 2, 7)
+    if rotate_only:
+        poses[1, :, :3] = poses[0, :, :3]
     for stamp_ns, pose in ((5, poses[0]), (7_000_000_123, poses[1])):
         data = written.message(TransformSample(stamp_ns=stamp_ns, poses=pose, valid=None))
         assert isinstance(data, bytearray)

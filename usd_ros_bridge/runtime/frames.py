@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.runtime.snapshot import Snapshot
 
 Report = Callable[[str, str], None]
+_ALL, _ROTATION = slice(None), slice(3, None)
+"""Rows of poses by component."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,12 +31,14 @@ class RobotFrames:
         static: Indices in RobotPlan.frames of the frames that go to /tf_static, in the plan's order.
         static_poses: (S, 7) `parent_from_frame` of those.
         span: Rows of the moving frames among those of all robots.
+        rotate_only: Whether no state changes the translations of the moving frames: they are the same in every sample.
     """
 
     moving: tuple[int, ...]
     static: tuple[int, ...]
     static_poses: FloatArray
     span: slice
+    rotate_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,7 +125,7 @@ class FrameTable:
 
     Attributes:
         robots: By robot index.
-        finite: Whether every number of the last `evaluate` is known to be finite.
+        finite: Whether every number of the last `evaluate` is finite.
     """
 
     def __init__(
@@ -147,23 +151,31 @@ class FrameTable:
         """Computes the moving frames of all robots.
 
         Returns:
-            (F, 7) `parent_from_frame`, overwritten by the next call.
+            (F, 7) `parent_from_frame`: a view of an array by component, whose rows the `.T` of it has, overwritten by
+            the next call.
         """
+        finite = self._constants_finite
         if self._edge_count:
             edges = snapshot.edge_pose
+            position = snapshot.state.joint_position
+            # Edges are products of finite constants, sines and positions: a sum of squares of the positions finds any
+            # NaN or infinity, and any number so large that a product could overflow, without a warning.
+            finite = finite and isfinite(np.vdot(position, position))
             if isinstance(self._edge_slots, slice) and isinstance(self._edge_rows, slice):
-                self._out[self._edge_slots] = edges[self._edge_rows]
+                part = self._edge_part
+                self._components[part, self._edge_slots] = edges.T[part, self._edge_rows]
             else:
-                # One gather into every row, the rows of posed frames and constants put right below.
-                np.take(edges, self._gather, axis=0, out=self._out, mode="clip")
-                self._out[self._constant_slots] = self._constants
+                # One gather into every column, those of posed frames and constants put right below.
+                np.take(edges.T, self._gather, axis=1, out=self._components, mode="clip")
+                self._components[:, self._constant_slots] = self._constants
         posed = self._posed
         if posed.count:
             complete = self._joint_driven and posed.needs_tree
             body_pose = snapshot.body_pose if complete else snapshot.state.body_pose
-            self._out[posed.slots] = posed.evaluate(body_pose, snapshot.start_poses)
-        np.isfinite(self._out, out=self._finite)
-        self.finite = bool(self._finite.all())
+            pose = posed.evaluate(body_pose, snapshot.start_poses)
+            self._out[posed.slots] = pose
+            finite = finite and bool(np.isfinite(pose).all())
+        self.finite = finite or bool(np.isfinite(self._components).all())
         return self._out
 
     def world_from_frame(self, snapshot: Snapshot, robot: int, frame_id: str) -> FloatArray | None:
@@ -176,7 +188,7 @@ class FrameTable:
 
     def _split(self, plan: BridgePlan) -> tuple[RobotFrames, ...]:
         robots, first = [], 0
-        for robot in plan.robots:
+        for index, robot in enumerate(plan.robots):
             moving = tuple(
                 i for i, frame in enumerate(robot.frames) if not frame.static and not _skipped(robot, i)
             )
@@ -189,10 +201,21 @@ class FrameTable:
                         [pose_array(robot.frames[i].parent_from_frame) for i in static]
                     ).reshape(-1, 7),
                     span=slice(first, first + len(moving)),
+                    rotate_only=all(self._keeps_translation(index, i) for i in moving),
                 )
             )
             first += len(moving)
         return tuple(robots)
+
+    def _edge(self, robot: int, frame: FramePlan) -> int:
+        """Returns the row of the edge that is the frame's transform, -1 where body poses or nothing determine it."""
+        edge = self._kinematics.first_edge[robot] + frame.edge
+        from_joints = self._joint_driven and frame.edge >= 0 and edge not in self._kinematics.free_edges
+        return edge if from_joints else -1
+
+    def _keeps_translation(self, robot: int, number: int) -> bool:
+        edge = self._edge(robot, self._plan.robots[robot].frames[number])
+        return edge >= 0 and not self._kinematics.translates[edge]
 
     def _usable(self, frame: FramePlan) -> bool:
         if np.isfinite(pose_array(frame.parent_from_frame)).all():
@@ -214,8 +237,8 @@ class FrameTable:
             for place, number in enumerate(self.robots[index].moving):
                 frame, slot = robot.frames[number], self.robots[index].span.start + place
                 rest.append(pose_array(frame.parent_from_frame))
-                edge = self._kinematics.first_edge[index] + frame.edge
-                if self._joint_driven and frame.edge >= 0 and edge not in self._kinematics.free_edges:
+                edge = self._edge(index, frame)
+                if edge >= 0:
                     edge_slots.append(slot)
                     edge_rows.append(edge)
                     continue
@@ -230,19 +253,27 @@ class FrameTable:
                 children.append(child)
                 parents.append(parent)
                 odometry.append(relative_to_start)
-        self._out: FloatArray = np.array(rest).reshape(-1, 7)
+        # By component, (7, F), as the edges: see Kinematics.
+        self._components: FloatArray = np.ascontiguousarray(np.array(rest).reshape(-1, 7).T)
+        self._out: FloatArray = self._components.T
         self.finite = False
-        self._finite: NDArray[np.bool_] = np.zeros(self._out.shape, dtype=bool)
         self._gather: IndexArray = np.zeros(len(rest), dtype=np.intp)
         self._gather[edge_slots] = edge_rows
         constant = np.ones(len(rest), dtype=bool)
         constant[edge_slots + slots] = False
         self._constant_slots: IndexArray = np.flatnonzero(constant)
-        self._constants: FloatArray = self._out[self._constant_slots]
+        self._constants: FloatArray = self._components[:, self._constant_slots]
         self._edge_count: int = len(edge_slots)
         self._edge_slots: Selection = selection(edge_slots)
         self._edge_rows: Selection = selection(edge_rows)
         self._posed: _PoseFrames = _PoseFrames(slots, children, parents, odometry, self._kinematics)
+        # At zero, every constant of an edge that is not finite shows in its pose.
+        zero = self._kinematics.edge_poses(np.zeros(len(self._plan.layout.dofs)))
+        self._components[:, edge_slots] = zero[edge_rows].T
+        self._constants_finite: bool = bool(
+            np.isfinite(zero[edge_rows]).all() and np.isfinite(self._constants).all()
+        )
+        self._edge_part: slice = _ALL if self._kinematics.translates[edge_rows].any() else _ROTATION
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:
@@ -286,13 +317,14 @@ class TransformFeed:
         if not len(poses):
             return None
         valid: NDArray[np.bool_] | None = None
-        # A sum of squares finds any NaN or infinity, without a warning; which rows hold them matters only then.
-        if not isfinite(np.vdot(poses, poses)):
+        # All robots' at once; which robot's, and which frames, matters only where one is not.
+        if not snapshot.frames_finite:
             finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))
-            self._report_dropped(snapshot, finite)
-            if not finite.any():
-                return None
-            valid = finite
+            if not finite.all():
+                self._report_dropped(snapshot, finite)
+                if not finite.any():
+                    return None
+                valid = finite
         self._last_ns = stamp
         return TransformSample(stamp_ns=stamp, poses=poses, valid=valid)
 

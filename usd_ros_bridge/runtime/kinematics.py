@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +119,7 @@ class _AngularEdges:
         # Edges whose child's joint frame lies in its origin, nearly all of a converted URDF, only rotate.
         lever = np.flatnonzero(np.any(radial != 0.0, axis=-1))
         self._lever = selection(lever)
-        self._lever_out = selection(np.asarray(edges, dtype=np.intp)[lever])
+        self._lever_out = self.translating = selection(np.asarray(edges, dtype=np.intp)[lever])
         turn = first[lever, 3:]
         self._centre = first[lever, :3] + rotate(turn, along[lever])
         self._lever_cosine = rotate(turn, radial[lever])
@@ -129,12 +130,14 @@ class _AngularEdges:
         sine, cosine = sine_and_cosine(0.5 * joint_position[self.rows])
         np.multiply(self._cosine, cosine, out=self._rotation)
         np.multiply(self._sine, sine, out=self._part)
-        self._rotation += self._part
-        out[self.out, 3:] = self._rotation.T
+        if isinstance(self.out, slice):
+            np.add(self._rotation, self._part, out=out[3:, self.out])
+        else:
+            out[3:, self.out] = np.add(self._rotation, self._part, out=self._rotation)
         if len(self._centre):
             s, c = sine[self._lever, None], cosine[self._lever, None]
             offset = (1.0 - 2.0 * s * s) * self._lever_cosine + (2.0 * s * c) * self._lever_sine
-            out[self._lever_out, :3] = self._centre + offset
+            out[:3, self._lever_out] = (self._centre + offset).T
 
 
 class _LinearEdges:
@@ -146,19 +149,19 @@ class _LinearEdges:
         axis = np.eye(3)[[p.motions[0].axis for p in products]].reshape(-1, 3)
         sign = np.array([[p.motions[0].sign] for p in products]).reshape(-1, 1)
         self.rows = selection([p.motions[0].row for p in products])
-        self.out = selection(edges)
+        self.out = self.translating = selection(edges)
         self.rest = compose(first, last)
         self._direction = rotate(first[:, 3:], sign * axis)
 
     def write(self, joint_position: FloatArray, out: FloatArray) -> None:
-        out[self.out, :3] = self.rest[:, :3] + joint_position[self.rows][:, None] * self._direction
+        out[:3, self.out] = (self.rest[:, :3] + joint_position[self.rows][:, None] * self._direction).T
 
 
 class _CompoundEdges:
     """Edges with several degrees of freedom: one pass per place in the sequence over all edges that are that long."""
 
     def __init__(self, edges: Sequence[int], products: Sequence[_Product]) -> None:
-        self.out = selection(edges)
+        self.out = self.translating = selection(edges)
         self.rest = np.array([p.constants[0] for p in products]).reshape(-1, 7)
         self._passes = []
         for place in range(max((len(p.motions) for p in products), default=0)):
@@ -177,7 +180,7 @@ class _CompoundEdges:
             rotation = axis_rotation(axis, np.where(angular, value, 0.0))
             motion = np.concatenate((axis * np.where(angular, 0.0, value)[:, None], rotation), axis=-1)
             pose[members] = compose(compose(pose[members], motion), after)
-        out[self.out] = pose
+        out[:, self.out] = pose.T
 
 
 class _Tree:
@@ -204,6 +207,20 @@ class _Tree:
             pose[rows] = compose(pose[ancestors], pose[rows])
 
 
+class Link(NamedTuple):
+    """How a body hangs from what carries it: `carrier_from_parent * parent_from_child`.
+
+    Attributes:
+        carrier: Body row, -1 for the world.
+        edge: Row in `edge_poses` of the edge that ends in the body.
+        carrier_from_parent: Where the edge starts in the carrier: 7 floats, None for its origin.
+    """
+
+    carrier: int
+    edge: int
+    carrier_from_parent: list[float] | None
+
+
 class Kinematics:
     """Edges and bodies of all robots of a plan.
 
@@ -212,6 +229,7 @@ class Kinematics:
         free_edges: Rows in `edge_poses` of edges that no joint position determines (distance joints).
         driven: (B,) bool, bodies whose pose follows from joint positions.
         body_robot: (B,) index of the robot that a body belongs to, -1 where it belongs to none.
+        translates: (E,) bool, edges whose translation depends on joint positions.
     """
 
     def __init__(self, plan: BridgePlan) -> None:
@@ -229,7 +247,13 @@ class Kinematics:
         self.free_edges = frozenset(
             row for row, (robot, edge) in enumerate(self._edges) if moves_freely(robot, edge)
         )
-        self._out, self._groups = self._compile_edges()
+        rest, self._groups = self._compile_edges()
+        # By component, (7, E): what a tick computes and copies are then a few long rows.
+        self._components: FloatArray = np.ascontiguousarray(rest.T)
+        self._out: FloatArray = self._components.T
+        self.translates = np.zeros(len(self._edges), dtype=bool)
+        for group in self._groups:
+            self.translates[group.translating] = True
         self._compile_bodies()
 
     def edge_poses(self, joint_position: FloatArray) -> FloatArray:
@@ -240,10 +264,10 @@ class Kinematics:
 
         Returns:
             (E, 7) `parent_from_child`, robots and their edges in the plan's order, at rest where the edge is free. The
-            array is overwritten by the next call.
+            array is a view of one by component, `.T` is C-contiguous, and is overwritten by the next call.
         """
         for group in self._groups:
-            group.write(joint_position, self._out)
+            group.write(joint_position, self._components)
         return self._out
 
     def body_poses(self, state: State, edge_poses: FloatArray | None = None) -> FloatArray:
@@ -264,6 +288,17 @@ class Kinematics:
         pose[self._child_rows] = local
         self._tree.resolve(pose)
         return pose
+
+    def links(self) -> dict[int, Link]:
+        """Returns what carries each driven body, by the body's row."""
+        rows = np.arange(len(self.driven))[self._child_rows]
+        offsets = dict(zip(self._offset_rows.tolist(), self._offsets.tolist(), strict=True))
+        places = zip(
+            rows.tolist(), self._parent[rows].tolist(), self._child_edges.tolist(), strict=True
+        )  # fmt: skip
+        return {
+            row: Link(parent, edge, offsets.get(place)) for place, (row, parent, edge) in enumerate(places)
+        }
 
     def _compile_edges(self) -> tuple[FloatArray, list[_AngularEdges | _LinearEdges | _CompoundEdges]]:
         products = [_product(robot, edge) for robot, edge in self._edges]
@@ -304,6 +339,7 @@ class Kinematics:
         offset_poses = np.array(offsets).reshape(-1, 7)
         self._offset_rows = np.flatnonzero(np.any(offset_poses != IDENTITY, axis=-1))
         self._offsets = offset_poses[self._offset_rows]
+        self._parent = parent
         self._tree = _Tree(len(layout.bodies), parent)
 
     def _carrier(self, robot: RobotPlan, path: str) -> tuple[int, FloatArray]:

@@ -13,8 +13,6 @@ from rclpy.serialization import deserialize_message, serialize_message
 from usd_ros_bridge.ros.cdr.layout import ENCAPSULATION, HEADER_BYTES, Layout, Numbers, TemplateError
 
 NANOSECONDS = 1_000_000_000
-MANY_BLOCKS = 100
-"""From how many blocks on moving each as one item is faster than moving its numbers."""
 FEW_NUMBERS = 16
 """Up to how many numbers per place one index array is faster than a view of each place."""
 PROBE_PERIOD = 65_521
@@ -168,30 +166,17 @@ class Column:
     def __init__(self, data: bytearray, dtype: np.dtype[Any], offsets: NDArray[np.intp], width: int) -> None:
         self.flat = _flat(data, dtype)
         self.indices = (offsets[:, None] - HEADER_BYTES) // dtype.itemsize + np.arange(width)
-        self._blocks = self._starts = None
-        if offsets.size >= MANY_BLOCKS and width:
-            self._block = np.dtype((np.void, width * dtype.itemsize))
-            # Every place where a block could start; a block is then one item, and moves as such.
-            count = self.flat.size - width + 1
-            self._blocks = np.ndarray((count,), self._block, data, HEADER_BYTES, (dtype.itemsize,))
-            self._starts = self.indices[:, :1].copy()
+        self._by_component = np.ascontiguousarray(self.indices.T)
 
     def write(self, values: ArrayLike) -> None:
         """Writes every element's block.
 
         Args:
-            values: (N, k), in the units and frames of the message's fields.
+            values: (N, k), in the units and frames of the message's fields; fastest where each of the k columns lies
+                in one piece.
         """
-        if (
-            self._blocks is not None
-            and isinstance(values, np.ndarray)
-            and values.dtype == self.flat.dtype
-            and values.shape == self.indices.shape
-            and values.flags.c_contiguous
-        ):
-            self._blocks[self._starts] = values.view(self._block)
-        else:
-            self.flat[self.indices] = values
+        # numpy pairs numbers in the order of the indices, and steps through long rows fastest.
+        self.flat[self._by_component] = np.asarray(values).T
 
 
 class StampColumn:

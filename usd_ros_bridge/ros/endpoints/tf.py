@@ -223,6 +223,7 @@ class _Transforms:
         self._objects: list[Any] | None = None
         self._template: Template | None = None
         self._templates = True
+        self._translated = False
 
     def message(self, sample: TransformSample) -> Any:
         """Returns what shows `sample`: a bytearray, valid until the next call, or a TFMessage."""
@@ -231,7 +232,7 @@ class _Transforms:
                 self._make_template()
             if self._template is not None:
                 self._stamps.write(sample.stamp_ns)
-                self._poses.write(sample.poses)
+                self._write_poses(sample)
                 return self._template.data
         if self._objects is None:
             self._objects = self._make_objects()
@@ -242,6 +243,13 @@ class _Transforms:
         write_transforms(shown, poses, sample.stamp_ns)
         return TFMessage(transforms=shown)
 
+    def _write_poses(self, sample: TransformSample) -> None:
+        if not (self._frames.rotate_only and self._translated):
+            self._poses.write(sample.poses)
+            self._translated = True
+        else:
+            self._rotations.write(sample.poses[:, 3:])
+
     def _make_objects(self) -> list[Any]:
         plans = self._robot.frames
         return [make_transform(self._robot, plans[index], self._prefix) for index in self._frames.moving]
@@ -251,6 +259,7 @@ class _Transforms:
             template = Template(TFMessage(transforms=self._make_objects()))
             self._stamps = template.stamps("transforms[].header.stamp")
             self._poses = template.column("transforms[].transform")
+            self._rotations = template.column("transforms[].transform.rotation")
         except TemplateError as error:
             self._templates = False
             self._report(
