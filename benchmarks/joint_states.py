@@ -19,6 +19,7 @@ from benchmarks.robots import write_chain, write_urdf
 
 RATE = 500.0
 NODE = "usd_ros_bridge.ros.node"
+RELAY = "benchmarks.peers.relay"
 REFERENCE = "robot_state_publisher"
 
 
@@ -60,14 +61,18 @@ class _Run:
 
 
 def run(options: Options) -> Iterator[Result]:
-    """Yields CPU time and latency for 10, 100 and 1,000 joints, their ratios, and the latency of one hop alone."""
+    """Yields CPU time and latency for 10, 100 and 1,000 joints, their ratios, and what the middleware alone takes."""
     executable = find_reference()
     sizes = (10,) if options.quick else tuple(REFERENCES)
     with tempfile.TemporaryDirectory() as folder:
         runs: dict[tuple[str, int], list[_Run]] = {}
         for _ in range(options.repeats):
             for joints in sizes:
-                contenders = {"bridge": _bridge_command(Path(folder), joints), "hop": None}
+                contenders: dict[str, list[str] | None] = {
+                    "bridge": _bridge_command(Path(folder), joints),
+                    "relay": [sys.executable, "-m", RELAY, str(joints)],
+                    "hop": None,
+                }
                 if executable is not None:
                     contenders[REFERENCE] = _reference_command(Path(folder), joints, executable)
                 for name, command in contenders.items():
@@ -111,6 +116,13 @@ def _results(joints: int, runs: dict[tuple[str, int], list[_Run]]) -> Iterator[R
                 "us",
                 compared_with=f"{recorded_us:g} us as recorded",
             )
+    for figure in ("cpu", "latency"):
+        yield median_result(
+            f"{name}.relay_{figure}",
+            [getattr(each, f"{figure}_us") for each in runs["relay", joints]],
+            "us",
+            compared_with="rclpy alone, a constant /tf for each joint states: what the middleware takes of any node",
+        )
     yield median_result(
         f"{name}.one_hop",
         [each.latency_us for each in hop],
