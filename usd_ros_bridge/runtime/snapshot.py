@@ -178,16 +178,10 @@ class Snapshot:
 
     def body(self, row: int) -> list[float]:
         """Returns `world_from_body` of one body as 7 floats, without computing others than those that carry it."""
-        if not self._driven[row]:
-            measured: list[float] = self.state.body_pose[row].tolist()
-            return measured
-        known = self._single.get(row)
-        if known is not None:
-            return known
-        if self._body_pose is not None:
-            computed: list[float] = self._body_pose[row].tolist()
-            return computed
-        return self._chains.pose(row, self.edge_pose, self.state.body_pose, self._single)
+        pose = self._single.get(row)
+        if pose is None:
+            pose = self._single[row] = self._find_body(row)
+        return pose
 
     def twist(self, row: int) -> Floats:
         """Returns the twist of one body as 6 floats, as in `body_twist`."""
@@ -259,6 +253,14 @@ class Snapshot:
             self._single.clear()
         if self._samples:
             self._samples.clear()
+
+    def _find_body(self, row: int) -> list[float]:
+        state = self.state
+        if self._driven[row] and self._body_pose is None:
+            return self._chains.pose(row, self.edge_pose, state.body_pose, self._single)
+        poses = state.body_pose if self._body_pose is None else self._body_pose
+        pose: list[float] = poses[row].tolist()
+        return pose
 
     def _measured_twist(self, row: int) -> list[float] | None:
         twist = self.state.body_twist
