@@ -13,6 +13,10 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
 
 
+LOOK_AGAIN_NS = 100_000_000
+"""How long an emitter that waits for an arrival goes unasked without one: it may also wait for a subscriber."""
+
+
 @dataclass(slots=True, eq=False)
 class _Emission:
     """An emitter and its counters."""
@@ -100,6 +104,7 @@ class Emissions:
             entries: What `due` returned for this tick.
             time_ns: Bridge time of this tick, nanoseconds.
             keep_waiting: Ask those that had nothing new again at each tick, until they have: for states that arrive.
+                Their deadlines wake nobody meanwhile.
         """
         for emission in tuple(self._every_tick):
             self._emit(emission, snapshot)
@@ -120,6 +125,7 @@ class Emissions:
                 self._count_error(due, error)
             if keep_waiting:
                 self._waiting[entry] = due
+                self._schedule.postpone(entry, time_ns + LOOK_AGAIN_NS)
         asked_anyway = self._every_tick or self._waiting or not self._all
         self.quiet_until_ns = 0 if asked_anyway else self._schedule.earliest_ns
 
