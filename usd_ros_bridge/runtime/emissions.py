@@ -12,7 +12,6 @@ from usd_ros_bridge.runtime.schedule import Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
 
-
 LOOK_AGAIN_NS = 100_000_000
 """How long an emitter that waits for an arrival goes unasked without one: it may also wait for a subscriber."""
 
