@@ -125,7 +125,9 @@ class Interfaces:
             endpoint = make(plan, interface_class, self._domains.get(plan.domain_id))
             endpoint.open()
             if isinstance(endpoint, TopicPublisher) and not endpoint.silent:
-                self._runtime.add_emitter(endpoint, name=plan.path, rate=plan.publish_rate)
+                # A sensor measures when it wants to, whenever the robot's state arrives.
+                robot = None if plan.path in self._runtime.capabilities.sensors else plan.robot
+                self._runtime.add_emitter(endpoint, name=plan.path, rate=plan.publish_rate, robot=robot)
         except _UNAVAILABLE as error:
             self._refuse(plan, kind, str(error))
         except _BAD_NAME as error:

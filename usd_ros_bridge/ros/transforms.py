@@ -100,9 +100,8 @@ class Transforms:
             self._watch(robot, frames, output, domain)
         if frames.moving:
             self._broadcasters.append(broadcaster)
-            self._runtime.add_emitter(
-                broadcaster, name=f"{robot.tf_outputs[0].tf} of {robot.path}", rate=self._rate
-            )
+            name = f"{robot.tf_outputs[0].tf} of {robot.path}"
+            self._runtime.add_emitter(broadcaster, name=name, rate=self._rate, robot=index)
 
     def _topic(self, name: str, domain: Domain, *, static: bool) -> TfTopic:
         key = (domain.domain_id, name)

@@ -82,6 +82,7 @@ class Runtime:
         self._commands = Commands.empty(plan.layout)
         self.frame_resolver: FrameResolver | None = None
         self.inputs: tuple[BackendInput, ...] = ()
+        self._fed: frozenset[int] = frozenset()
         self._deliveries: list[Delivery] = []
         self._feeds: list[TransformFeed] = []
         self._snapshot: Snapshot | None = None
@@ -117,6 +118,7 @@ class Runtime:
                 )
             )
             self.inputs = self.backend.inputs()
+            self._fed = frozenset(each.robot for each in self.inputs if self.capabilities.topic_driven)
         except BridgeError:
             self.close()
             raise
@@ -174,15 +176,19 @@ class Runtime:
 
     # --- Endpoints ---------------------------------------------------------------------------------------------
 
-    def add_emitter(self, emitter: Emitter, *, name: str, rate: float | None = None) -> None:
+    def add_emitter(
+        self, emitter: Emitter, *, name: str, rate: float | None = None, robot: int | None = None
+    ) -> None:
         """Adds an emitter.
 
         Args:
             emitter: Asked when it is due.
             name: Prim path or topic, for status and reports.
             rate: Hz; None asks it at every tick.
+            robot: Index of the robot whose state alone it shows, None for anything else. Where that state arrives by
+                topic it is asked when something arrived, at most at its rate, and no deadline wakes the loop for it.
         """
-        self.emissions.add(emitter, name=name, rate=rate)
+        self.emissions.add(emitter, name=name, rate=rate, on_arrival=robot in self._fed)
 
     def remove_emitter(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
@@ -227,7 +233,7 @@ class Runtime:
     # --- Time --------------------------------------------------------------------------------------------------
 
     def next_due_ns(self) -> int | None:
-        """Returns the bridge time at which the next emitter is due; 0 means at once, None that none ever is."""
+        """Returns the bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
         return self.emissions.next_due_ns
 
     def tick(self, time_ns: int) -> bool:
@@ -255,14 +261,15 @@ class Runtime:
             if last is not None and (self.inbox.pending or not self._commands.silent):
                 self._catch_up(last)
         self._last_time = time_ns
-        for delivery, sample in self.inbox.drain():
+        arrived = self.inbox.drain()
+        for delivery, sample in arrived:
             assert isinstance(delivery, Delivery)
             self._take(delivery, sample)
         due = self.emissions.due(time_ns, last)
         stepped = self._step(time_ns)
         if not self._state_known:
             return False
-        self.emissions.emit(self.snapshot, due, time_ns=time_ns, keep_waiting=self.capabilities.topic_driven)
+        self.emissions.emit(self.snapshot, due, time_ns=time_ns, arrived=bool(arrived))
         self._can_rest = stepped and not self.capabilities.every_step
         return stepped
 

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from usd_ros_bridge.backends.protocol import Report
+from usd_ros_bridge.runtime.arrivals import Arrivals
 from usd_ros_bridge.runtime.endpoints import Emitter
 from usd_ros_bridge.runtime.report import describe
-from usd_ros_bridge.runtime.schedule import Schedule
+from usd_ros_bridge.runtime.schedule import NEVER_NS, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
-
-LOOK_AGAIN_NS = 100_000_000
-"""How long an emitter that waits for an arrival goes unasked without one: it may also wait for a subscriber."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,38 +48,51 @@ class Emissions:
         self._all: list[_Emission] = []
         self._scheduled: dict[int, _Emission] = {}
         self._every_tick: list[_Emission] = []
-        self._waiting: dict[int, _Emission] = {}
+        self._arrivals: Arrivals[_Emission] = Arrivals()
 
     @property
     def next_due_ns(self) -> int | None:
-        """Bridge time at which the next emitter is due; 0 means at once, None that none ever is."""
-        return self._schedule.next_due_ns
+        """Bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
+        due = min(self._schedule.earliest_ns, self._arrivals.wake_ns)
+        return None if due == NEVER_NS else due
 
     @property
     def shortest_period_ns(self) -> int | None:
         """Nanoseconds between two ticks that the fastest emitter asks for; None where none has a rate."""
         return self._schedule.shortest_period_ns
 
-    def add(self, emitter: Emitter, *, name: str, rate: float | None = None) -> None:
-        """Adds an emitter; `rate` in Hz, None asks it at every tick."""
-        entry = -1 if rate is None else self._schedule.add(name, rate)
+    def add(
+        self, emitter: Emitter, *, name: str, rate: float | None = None, on_arrival: bool = False
+    ) -> None:
+        """Adds an emitter.
+
+        Args:
+            emitter: Asked when it is due.
+            name: For status and reports.
+            rate: Hz; None asks it at every tick.
+            on_arrival: It shows what arrives: it is asked when something did, at most at its rate.
+        """
+        scheduled = rate is not None and not on_arrival
+        entry = self._schedule.add(name, rate) if rate is not None and scheduled else -1
         emission = _Emission(name, emitter, rate, entry)
         self.quiet_until_ns = 0
         self._all.append(emission)
         if rate is None:
             self._every_tick.append(emission)
-        else:
+        elif scheduled:
             self._scheduled[entry] = emission
+        else:
+            self._arrivals.add(emission, rate)
 
     def remove(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
         for emission in [e for e in self._all if e.emitter is emitter]:
             emission.removed = True
-            self._waiting.pop(emission.entry, None)
             self._all.remove(emission)
-            if emission.entry < 0:
+            self._arrivals.remove(emission)
+            if emission.rate is None:
                 self._every_tick.remove(emission)
-            else:
+            elif emission.entry >= 0:
                 self._schedule.remove(emission.entry)
                 del self._scheduled[emission.entry]
 
@@ -95,20 +106,19 @@ class Emissions:
         self.quiet_until_ns = 0
         return self._schedule.due(time_ns, previous_ns)
 
-    def emit(self, snapshot: Snapshot, entries: Sequence[int], *, time_ns: int, keep_waiting: bool) -> None:
+    def emit(
+        self, snapshot: Snapshot, entries: Sequence[int], *, time_ns: int, arrived: bool = False
+    ) -> None:
         """Asks those that are due.
 
         Args:
             snapshot: The state of this tick.
             entries: What `due` returned for this tick.
             time_ns: Bridge time of this tick, nanoseconds.
-            keep_waiting: Ask those that had nothing new again at each tick, until they have: for states that arrive.
-                Their deadlines wake nobody meanwhile.
+            arrived: Whether anything arrived in this tick.
         """
         for emission in tuple(self._every_tick):
             self._emit(emission, snapshot)
-        if self._waiting:
-            self._emit_waiting(snapshot, entries, time_ns)
         state_ns = snapshot.time_ns
         for entry in entries:
             # An emitter that is asked may remove another.
@@ -119,19 +129,21 @@ class Emissions:
             try:
                 if due.emitter.emit(snapshot):
                     due.meter.mark(state_ns)
-                    continue
             except Exception as error:  # noqa: BLE001 - the runtime's edge
                 self._count_error(due, error)
-            if keep_waiting:
-                self._waiting[entry] = due
-                self._schedule.postpone(entry, time_ns + LOOK_AGAIN_NS)
-        asked_anyway = self._every_tick or self._waiting or not self._all
-        self.quiet_until_ns = 0 if asked_anyway else self._schedule.earliest_ns
+        wake_ns = NEVER_NS
+        if self._arrivals:
+            for emission in self._arrivals.due(time_ns, arrived=arrived):
+                if self._emit(emission, snapshot):
+                    self._arrivals.shown(emission, time_ns)
+            wake_ns = self._arrivals.wake_ns
+        asked_anyway = self._every_tick or not self._all
+        self.quiet_until_ns = 0 if asked_anyway else min(self._schedule.earliest_ns, wake_ns)
 
     def reset(self) -> None:
         """Makes everything due again, at any time."""
         self._schedule.reset()
-        self._waiting.clear()
+        self._arrivals.reset()
         self.quiet_until_ns = 0
 
     def status(self, time_ns: int) -> tuple[EmitterStatus, ...]:
@@ -148,21 +160,6 @@ class Emissions:
             )
             for emission in tuple(self._all)
         )
-
-    def _emit_waiting(self, snapshot: Snapshot, due: Sequence[int], time_ns: int) -> None:
-        """Asks those again that had nothing new when they were due: a state that arrives is shown at once.
-
-        Their rate is an upper bound, as robot_state_publisher's publish_frequency is: from here they count anew.
-        """
-        asked = frozenset(due)
-        for entry in tuple(self._waiting):
-            emission = self._waiting[entry]
-            if entry in asked:
-                del self._waiting[entry]
-                continue
-            if emission.removed or self._emit(emission, snapshot):
-                del self._waiting[entry]
-                self._schedule.postpone(entry, time_ns)
 
     def _emit(self, emission: _Emission, snapshot: Snapshot) -> bool:
         if emission.removed:

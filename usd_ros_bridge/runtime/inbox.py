@@ -17,7 +17,12 @@ _SELECT_LIMIT = 1024
 
 
 class Wakeup:
-    """Ends a thread's wait from another thread or from a signal handler; set before the wait, it ends at once."""
+    """Ends a thread's wait from another thread or from a signal handler; set before the wait, it ends at once.
+
+    Attributes:
+        woke: Whether a wait was ended by `set` since this was last cleared: whoever waits uses the wake-up up, and
+            whoever looks for what arrived is to hear of it.
+    """
 
     fd: int | None = None
     """A file descriptor that code outside of Python may write to instead of `set`, where there is one."""
@@ -27,6 +32,7 @@ class Wakeup:
         # Condition's own lock is re-entrant: a signal handler may run in the thread that holds it.
         self._condition = threading.Condition()
         self._awake = False
+        self.woke = False
 
     def set(self) -> None:
         """Ends the wait in progress, or the next one."""
@@ -43,6 +49,7 @@ class Wakeup:
         with self._condition:
             woken = self._condition.wait_for(lambda: self._awake, timeout)
             self._awake = False
+            self.woke = self.woke or woken
             return woken
 
 
@@ -60,6 +67,7 @@ class DescriptorWakeup(Wakeup):
             raise OSError(f"file descriptor {fd} is too large for select()")
         self._readable = (fd,)
         self._fd = fd
+        self.woke = False
 
     def __del__(self) -> None:
         """Gives the descriptor back: not before the last who may write to it has let go of this object."""
@@ -79,6 +87,7 @@ class DescriptorWakeup(Wakeup):
             os.eventfd_read(self._fd)
         except BlockingIOError:
             return False
+        self.woke = True
         return True
 
 
@@ -143,7 +152,6 @@ class Inbox:
         self._order = 0
         self._pending = False
         self._sources: tuple[tuple[Hashable, Take], ...] = ()
-        self._woken = False
 
     def configure(self, key: Hashable, *, depth: int | None = None, wakes: bool = False) -> None:
         """Sets how many items `key` keeps and whether an arrival ends `wait`. What waits already, stays."""
@@ -184,18 +192,14 @@ class Inbox:
         items = self._drain_queues() if self._pending else []
         if self._sources:
             # Before asking: what arrives meanwhile wakes again.
-            self._woken = False
+            self.wakeup.woke = False
             self._drain_sources(items)
         return items
 
     @property
     def pending(self) -> bool:
         """Whether anything waits, or may wait in a source."""
-        if self._pending or self._woken:
-            return True
-        if self._sources:
-            self._woken = self.wakeup.wait(0.0)
-        return self._woken
+        return self._pending or (bool(self._sources) and (self.wakeup.woke or self.wakeup.wait(0.0)))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until something arrives under a waking key, at most `timeout` seconds; returns whether it did."""

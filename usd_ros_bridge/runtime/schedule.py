@@ -108,14 +108,6 @@ class Schedule:
         self._join(index, period_ns(rate), 0)
         self._update_earliest()
 
-    def postpone(self, index: int, time_ns: int) -> None:
-        """Makes an entry due one period after `time_ns`; one that is switched off stays so."""
-        grid = self._entries[index].grid
-        if grid is not None:
-            self._leave(index)
-            self._join(index, grid.period, time_ns + grid.period)
-            self._update_earliest()
-
     def reset(self) -> None:
         """Makes every entry due at the next tick, whatever time that is."""
         periods = [(index, entry.grid.period) for index, entry in enumerate(self._entries) if entry.grid]

@@ -446,7 +446,7 @@ def test_a_state_that_arrives_by_topic_is_shown_at_once_and_at_most_at_the_rate(
     """As robot_state_publisher: on arrival, and no faster than its frequency."""
     runtime, _ = start(rover().build(), JointStatesBackend())
     tf = Transforms(runtime.transform_feed(0))
-    runtime.add_emitter(tf, name="/tf", rate=50.0)
+    runtime.add_emitter(tf, name="/tf", rate=50.0, robot=0)
     delivery = runtime.bind_input(runtime.inputs[0])
 
     def arrive(milliseconds: int) -> None:
@@ -454,19 +454,38 @@ def test_a_state_that_arrives_by_topic_is_shown_at_once_and_at_most_at_the_rate(
         runtime.tick(milliseconds * MS)
 
     runtime.tick(1000 * MS)
-    assert runtime.next_due_ns() == 1120 * MS, "an arrival wakes the loop, not a deadline"
+    assert runtime.next_due_ns() == 1100 * MS, "an arrival wakes the loop; a subscriber may come, too"
     arrive(1007)
     assert tf.stamps == [1007 * MS], "not only when it is due again"
-    assert runtime.next_due_ns() == 1027 * MS
+    assert runtime.next_due_ns() is None, "there is nothing to show before the next arrival"
     arrive(1012)
+    assert runtime.next_due_ns() == 1027 * MS, "what arrived is shown as soon as the rate allows"
     arrive(1017)
     assert tf.stamps == [1007 * MS], "not faster than its rate"
     runtime.tick(1027 * MS)
     assert tf.stamps == [1007 * MS, 1017 * MS]
     runtime.tick(1047 * MS)
-    assert runtime.next_due_ns() == 1167 * MS, "a silent robot does not make the loop spin"
+    assert runtime.next_due_ns() is None, "a silent robot costs nothing"
     arrive(1050)
     assert tf.stamps == [1007 * MS, 1017 * MS, 1050 * MS]
+    assert [each.skipped for each in runtime.status().emitters] == [0], (
+        "a rate that is an upper bound is not missed"
+    )
+
+
+def test_what_does_not_show_a_robots_state_keeps_its_rate_while_states_arrive() -> None:
+    """A look at the graph twice a second is not to be had 500 times a second."""
+    runtime, _ = start(rover().build(), JointStatesBackend())
+    guard, tf = Emitted(), Transforms(runtime.transform_feed(0))
+    runtime.add_emitter(guard, name="guard", rate=2.0)
+    runtime.add_emitter(tf, name="/tf", rate=1000.0, robot=0)
+    delivery = runtime.bind_input(runtime.inputs[0])
+    for milliseconds in range(1000, 3000, 2):
+        delivery.deliver(sample(["mast_joint"], [0.1], stamp=milliseconds * MS))
+        runtime.tick(milliseconds * MS)
+    assert len(tf.stamps) == 1000
+    assert guard.got == [each * MS for each in (1000, 1500, 2000, 2500)]
+    assert runtime.next_due_ns() == 3000 * MS, "and wakes the loop for it"
 
 
 def test_what_waits_and_is_due_in_one_tick_is_sent_once() -> None:
@@ -482,7 +501,7 @@ def test_what_waits_and_is_due_in_one_tick_is_sent_once() -> None:
             return known
 
     emitter = Republish()
-    runtime.add_emitter(emitter, name="/republished", rate=50.0)
+    runtime.add_emitter(emitter, name="/republished", rate=50.0, robot=0)
     delivery = runtime.bind_input(runtime.inputs[0])
     runtime.tick(1000 * MS)
     delivery.deliver(sample(["mast_joint"], [0.1], stamp=1))

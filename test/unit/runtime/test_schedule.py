@@ -166,9 +166,7 @@ def test_entries_that_share_a_grid_act_as_if_each_had_its_own(data: st.DataObjec
     grid: dict[int, int] = {}
     now = 0
     for _ in range(data.draw(st.integers(1, 40))):
-        action = data.draw(
-            st.sampled_from(["add", "remove", "rate", "postpone", "reset", "due", "due", "due"])
-        )
+        action = data.draw(st.sampled_from(["add", "remove", "rate", "reset", "due", "due", "due"]))
         entry = data.draw(st.sampled_from(sorted(period))) if period else None
         if action == "add":
             wanted = data.draw(st.sampled_from([3, 5, 5, 10]))
@@ -191,9 +189,6 @@ def test_entries_that_share_a_grid_act_as_if_each_had_its_own(data: st.DataObjec
             period[entry] = data.draw(st.sampled_from([3, 5, 10]))
             schedule.set_rate(entry, SECOND_NS / period[entry])
             grid.pop(entry, None)
-        elif entry is not None and action == "postpone":
-            schedule.postpone(entry, now)
-            grid[entry] = now + period[entry]
         assert schedule.next_due_ns == min((grid.get(row, 0) for row in period), default=None)
 
 

@@ -60,8 +60,7 @@ class TfGuard:
     def emit(self, snapshot: Snapshot) -> bool:  # noqa: ARG002 - Emitter
         """Has the graph looked at soon, outside of the tick; that was its turn."""
         self._domain.defer(self._check, urgent=False)
-        # False would mean that it still waits for a state, to be asked again at every arrival of one.
-        return True
+        return False
 
     def close(self) -> None:
         """Stops listening. Idempotent."""

@@ -1,0 +1,102 @@
+"""Who is asked when a state arrives, against entries that are looked at one by one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usd_ros_bridge.runtime.arrivals import LOOK_AGAIN_NS, Arrivals
+from usd_ros_bridge.runtime.schedule import NEVER_NS, SECOND_NS
+
+MS = 1_000_000
+
+
+class OneByOne:
+    """One entry whose robot's state arrives or does not: what it has shown, and when it may show more."""
+
+    def __init__(self, period: int) -> None:
+        self.period = period
+        self.news = False
+        self.until = -1
+
+
+@given(st.data())
+def test_every_state_is_shown_as_soon_as_the_rate_allows(data: st.DataObject) -> None:
+    """Ticks come where something arrives and where `wake_ns` asks for one; nothing is late, early or shown twice."""
+    periods = data.draw(st.lists(st.sampled_from([3, 5, 5, 20, 150]), min_size=1, max_size=5))
+    entries = [OneByOne(period * MS) for period in periods]
+    arrivals: Arrivals[int] = Arrivals()
+    for number, entry in enumerate(entries):
+        arrivals.add(number, SECOND_NS / entry.period)
+    now = 0
+    for _ in range(data.draw(st.integers(1, 30))):
+        arrival = now + data.draw(st.integers(1, 40)) * MS
+        while arrivals.wake_ns < arrival:
+            wake = max(now, arrivals.wake_ns)
+            assert wake > now or now == 0, "the loop does not spin"
+            now = wake
+            tick(arrivals, entries, now, None)
+            now += now == 0
+        now = arrival
+        tick(arrivals, entries, now, data.draw(st.sets(st.integers(0, len(entries) - 1))))
+
+
+def tick(arrivals: Arrivals[int], entries: list[OneByOne], now: int, fed: set[int] | None) -> None:
+    for number in fed or ():
+        entries[number].news = True
+    asked = arrivals.due(now, arrived=fed is not None)
+    assert len(asked) == len(set(asked))
+    for number, entry in enumerate(entries):
+        if number in asked:
+            assert entry.until <= now, "not faster than its rate"
+            if entry.news:
+                entry.news, entry.until = False, now + entry.period
+                arrivals.shown(number, now)
+        else:
+            assert not entry.news or entry.until > now, "what is new is shown as soon as the rate allows"
+        assert not entry.news or arrivals.wake_ns <= entry.until, "and a tick is asked for then"
+
+
+def test_a_steady_stream_needs_no_tick_of_its_own() -> None:
+    arrivals: Arrivals[str] = Arrivals()
+    arrivals.add("tf", 1000.0)
+    for milliseconds in range(2, 100, 2):
+        assert list(arrivals.due(milliseconds * MS, arrived=True)) == ["tf"]
+        arrivals.shown("tf", milliseconds * MS)
+        assert arrivals.wake_ns == NEVER_NS
+
+
+def test_one_that_showed_nothing_is_asked_again_now_and_then() -> None:
+    arrivals: Arrivals[str] = Arrivals()
+    arrivals.add("tf", 50.0)
+    assert arrivals.wake_ns == 0
+    assert list(arrivals.due(5 * MS, arrived=False)) == ["tf"]
+    assert arrivals.wake_ns == 5 * MS + LOOK_AGAIN_NS
+    assert list(arrivals.due(6 * MS, arrived=False)) == []
+    assert list(arrivals.due(5 * MS + LOOK_AGAIN_NS, arrived=False)) == ["tf"]
+
+
+def test_removed_ones_are_gone_wherever_they_were() -> None:
+    arrivals: Arrivals[str] = Arrivals()
+    for name in ("waits", "rests", "shows"):
+        arrivals.add(name, 100.0)
+    arrivals.due(0, arrived=True)
+    arrivals.shown("rests", 0)
+    arrivals.remove("waits")
+    arrivals.remove("rests")
+    arrivals.remove("shows")
+    arrivals.remove("unknown")
+    arrivals.shown("shows", 0)
+    assert len(arrivals) == 0
+    assert list(arrivals.due(SECOND_NS, arrived=True)) == []
+    assert arrivals.wake_ns == NEVER_NS
+
+
+def test_reset_has_everyone_asked_at_any_time() -> None:
+    arrivals: Arrivals[str] = Arrivals()
+    arrivals.add("tf", 1.0)
+    arrivals.due(9 * SECOND_NS, arrived=True)
+    arrivals.shown("tf", 9 * SECOND_NS)
+    arrivals.reset()
+    assert arrivals.wake_ns == 0
+    assert list(arrivals.due(SECOND_NS, arrived=False)) == ["tf"]

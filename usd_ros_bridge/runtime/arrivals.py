@@ -1,0 +1,114 @@
+"""Who is asked when a state arrives, and how often at most: entries that no deadline wakes without a reason."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from usd_ros_bridge.runtime.schedule import NEVER_NS, period_ns
+
+LOOK_AGAIN_NS = 100_000_000
+"""How long an entry that showed nothing goes unasked without an arrival: it may also wait for a subscriber."""
+
+Entry = TypeVar("Entry", bound=Hashable)
+
+
+@dataclass(slots=True)
+class _Resting(Generic[Entry]):
+    """Entries that showed something in one tick, in the order in which they did.
+
+    Attributes:
+        until_ns: Bridge time before which their rate lets them show nothing.
+        arrivals: How many ticks with an arrival there were when they did.
+        entries: Those that were not removed since.
+    """
+
+    until_ns: int
+    arrivals: int
+    entries: dict[Entry, None]
+
+
+class Arrivals(Generic[Entry]):
+    """Entries that show what arrives. Their rate is an upper bound, as robot_state_publisher's `publish_frequency` is.
+
+    One that waits for a state is asked at every tick in which something arrived. One that has shown a state rests for
+    a period; it is asked after that only if something arrived meanwhile, so that a steady stream of states costs one
+    tick a state and a silent robot none.
+    """
+
+    def __init__(self) -> None:
+        """Has no entries yet."""
+        self._period: dict[Entry, int] = {}
+        self._waiting: dict[Entry, None] = {}
+        # By period, so that each queue is in the order of time.
+        self._resting: dict[int, deque[_Resting[Entry]]] = {}
+        self._arrivals = 0
+        self._look_ns = 0
+
+    def __len__(self) -> int:
+        """Returns the number of entries."""
+        return len(self._period)
+
+    def add(self, entry: Entry, rate: float) -> None:
+        """Adds an entry of at most `rate` Hz; it is asked at the next tick."""
+        self._period[entry] = period_ns(rate)
+        self._waiting[entry] = None
+        self._look_ns = 0
+
+    def remove(self, entry: Entry) -> None:
+        """Removes an entry; one that is not there is ignored."""
+        period = self._period.pop(entry, 0)
+        self._waiting.pop(entry, None)
+        for resting in self._resting.get(period, ()):
+            resting.entries.pop(entry, None)
+
+    def reset(self) -> None:
+        """Has every entry asked at the next tick, whatever time that is."""
+        self._resting.clear()
+        self._waiting = dict.fromkeys(self._period)
+        self._look_ns = 0
+
+    def due(self, time_ns: int, *, arrived: bool) -> Sequence[Entry]:
+        """Returns whom to ask at a tick. Those that publish are told to `shown`.
+
+        Args:
+            time_ns: The tick.
+            arrived: Whether anything arrived in it.
+        """
+        self._arrivals += arrived
+        ended = [entry for queue in self._resting.values() for entry in self._end_rest(queue, time_ns)]
+        self._waiting.update(dict.fromkeys(ended))
+        if arrived or time_ns >= self._look_ns:
+            self._look_ns = time_ns + LOOK_AGAIN_NS
+            return tuple(self._waiting)
+        return ended
+
+    def shown(self, entry: Entry, time_ns: int) -> None:
+        """Lets an entry rest that published at a tick; one that was removed meanwhile stays so."""
+        if entry not in self._waiting:
+            return
+        del self._waiting[entry]
+        period = self._period[entry]
+        queue = self._resting.setdefault(period, deque())
+        until_ns = time_ns + period
+        if not queue or queue[-1].until_ns != until_ns:
+            queue.append(_Resting(until_ns, self._arrivals, {}))
+        queue[-1].entries[entry] = None
+
+    @property
+    def wake_ns(self) -> int:
+        """Bridge time at which a tick is needed though nothing arrives; 0 means at once, NEVER_NS that none is."""
+        wake = self._look_ns if self._waiting else NEVER_NS
+        for queue in self._resting.values():
+            if queue and queue[0].arrivals < self._arrivals:
+                wake = min(wake, queue[0].until_ns)
+        return wake
+
+    def _end_rest(self, queue: deque[_Resting[Entry]], time_ns: int) -> list[Entry]:
+        """Returns those that rested for long enough, and that something arrived for since."""
+        ended: list[Entry] = []
+        while queue and queue[0].until_ns <= time_ns and queue[0].arrivals < self._arrivals:
+            ended.extend(queue.popleft().entries)
+        return ended
