@@ -1,4 +1,4 @@
-"""Templates: views, columns, stamps, what has no view, and how bytes are published."""
+"""Templates: views, columns, stamps, and what has no view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import Point32, PoseStamped, TransformStamped
 from nav_msgs.msg import Odometry
-from rclpy.exceptions import InvalidHandle
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import (
     CameraInfo,
@@ -26,7 +25,7 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker
 
-from usd_ros_bridge.ros.cdr import Template, TemplateError, publish_bytes
+from usd_ros_bridge.ros.cdr import Template, TemplateError
 from usd_ros_bridge.ros.cdr import template as template_module
 
 TIME_NS = 1_700_000_123_456_789_012
@@ -333,64 +332,6 @@ def test_booleans_bytes_and_chars() -> None:
     found = decode(template, msgs.BasicTypes)
     assert (found.bool_value, found.byte_value, found.char_value) == (True, b"\xc8", 100)
     assert (found.int8_value, found.uint64_value) == (-3, 2**64 - 1)
-
-
-def test_published_bytes_arrive(ros_harness: Any) -> None:
-    received: list[TFMessage] = []
-    publisher = ros_harness.node.create_publisher(TFMessage, "cdr_template", 10)
-    ros_harness.node.create_subscription(TFMessage, "cdr_template", received.append, 10)
-    ros_harness.wait_for(lambda: publisher.get_subscription_count() == 1, what="the subscription")
-    template = Template(transforms(3))
-    column = template.column("transforms[].transform")
-    for value in (1.0, 2.0):
-        column.write(np.full((3, 7), value))
-        publish_bytes(publisher, template.data)
-    ros_harness.wait_for(lambda: len(received) == 2, what="two messages")
-    assert [poses(message) for message in received] == [[[value] * 7] * 3 for value in (1.0, 2.0)]
-
-
-class WithoutByteArrays:
-    """A publisher of an rclpy whose `publish_raw` takes bytes alone, or is not there."""
-
-    def __init__(self, publisher: Any, fault: Exception) -> None:
-        self._publisher, self._fault = publisher, fault
-        self.handle = self
-
-    def __enter__(self) -> None:
-        self._publisher.handle.__enter__()
-
-    def __exit__(self, *raised: Any) -> None:
-        self._publisher.handle.__exit__(*raised)
-
-    def publish_raw(self, data: bytearray) -> None:
-        assert data
-        raise self._fault
-
-    def publish(self, message: Any) -> None:
-        assert type(message) is bytes
-        self._publisher.publish(message)
-
-
-@pytest.mark.parametrize(
-    "fault", [TypeError("incompatible function arguments"), AttributeError("publish_raw")]
-)
-def test_published_bytes_arrive_from_an_rclpy_without_byte_arrays(ros_harness: Any, fault: Exception) -> None:
-    received: list[String] = []
-    publisher = ros_harness.node.create_publisher(String, "cdr_bytes", 10)
-    ros_harness.node.create_subscription(String, "cdr_bytes", received.append, 10)
-    ros_harness.wait_for(lambda: publisher.get_subscription_count() == 1, what="the subscription")
-    publish_bytes(WithoutByteArrays(publisher, fault), Template(String(data="text")).data)
-    ros_harness.wait_for(lambda: len(received) == 1, what="the message")
-    assert received[0].data == "text"
-
-
-def test_a_destroyed_publisher_raises(ros_harness: Any) -> None:
-    publisher = ros_harness.node.create_publisher(String, "cdr_destroyed", 10)
-    data = Template(String(data="text")).data
-    publish_bytes(publisher, data)
-    ros_harness.node.destroy_publisher(publisher)
-    with pytest.raises(InvalidHandle):
-        publish_bytes(publisher, data)
 
 
 def test_checks_messages_that_are_laid_out_alike_once(monkeypatch: pytest.MonkeyPatch) -> None:

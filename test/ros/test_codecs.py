@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -40,14 +39,13 @@ class Turning(NullBackend):
 
 
 class Sent:
-    """Stands for an rclpy publisher: keeps the bytes, or the message object, that it is given last."""
+    """Stands for an outlet: keeps the bytes, or the message object, that it is given last."""
 
     def __init__(self):
         self.raw = self.message = None
-        self.handle = nullcontext()
-        self.handle.publish_raw = self._keep
+        self.publisher = self
 
-    def _keep(self, data):
+    def send(self, data):
         self.raw, self.message = bytes(data), None
 
     def publish(self, message):

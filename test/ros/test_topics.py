@@ -17,6 +17,7 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose, QosPlan
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.ros.cdr import Outlet
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 SENSOR = {"qos": QosPlan(reliability="best_effort", depth=5)}
@@ -319,17 +320,21 @@ def test_benchmarks_force_the_write(start, ros_harness):
 def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
     start, listen, ros_harness, monkeypatch
 ):
-    from usd_ros_bridge.ros.cdr import publish_bytes
-
     failing = []
 
-    def publish(there, data):
-        if failing:
-            raise RuntimeError("the network is down")
-        publish_bytes(there, data)
+    class Failing(Outlet):
+        def __init__(self, publisher):
+            super().__init__(publisher)
+            self.sound, self.send = self.send, self.fail_or_send
 
-    for module in ("codecs.writer", "endpoints.tf"):
-        monkeypatch.setattr(f"usd_ros_bridge.ros.{module}.publish_bytes", publish)
+        def fail_or_send(self, data):
+            if failing:
+                raise RuntimeError("the network is down")
+            self.sound(data)
+            self.send = self.fail_or_send
+
+    for module in ("publisher", "tf"):
+        monkeypatch.setattr(f"usd_ros_bridge.ros.endpoints.{module}.Outlet", Failing)
     failing.append(True)
     received, transforms = listen(JointState, "/arm/joint_states"), listen(TFMessage, "/arm/tf")
     running = start(plan(JOINT_STATES))

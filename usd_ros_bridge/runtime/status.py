@@ -79,23 +79,20 @@ class RuntimeStatus:
 class RateMeter:
     """Measures a rate over windows of bridge time; one comparison per event."""
 
-    __slots__ = ("_rate", "_window_count", "_window_start", "count")
+    __slots__ = ("_end", "_rate", "_start", "_start_count", "count")
 
     def __init__(self) -> None:
         """Starts at nothing."""
         self.count = 0
-        self._window_start: int | None = None
-        self._window_count = 0
         self._rate = 0.0
+        # The current window: empty before the first event.
+        self._start, self._end, self._start_count = 0, 0, 0
 
     def mark(self, time_ns: int) -> None:
         """Counts one event."""
         self.count += 1
-        if self._window_start is None or time_ns < self._window_start:
-            self._window_start, self._window_count = time_ns, self.count
-        elif time_ns - self._window_start >= WINDOW_NS:
-            self._rate = self._since(time_ns)
-            self._window_start, self._window_count = time_ns, self.count
+        if not self._start <= time_ns < self._end:
+            self._turn(time_ns)
 
     def rate(self, time_ns: int) -> float:
         """Returns events per second over the last complete window, or over the current one where that is all there is.
@@ -103,12 +100,17 @@ class RateMeter:
         Args:
             time_ns: Now; after two windows without an event the rate decays.
         """
-        if self._window_start is None or time_ns <= self._window_start:
+        if self._start == self._end or time_ns <= self._start:
             return self._rate
-        if not self._rate or time_ns - self._window_start > 2 * WINDOW_NS:
+        if not self._rate or time_ns - self._start > 2 * WINDOW_NS:
             return self._since(time_ns)
         return self._rate
 
+    def _turn(self, time_ns: int) -> None:
+        """Begins a window with an event; time that went back leaves the last rate."""
+        if self._start < self._end <= time_ns:
+            self._rate = self._since(time_ns)
+        self._start, self._end, self._start_count = time_ns, time_ns + WINDOW_NS, self.count
+
     def _since(self, time_ns: int) -> float:
-        assert self._window_start is not None
-        return (self.count - self._window_count) * 1e9 / (time_ns - self._window_start)
+        return (self.count - self._start_count) * 1e9 / (time_ns - self._start)

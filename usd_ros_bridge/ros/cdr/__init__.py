@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from usd_ros_bridge.ros.cdr.layout import TemplateError
-from usd_ros_bridge.ros.cdr.template import Column, StampColumn, Template, publish_bytes
+from usd_ros_bridge.ros.cdr.outlet import Outlet
+from usd_ros_bridge.ros.cdr.template import Column, StampColumn, Template
 
-__all__ = ["Column", "StampColumn", "Template", "TemplateError", "publish_bytes"]
+__all__ = ["Column", "Outlet", "StampColumn", "Template", "TemplateError"]

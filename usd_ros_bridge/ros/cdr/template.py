@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Template:
     Attributes:
         data: The serialized message with its encapsulation header. Never resized.
         size: Its length in bytes.
+        pack_stamp: `pack_stamp(seconds, nanoseconds)` writes header.stamp; None where the message has no header.
 
     Raises:
         TemplateError: The message cannot be serialized, or its bytes are not where its slot types put them; numbers
@@ -55,7 +57,7 @@ class Template:
         self._fill(serialized)
         self._prove(type(message))
         self._layout.forget_contents()
-        self._stamp_offset = self._find_stamp()
+        self.pack_stamp = self._find_stamp()
 
     def _fill(self, serialized: bytes) -> None:
         # serialize_message returns an estimate of the length, and memory as it was in padding and behind the end.
@@ -86,9 +88,9 @@ class Template:
             _PROVEN.clear()
         _PROVEN.add(key)
 
-    def _find_stamp(self) -> int | None:
+    def _find_stamp(self) -> Callable[[int, int], None] | None:
         numbers = self._layout.numbers.get("header.stamp.sec")
-        return numbers.offsets[0] if numbers else None
+        return partial(_STAMP.pack_into, self.data, numbers.offsets[0]) if numbers else None
 
     def offset(self, path: str) -> int:
         """The byte offset in `data` of the first number at a path.
@@ -132,10 +134,9 @@ class Template:
         Raises:
             TemplateError: The message has no header.
         """
-        if self._stamp_offset is None:
+        if self.pack_stamp is None:
             raise TemplateError("the message has no header.stamp")
-        seconds, nanoseconds = divmod(time_ns, NANOSECONDS)
-        _STAMP.pack_into(self.data, self._stamp_offset, seconds, nanoseconds)
+        self.pack_stamp(*divmod(time_ns, NANOSECONDS))
 
     def column(self, path: str) -> Column:
         """The block of numbers at a path in every element of a sequence: "transforms[].transform" is (N, 7).
@@ -201,25 +202,6 @@ class StampColumn:
             _STAMP.pack_into(self._data, offset, seconds, nanoseconds)
         if self._where is not None:
             self._flat[self._where] = nanoseconds << 32 | (seconds & 0xFFFFFFFF)
-
-
-def publish_bytes(publisher: Any, data: bytearray) -> None:
-    """Publishes a serialized message, without a copy of it in Python where rclpy takes a bytearray.
-
-    Args:
-        publisher: An rclpy publisher of the message's type.
-        data: The message with its encapsulation header.
-
-    Raises:
-        rclpy.exceptions.InvalidHandle: The publisher was destroyed.
-    """
-    handle = publisher.handle
-    # The handle, entered, keeps another thread from destroying the publisher before the message is out.
-    with handle:
-        try:
-            handle.publish_raw(data)
-        except (AttributeError, TypeError):
-            publisher.publish(bytes(data))
 
 
 def _aligned(size: int) -> bytearray:

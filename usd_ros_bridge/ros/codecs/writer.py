@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import TopicPlan
-from usd_ros_bridge.ros.cdr import Template, TemplateError, publish_bytes
-from usd_ros_bridge.ros.codecs.protocol import Encoding, Values, set_stamp
+from usd_ros_bridge.ros.cdr import Outlet, Template, TemplateError
+from usd_ros_bridge.ros.codecs.protocol import SECOND_NS, Encoding, Values, set_stamp
 from usd_ros_bridge.ros.domains import Report
+
+Write = Callable[[Values, int], None]
+PackStamp = Callable[[int, int], None]
 
 MAX_TEMPLATES = 4
 """Shapes that are kept: with and without velocities and efforts of a JointState, the usual sizes of a cloud."""
@@ -45,31 +48,31 @@ class MessageWriter:
         self._class = message_class
         self._encoding = encoding
         self._report = report
+        self._first = len(encoding.blocks)
         self._many = bool(encoding.sequences)
         self._key: Hashable = None
         self._written: _Serialized | None = None
         self._kept: dict[Hashable, _Serialized] = {}
         self._templates = True
 
-    def publish(self, publisher: Any, values: Values, time_ns: int) -> None:
+    def publish(self, outlet: Outlet, values: Values, time_ns: int) -> None:
         """Publishes one message.
 
         Args:
-            publisher: The rclpy publisher.
+            outlet: Where to.
             values: What the encoding returned.
             time_ns: Its stamp, nanoseconds.
         """
+        key = _shapes(values, self._first) if self._many else ()
         written = self._written
-        if written is None or self._many:
-            key = _shapes(values, len(self._encoding.blocks)) if self._many else ()
-            if written is None or key != self._key:
-                written = self._written = self._choose(key, values)
-                self._key = key
+        if written is None or key != self._key:
+            written = self._written = self._choose(key, values)
+            self._key = key
         if written is None:
-            publisher.publish(self.message(values, time_ns))
+            outlet.publisher.publish(self.message(values, time_ns))
             return
         written.write(values, time_ns)
-        publish_bytes(publisher, written.data)
+        outlet.send(written.data)
 
     def message(self, values: Values, time_ns: int) -> Any:
         """Returns a message object that says what `values` say."""
@@ -106,37 +109,72 @@ class MessageWriter:
 
 
 class _Serialized:
-    """One serialized message, and where its numbers go."""
+    """One serialized message, and where its numbers go.
 
-    __slots__ = ("_blocks", "_sequences", "_stamp", "data")
+    Attributes:
+        data: The message.
+        write: `write(values, time_ns)` writes what an encoding's `values` returned, and the stamp.
+    """
+
+    __slots__ = ("data", "write")
 
     def __init__(self, message: Any, encoding: Encoding, values: Values) -> None:
         template = Template(message)
         self.data = template.data
-        self._stamp: Callable[[int], None] | None = (
-            template.write_stamp if hasattr(message, "header") else None
-        )
-        self._blocks = [_packer(template, path) for path in encoding.blocks]
-        arrays = values[len(encoding.blocks) :]
-        self._sequences = [
+        stamp = template.pack_stamp or _no_stamp
+        packers = [_packer(template, path) for path in encoding.blocks]
+        arrays = values[len(packers) :]
+        targets = [
             _target(template, path, value) for path, value in zip(encoding.sequences, arrays, strict=True)
         ]
+        self.write: Write = _sequences(stamp, packers, targets) if targets else _blocks(stamp, packers)
 
-    def write(self, values: Values, time_ns: int) -> None:
-        if self._stamp is not None:
-            self._stamp(time_ns)
-        if not self._sequences:
-            for pack, value in zip(self._blocks, values):  # noqa: B905 - the hot path; the same length by contract
-                pack(*value)
-            return
-        index = 0
-        for pack in self._blocks:
-            pack(*values[index])
-            index += 1
-        for target in self._sequences:
-            if target is not None:
-                target[...] = values[index]
-            index += 1
+
+def _no_stamp(seconds: int, nanoseconds: int) -> None:
+    """Stands for the stamp of a message without a header."""
+
+
+def _blocks(stamp: PackStamp, packers: list[Callable[..., None]]) -> Write:
+    """Writes blocks; one and two, what most messages have, without a loop, which costs as much as they do."""
+    if len(packers) == 1:
+        (only,) = packers
+
+        def write_one(values: Values, time_ns: int) -> None:
+            stamp(*divmod(time_ns, SECOND_NS))
+            only(*values[0])
+
+        return write_one
+    if len(packers) == 2:
+        first, second = packers
+
+        def write_two(values: Values, time_ns: int) -> None:
+            stamp(*divmod(time_ns, SECOND_NS))
+            first(*values[0])
+            second(*values[1])
+
+        return write_two
+
+    def write(values: Values, time_ns: int) -> None:
+        stamp(*divmod(time_ns, SECOND_NS))
+        for pack, value in zip(packers, values):  # noqa: B905 - the hot path; the same length by contract
+            pack(*value)
+
+    return write
+
+
+def _sequences(
+    stamp: PackStamp, packers: list[Callable[..., None]], targets: list[NDArray[Any] | None]
+) -> Write:
+    """Writes blocks and the sequences behind them, those left out that are empty."""
+    blocks = _blocks(stamp, packers)
+    filled = [(index, each) for index, each in enumerate(targets, len(packers)) if each is not None]
+
+    def write(values: Values, time_ns: int) -> None:
+        blocks(values, time_ns)
+        for index, target in filled:
+            target[...] = values[index]
+
+    return write
 
 
 def _packer(template: Template, path: str) -> Callable[..., None]:
@@ -158,7 +196,8 @@ def _shapes(values: Values, first: int) -> Hashable:
     if len(values) - first == 1:
         value = values[first]
         return value.shape, value.dtype
-    return tuple([each.shape for each in values[first:]])
+    # Several sequences are rows of numbers: their lengths say all.
+    return tuple(map(len, values[first:] if first else values))
 
 
 def fill(message: Any, path: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from rclpy.event_handler import PublisherEventCallbacks
 
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.ros import qos
+from usd_ros_bridge.ros.cdr import Outlet
 from usd_ros_bridge.ros.codecs.protocol import Encoding
 from usd_ros_bridge.ros.codecs.writer import MessageWriter
 from usd_ros_bridge.ros.compat import policy_name
@@ -41,6 +42,7 @@ class TopicPublisher:
             report: For incompatible quality of service, and where messages cannot be written in place.
         """
         self.topic = topic
+        self._robot = topic.robot
         self.reason = reason
         self._class = message_class
         self._domain = domain
@@ -50,7 +52,7 @@ class TopicPublisher:
         )
         self._always = unmatched or topic.qos.durability == "transient_local"
         self._report = report
-        self._publisher: Any = None
+        self._outlet: Outlet | None = None
         self._sent_ns = -1
 
     @property
@@ -58,50 +60,56 @@ class TopicPublisher:
         """Whether nothing feeds it."""
         return self._encoding is None
 
+    @property
+    def sensed(self) -> bool:
+        """Whether a backend's sensor feeds it."""
+        return self._encoding is not None and self._encoding.sensed
+
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
         callbacks = PublisherEventCallbacks(
             incompatible_qos=self._on_incompatible, use_default_callbacks=False
         )
-        self._publisher = self._domain.node.create_publisher(
+        publisher = self._domain.node.create_publisher(
             self._class, self.topic.name, qos.profile(self.topic.qos), event_callbacks=callbacks
         )
+        self._outlet = Outlet(publisher)
 
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes what `snapshot` shows, stamped with the time of its state; a state that came by topic once."""
-        publisher, encoding, writer = self._publisher, self._encoding, self._writer
-        if publisher is None or encoding is None or writer is None:
+        outlet, encoding, writer = self._outlet, self._encoding, self._writer
+        if outlet is None or encoding is None or writer is None:
             return False
-        if not self._always and not publisher.get_subscription_count():
+        if not (self._always or outlet.subscriptions()):
             return False
         stamp = encoding.stamp_ns
-        time_ns = snapshot.robot_time_ns(self.topic.robot) if stamp is None else stamp(snapshot)
+        time_ns = snapshot.robot_time_ns(self._robot) if stamp is None else stamp(snapshot)
         if time_ns < 0 or time_ns == self._sent_ns:
             return False
         values = encoding.values(snapshot)
         if values is None:
             return False
-        writer.publish(publisher, values, time_ns)
+        writer.publish(outlet, values, time_ns)
         self._sent_ns = time_ns
         return True
 
     def close(self) -> None:
         """Destroys the publisher. Idempotent."""
-        publisher, self._publisher = self._publisher, None
-        if publisher is not None:
-            self._domain.node.destroy_publisher(publisher)
+        outlet, self._outlet = self._outlet, None
+        if outlet is not None:
+            outlet.close(self._domain.node)
 
     def status(self, emitted: EmitterStatus | None) -> InterfaceStatus:
         """Returns a row; `emitted` holds the runtime's counters of this emitter."""
-        publisher = self._publisher
-        matched = publisher.get_subscription_count() if publisher else 0
+        outlet = self._outlet
+        matched = outlet.subscriptions() if outlet else 0
         unheard = not (matched or self._always or self.silent)
         rate = emitted.achieved_rate if emitted and not unheard else 0.0
         return InterfaceStatus(
             kind="topic",
             role="publisher",
             path=self.topic.path,
-            name=publisher.topic_name if publisher else self.topic.name,
+            name=outlet.publisher.topic_name if outlet else self.topic.name,
             type=self.topic.type,
             domain_id=self._domain.domain_id,
             authored_rate=self.topic.publish_rate,

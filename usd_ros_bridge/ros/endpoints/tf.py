@@ -14,7 +14,7 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan, TfOutput
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.cdr import Template, TemplateError, publish_bytes
+from usd_ros_bridge.ros.cdr import Outlet, Template, TemplateError
 from usd_ros_bridge.ros.codecs.protocol import set_stamp
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
@@ -72,7 +72,7 @@ class TfTopic:
         self._always = static or unmatched
         self._report = report
         self._errors = 0
-        self._publisher: Any = None
+        self._outlet: Outlet | None = None
         self._whole: dict[Hashable, list[Any]] = {}
         self._meter = RateMeter()
         self.recent_stamps: deque[int] = deque(maxlen=_STAMPS_KEPT)
@@ -83,15 +83,16 @@ class TfTopic:
             incompatible_qos=self._on_incompatible, use_default_callbacks=False
         )
         quality = qos.TF_STATIC_QOS if self._static else qos.TF_QOS
-        self._publisher = self._domain.node.create_publisher(
+        publisher = self._domain.node.create_publisher(
             TFMessage, self.name, qos.profile(quality), event_callbacks=callbacks
         )
+        self._outlet = Outlet(publisher)
 
     @property
     def wanted(self) -> bool:
         """Whether anyone is to get what is sent."""
-        publisher = self._publisher
-        return publisher is not None and (self._always or publisher.get_subscription_count() > 0)
+        outlet = self._outlet
+        return outlet is not None and (self._always or outlet.subscriptions() > 0)
 
     def publish(self, message: Any, time_ns: int) -> None:
         """Publishes one message.
@@ -100,17 +101,17 @@ class TfTopic:
             message: A message object, or a serialized message.
             time_ns: Its stamp, nanoseconds.
         """
-        publisher = self._publisher
-        if publisher is None:
+        outlet = self._outlet
+        if outlet is None:
             return
         stamps = self.recent_stamps
         if not stamps or stamps[-1] != time_ns:
             stamps.append(time_ns)
         try:
             if type(message) is bytearray:
-                publish_bytes(publisher, message)
+                outlet.send(message)
             else:
-                publisher.publish(message)
+                outlet.publisher.publish(message)
         except Exception:
             self._errors += 1
             raise
@@ -132,21 +133,21 @@ class TfTopic:
 
     def close(self) -> None:
         """Destroys the publisher. Idempotent."""
-        publisher, self._publisher = self._publisher, None
-        if publisher is not None:
-            self._domain.node.destroy_publisher(publisher)
+        outlet, self._outlet = self._outlet, None
+        if outlet is not None:
+            outlet.close(self._domain.node)
 
     def status(self, authored_rate: float | None, now_ns: int) -> InterfaceStatus:
         """Returns a row."""
-        publisher = self._publisher
-        matched = publisher.get_subscription_count() if publisher else 0
+        outlet = self._outlet
+        matched = outlet.subscriptions() if outlet else 0
         unheard = not (matched or self._always)
         rate = 0.0 if self._static or unheard else self._meter.rate(now_ns)
         return InterfaceStatus(
             kind="topic",
             role="publisher",
             path="",
-            name=publisher.topic_name if publisher else self.name,
+            name=outlet.publisher.topic_name if outlet else self.name,
             type=TF_TYPE,
             domain_id=self._domain.domain_id,
             authored_rate=None if self._static else authored_rate,

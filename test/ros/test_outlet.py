@@ -1,0 +1,111 @@
+"""Outlets: bytes arrive, with every way of rclpy to take them, and nothing crashes whoever destroys the publisher."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import TransformStamped
+from rclpy.exceptions import InvalidHandle
+from std_msgs.msg import String
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge.ros.cdr import Outlet, Template
+
+TEXT = Template(String(data="text")).data
+
+
+def test_bytes_arrive(ros_harness: Any) -> None:
+    received: list[TFMessage] = []
+    outlet = Outlet(ros_harness.node.create_publisher(TFMessage, "outlet", 10))
+    assert outlet.subscriptions() == 0
+    ros_harness.node.create_subscription(TFMessage, "outlet", received.append, 10)
+    ros_harness.wait_for(lambda: outlet.subscriptions() == 1, what="the subscription")
+    template = Template(TFMessage(transforms=[TransformStamped()] * 3))
+    column = template.column("transforms[].transform")
+    for value in (1.0, 2.0):
+        column.write(np.full((3, 7), value))
+        outlet.send(template.data)
+    ros_harness.wait_for(lambda: len(received) == 2, what="two messages")
+    shown = [[each.transform.rotation.w for each in message.transforms] for message in received]
+    assert shown == [[1.0] * 3, [2.0] * 3]
+
+
+class WithoutByteArrays:
+    """A publisher of an rclpy whose `publish_raw` takes bytes alone, or is not there."""
+
+    def __init__(self, publisher: Any, fault: Exception) -> None:
+        self._publisher, self._fault = publisher, fault
+        self.handle = self
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._publisher.handle, name)
+
+    def __enter__(self) -> None:
+        self._publisher.handle.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._publisher.handle.__exit__(*raised)
+
+    def publish_raw(self, data: bytearray) -> None:
+        assert data
+        self.asked += 1
+        raise self._fault
+
+    def publish(self, message: Any) -> None:
+        assert type(message) is bytes
+        self._publisher.publish(message)
+
+
+@pytest.mark.parametrize(
+    "fault", [TypeError("incompatible function arguments"), AttributeError("publish_raw")]
+)
+def test_bytes_arrive_from_an_rclpy_without_byte_arrays(ros_harness: Any, fault: Exception) -> None:
+    received: list[String] = []
+    publisher = WithoutByteArrays(ros_harness.node.create_publisher(String, "outlet_bytes", 10), fault)
+    outlet = Outlet(publisher)
+    ros_harness.node.create_subscription(String, "outlet_bytes", received.append, 10)
+    ros_harness.wait_for(lambda: outlet.subscriptions() == 1, what="the subscription")
+    outlet.send(TEXT)
+    outlet.send(TEXT)
+    ros_harness.wait_for(lambda: len(received) == 2, what="the messages")
+    assert [each.data for each in received] == ["text"] * 2
+    assert publisher.asked == 1
+
+
+def test_a_publisher_that_others_destroy_goes_when_its_outlet_closes(ros_harness: Any) -> None:
+    node = ros_harness.node
+    publisher = node.create_publisher(String, "outlet_destroyed", 10)
+    outlet = Outlet(publisher)
+    node.destroy_publisher(publisher)
+    outlet.send(TEXT)
+    assert (outlet.subscriptions(), node.count_publishers("outlet_destroyed")) == (0, 1)
+    outlet.close(node)
+    ros_harness.wait_for(lambda: node.count_publishers("outlet_destroyed") == 0, what="the publisher to go")
+    with pytest.raises(InvalidHandle):
+        Outlet(publisher)
+
+
+def test_what_is_sent_while_another_thread_destroys_the_publisher_is_sent(ros_harness: Any) -> None:
+    node = ros_harness.node
+    for _ in range(20):
+        publisher = node.create_publisher(String, "outlet_raced", 10)
+        outlet = Outlet(publisher)
+        thread = threading.Thread(target=publisher.destroy)
+        thread.start()
+        while thread.is_alive():
+            outlet.send(TEXT)
+        outlet.send(TEXT)
+        outlet.close(node)
+
+
+def test_what_is_sent_after_closing_is_an_error_and_no_crash(ros_harness: Any) -> None:
+    outlet = Outlet(ros_harness.node.create_publisher(String, "outlet_closed", 10))
+    outlet.send(TEXT)
+    outlet.close(ros_harness.node)
+    for call in (lambda: outlet.send(TEXT), outlet.subscriptions):
+        with pytest.raises(Exception, match="publisher"):
+            call()
