@@ -28,7 +28,14 @@ class Snapshot:
     """The state of one tick and what follows from it. Reused tick by tick: keep neither it nor its arrays.
 
     Arrays are read-only by convention; quaternions are x y z w, poses (..., 7), everything SI.
+
+    Attributes:
+        state: What the backend measured; there from the first `begin` on, as is all that follows from it.
+        time_ns: Bridge time of the state, nanoseconds.
     """
+
+    state: State
+    time_ns: int
 
     def __init__(
         self,
@@ -55,7 +62,13 @@ class Snapshot:
         self._kinematics = kinematics
         self._frames = frames
         self._driven = kinematics.driven if joint_driven else np.zeros_like(kinematics.driven)
+        self._any_driven = bool(self._driven.any())
+        # Lists: a single number of a numpy array takes as long as ten of them.
+        self._is_driven: list[bool] = self._driven.tolist()
+        self._body_robot: list[int] = kinematics.body_robot.tolist()
+        self._robot_times: list[int] | None = None
         bodies = len(plan.layout.bodies)
+        self._shapes = (len(plan.layout.dofs),), (bodies, 7)
         self._tracker = MotionTracker(bodies)
         self._tracking = False
         self._chains = Chains(kinematics)
@@ -64,7 +77,6 @@ class Snapshot:
         self._start = np.full((bodies, 7), np.nan)
         self._started = np.zeros(bodies, dtype=bool)
         self._all_started = False
-        self._state: State | None = None
         self._edge_pose: FloatArray | None = None
         self._body_pose: FloatArray | None = None
         self._frame_pose: FloatArray | None = None
@@ -77,14 +89,16 @@ class Snapshot:
         Raises:
             ValueError: Its arrays do not have the shapes of the plan's layout; the last state stays.
         """
-        layout = self._plan.layout
-        dofs, bodies = len(layout.dofs), len(layout.bodies)
-        if state.joint_position.shape != (dofs,) or state.body_pose.shape != (bodies, 7):
+        if (state.joint_position.shape, state.body_pose.shape) != self._shapes:
+            dofs, bodies = self._shapes
             raise ValueError(
                 f"joint_position {state.joint_position.shape} and body_pose {state.body_pose.shape} must be "
-                f"({dofs},) and ({bodies}, 7)"
+                f"{dofs} and {bodies}"
             )
-        self._state = state
+        self.state = state
+        self.time_ns = state.time_ns
+        times = state.robot_time_ns
+        self._robot_times = None if times is None else times.tolist()
         self._forget()
         if not self._all_started:
             self._remember_start()
@@ -114,27 +128,14 @@ class Snapshot:
         """The plan."""
         return self._plan
 
-    @property
-    def state(self) -> State:
-        """What the backend measured."""
-        assert self._state is not None
-        return self._state
-
-    @property
-    def time_ns(self) -> int:
-        """Bridge time of the state, nanoseconds."""
-        return self.state.time_ns
-
     def robot_time_ns(self, robot: int) -> int:
         """Returns the time of a robot's state, nanoseconds; -1 while nothing is known of it.
 
         Args:
             robot: Index in BridgePlan.robots; -1 (no robot) has the time of the state.
         """
-        state = self.state
-        if robot < 0 or state.robot_time_ns is None:
-            return state.time_ns
-        return int(state.robot_time_ns[robot])
+        times = self._robot_times
+        return self.time_ns if times is None or robot < 0 else times[robot]
 
     @property
     def edge_pose(self) -> FloatArray:
@@ -147,7 +148,7 @@ class Snapshot:
     def body_pose(self) -> FloatArray:
         """(B, 7) `world_from_body` of all bodies, those below joints included."""
         if self._body_pose is None:
-            if self._driven.any():
+            if self._any_driven:
                 self._body_pose = self._kinematics.body_poses(self.state, self.edge_pose)
             else:
                 self._body_pose = self.state.body_pose
@@ -185,11 +186,14 @@ class Snapshot:
 
     def twist(self, row: int) -> Floats:
         """Returns the twist of one body as 6 floats, as in `body_twist`."""
-        measured = self._measured_twist(row)
-        # NaN where any is; three times as fast as numpy for six numbers.
-        if measured is not None and not isnan(sum(measured)):
-            return measured
-        return self._motion(row).twist
+        motion = self._motions.get(row)
+        if motion is None:
+            measured = self._measured_twist(row)
+            # NaN where any is; three times as fast as numpy for six numbers.
+            if measured is not None and not isnan(sum(measured)):
+                return measured
+            motion = self._motion(row)
+        return motion.twist
 
     def acceleration(self, row: int) -> Floats:
         """Returns the acceleration of one body as 6 floats, as in `body_acceleration`."""
@@ -256,7 +260,7 @@ class Snapshot:
 
     def _find_body(self, row: int) -> list[float]:
         state = self.state
-        if self._driven[row] and self._body_pose is None:
+        if self._is_driven[row] and self._body_pose is None:
             return self._chains.pose(row, self.edge_pose, state.body_pose, self._single)
         poses = state.body_pose if self._body_pose is None else self._body_pose
         pose: list[float] = poses[row].tolist()
@@ -264,7 +268,7 @@ class Snapshot:
 
     def _measured_twist(self, row: int) -> list[float] | None:
         twist = self.state.body_twist
-        if twist is None or self._driven[row]:
+        if twist is None or self._is_driven[row]:
             return None
         measured: list[float] = twist[row].tolist()
         return measured
@@ -278,7 +282,7 @@ class Snapshot:
         return motion
 
     def _follow(self, row: int, motion: BodyMotion) -> None:
-        time_ns = self.robot_time_ns(int(self._kinematics.body_robot[row]))
+        time_ns = self.robot_time_ns(self._body_robot[row])
         motion.observe(time_ns, self.body(row), self._measured_twist(row))
 
     def _body_time(self) -> TimeArray:
@@ -304,6 +308,6 @@ class Snapshot:
 
     def _observe(self) -> None:
         measured = self.state.body_twist
-        if measured is not None and self._driven.any():
+        if measured is not None and self._any_driven:
             measured = np.where(self._driven[:, None], np.nan, measured)
         self._tracker.observe(self._body_time(), self.body_pose, measured)
