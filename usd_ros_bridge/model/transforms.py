@@ -13,6 +13,7 @@ FloatArray = NDArray[np.float64]
 
 IDENTITY: FloatArray = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 IDENTITY.setflags(write=False)
+_QUARTER, _ONE, _TWO = np.array(0.25), np.array(1.0), np.array(2.0)
 
 
 def quaternion_multiply(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -46,15 +47,25 @@ def rotate(quaternion: FloatArray, vector: FloatArray) -> FloatArray:
     return rotated
 
 
-def sine_and_cosine(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns the sine and the cosine of angles (...) in radians, to a few units in the last place of 1.
+def half_sine_and_cosine(angle: FloatArray, sine: FloatArray, cosine: FloatArray) -> None:
+    """Computes the sine and the cosine of half of angles, to a few units in the last place of 1.
 
-    Both follow from the tangent of half the angle, which numpy computes with vector instructions where the CPU has
-    them, and sine and cosine of float64 one by one: a third of the time.
+    Both follow from the tangent of a quarter of the angle, which numpy computes with vector instructions where the CPU
+    has them, and sine and cosine of float64 one by one: a fifth of the time.
+
+    Args:
+        angle: (N,) radians.
+        sine: (N,) is overwritten.
+        cosine: (N,) is overwritten.
     """
-    tangent = np.tan(0.5 * angle)
-    one_plus_cosine = 2.0 / (1.0 + tangent * tangent)
-    return tangent * one_plus_cosine, one_plus_cosine - 1.0
+    # By position and in place: keyword arguments, scalars to convert and new arrays are half of what a call costs.
+    np.multiply(angle, _QUARTER, sine)
+    np.tan(sine, sine)
+    np.multiply(sine, sine, cosine)
+    np.add(cosine, _ONE, cosine)
+    np.divide(_TWO, cosine, cosine)
+    np.multiply(sine, cosine, sine)
+    np.subtract(cosine, _ONE, cosine)
 
 
 def normalized(quaternion: FloatArray) -> FloatArray:

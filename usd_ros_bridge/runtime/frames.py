@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, normalized, relative
-from usd_ros_bridge.runtime.kinematics import IndexArray, Kinematics, Selection, pose_array, selection
+from usd_ros_bridge.runtime.edges import IndexArray, Selection, pose_array, selection
+from usd_ros_bridge.runtime.kinematics import Kinematics
 
 if TYPE_CHECKING:
     from usd_ros_bridge.runtime.snapshot import Snapshot

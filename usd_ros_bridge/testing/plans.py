@@ -26,7 +26,8 @@ from usd_ros_bridge.model.plan import (
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout, State
 from usd_ros_bridge.model.transforms import FloatArray, compose, inverse, pose
-from usd_ros_bridge.runtime.kinematics import Kinematics, pose_array
+from usd_ros_bridge.runtime.edges import pose_array
+from usd_ros_bridge.runtime.kinematics import Kinematics
 
 Axis = Literal["X", "Y", "Z"]
 _ANGULAR: dict[str, DofAxis] = {"X": "rotX", "Y": "rotY", "Z": "rotZ"}

@@ -12,7 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from usd_ros_bridge.model.plan import BridgePlan, DofAxis, EdgePlan, JointPlan, Pose, RobotPlan
 from usd_ros_bridge.model.transforms import FloatArray, to_matrix
-from usd_ros_bridge.runtime.kinematics import Kinematics, selection
+from usd_ros_bridge.runtime.edges import selection
+from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of, rover
 
 AXES = {"X": 0, "Y": 1, "Z": 2}

@@ -14,8 +14,9 @@ from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.transforms import FloatArray, to_matrix
 from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.edges import pose_array
 from usd_ros_bridge.runtime.frames import FrameTable
-from usd_ros_bridge.runtime.kinematics import Kinematics, pose_array
+from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.testing.plans import rest_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TopicPlan
 from usd_ros_bridge.model.transforms import IDENTITY
-from usd_ros_bridge.runtime.kinematics import pose_array
+from usd_ros_bridge.runtime.edges import pose_array
 from usd_ros_bridge.runtime.scalar import Floats, multiply
 from usd_ros_bridge.runtime.snapshot import Snapshot
 

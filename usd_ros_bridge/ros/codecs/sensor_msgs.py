@@ -20,7 +20,7 @@ from usd_ros_bridge.ros.codecs.protocol import (
     Values,
     stamp_ns,
 )
-from usd_ros_bridge.runtime.kinematics import selection
+from usd_ros_bridge.runtime.edges import selection
 from usd_ros_bridge.runtime.scalar import finite, imu
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
