@@ -26,6 +26,9 @@ RESTART_NS = 1_000_000_000
 UNKNOWN_NS = -1
 _ON_ARRIVAL_NS = -2
 
+MAX_ASSIGNMENTS = 16
+"""How many lists of names are remembered for a robot: one a publisher, and hardly ever more."""
+
 
 class JointStatesBackend:
     """Shows robots as their joint states say, with the stamps of those messages.
@@ -46,6 +49,7 @@ class JointStatesBackend:
         self._plan: BridgePlan | None = None
         self._state: State | None = None
         self._robots: dict[str, _Robot] = {}
+        self._fed: tuple[_Robot, ...] = ()
         self._topic = DEFAULT_TOPIC
 
     def open(self, context: BackendContext) -> None:
@@ -59,6 +63,7 @@ class JointStatesBackend:
             for index, robot in enumerate(context.plan.robots)
             if any(joint.dofs for joint in robot.joints)
         }
+        self._fed = tuple(self._robots.values())
         self.reset()
 
     def inputs(self) -> tuple[BackendInput, ...]:
@@ -88,7 +93,7 @@ class JointStatesBackend:
         assert state.robot_time_ns is not None
         state.time_ns = time_ns
         state.robot_time_ns.fill(time_ns)
-        for robot in self._robots.values():
+        for robot in self._fed:
             state.robot_time_ns[robot.index] = robot.time_at(time_ns)
         return state
 
@@ -111,7 +116,8 @@ class JointStatesBackend:
 class _Assignment:
     """Where the values of one list of names go: `state[rows] = multipliers * values[sources] + offsets`.
 
-    `block` are the rows as a slice where the values go there side by side, in order and as they are.
+    `where` are the rows again: as a slice, which `block` is, too, where the values go there side by side, in order and
+    as they are.
     """
 
     names: tuple[str, ...]
@@ -120,6 +126,7 @@ class _Assignment:
     multipliers: FloatArray
     offsets: FloatArray
     named: int
+    where: slice | NDArray[np.intp]
     block: slice | None
 
 
@@ -135,11 +142,15 @@ class _Robot:
         self._rows = {plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs}
         self._time_ns = UNKNOWN_NS
         self._row_time = np.zeros(len(plan.layout.dofs), dtype=np.int64)
-        self._assignment = self._assign(())
+        self._assignments: dict[tuple[str, ...], _Assignment] = {}
+        self._nothing = self._assign(())
+        self.reset()
 
     def reset(self) -> None:
         self._time_ns = UNKNOWN_NS
         self._row_time.fill(0)
+        self._last, self._last_ns = self._nothing, 0
+        self._blank = (False, False)
 
     def time_at(self, time_ns: int) -> int:
         """Returns the time of the state; a message without a stamp arrived at the tick that took it."""
@@ -150,25 +161,46 @@ class _Robot:
     def receive(self, sample: JointStateSample, state: State) -> None:
         if not self._is_valid(sample):
             return
-        names = self._assignment.names
+        assignment = self._find(sample.names)
+        where = assignment.where
+        if not assignment.named:
+            return
+        stamp_ns, again = sample.stamp_ns, assignment is self._last
+        self._advance(stamp_ns)
+        if 0 < stamp_ns < self._time_ns and self._is_overtaken(assignment, stamp_ns):
+            return
+        if not again:
+            # One publisher's stamps need no row each: written once another's message comes in between.
+            self._row_time[self._last.where] = self._last_ns
+            self._blank = (False, False)
+        self._last, self._last_ns = assignment, stamp_ns
+        if assignment.block is None:
+            self._spread(assignment, sample, state)
+            return
+        state.joint_position[where] = sample.position
+        velocity, effort = len(sample.velocity) > 0, len(sample.effort) > 0
+        # Two writes less for those who send neither: what they did not send before is unknown already.
+        if velocity or not self._blank[0]:
+            state.joint_velocity[where] = sample.velocity if velocity else np.nan
+        if effort or not self._blank[1]:
+            state.joint_effort[where] = sample.effort if effort else np.nan
+        self._blank = (not velocity, not effort)
+
+    def _find(self, names: tuple[str, ...]) -> _Assignment:
         # Readers hand out the same tuple for the same names: comparing a thousand strings costs more than the rest.
-        if sample.names is not names and sample.names != names:
-            self._assignment = self._assign(sample.names)
-        assignment = self._assignment
-        if not assignment.rows.size:
-            return
-        self._advance(sample.stamp_ns)
-        where = assignment.rows if assignment.block is None else assignment.block
-        if 0 < sample.stamp_ns < self._time_ns and (self._row_time[where] > sample.stamp_ns).any():
-            # Overtaken on the way: what is known of these joints is newer.
-            return
-        self._row_time[where] = sample.stamp_ns
-        if assignment.block is not None:
-            state.joint_position[where] = sample.position
-            state.joint_velocity[where] = sample.velocity if len(sample.velocity) else np.nan
-            state.joint_effort[where] = sample.effort if len(sample.effort) else np.nan
-            return
-        self._spread(assignment, sample, state)
+        if names is self._last.names:
+            return self._last
+        found = self._assignments.get(names)
+        if found is None:
+            if len(self._assignments) >= MAX_ASSIGNMENTS:
+                self._assignments.clear()
+            found = self._assignments[names] = self._assign(names)
+        return found
+
+    def _is_overtaken(self, assignment: _Assignment, stamp_ns: int) -> bool:
+        """Whether what is known of any of these joints is newer: the message was overtaken on its way."""
+        self._row_time[self._last.where] = self._last_ns
+        return bool((self._row_time[assignment.where] > stamp_ns).any())
 
     @staticmethod
     def _spread(assignment: _Assignment, sample: JointStateSample, state: State) -> None:
@@ -182,12 +214,10 @@ class _Robot:
             state.joint_effort[rows[:named]] = sample.effort[sources[:named]]
 
     def _is_valid(self, sample: JointStateSample) -> bool:
-        count = len(sample.names)
-        if len(sample.position) == count and all(
-            len(array) in (0, count) for array in (sample.velocity, sample.effort)
-        ):
+        count, velocities, efforts = len(sample.names), len(sample.velocity), len(sample.effort)
+        if len(sample.position) == count and velocities in (0, count) and efforts in (0, count):
             return True
-        lengths = f"{len(sample.position)}/{len(sample.velocity)}/{len(sample.effort)}"
+        lengths = f"{len(sample.position)}/{velocities}/{efforts}"
         self._report(
             f"joint_states.length:{self._path}",
             f"joint states of {self._path}: a message with {count} names and {lengths} "
@@ -208,6 +238,7 @@ class _Robot:
             )
             self._time_ns = stamp_ns
             self._row_time.fill(0)
+            self._last_ns = 0
 
     def _assign(self, names: tuple[str, ...]) -> _Assignment:
         """Finds rows and sources of a list of names; publishers rarely change theirs, so this is kept."""
@@ -227,6 +258,7 @@ class _Robot:
             source == index and row == rows[0] + index and multiplier == 1.0 and offset == 0.0
             for index, (row, source, multiplier, offset) in enumerate(entries)
         )
+        block = slice(rows[0], rows[0] + len(rows)) if entries and in_order else None
         return _Assignment(
             names=names,
             rows=np.array(rows, dtype=np.intp),
@@ -234,7 +266,8 @@ class _Robot:
             multipliers=np.array(multipliers, dtype=np.float64),
             offsets=np.array(offsets, dtype=np.float64),
             named=len(source_by_row),
-            block=slice(rows[0], rows[0] + len(rows)) if entries and in_order else None,
+            where=np.array(rows, dtype=np.intp) if block is None else block,
+            block=block,
         )
 
     def _report_unknown(self, names: tuple[str, ...]) -> None:

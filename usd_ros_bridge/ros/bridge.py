@@ -45,11 +45,13 @@ class _GuardedRuntime(Runtime):
         with self._lock:
             if self.stopped:
                 return False
-            if not self._domains.deferred and self.pass_by(time_ns):
+            deferred = self._domains.deferred
+            if not deferred and self.pass_by(time_ns):
                 return True
             start = time.perf_counter()
-            self._domains.poll(callbacks=False)
-            stepped = super().tick(time_ns)
+            if deferred:
+                self._domains.poll(callbacks=False)
+            stepped = self._tick(time_ns)
             elapsed = time.perf_counter() - start
             self.tick_seconds += (elapsed - self.tick_seconds) * (0.1 if self.tick_seconds else 1.0)
             if elapsed > _WORTH_A_LOOK_S:
@@ -326,7 +328,7 @@ class Bridge:
         runtime.open()
         self._clock = RosClock(main.node)
         self._clock.open()
-        self._loop = Loop(runtime, self._clock)
+        self._loop = Loop(runtime, self._clock.source)
         plan = disable_conflicts(self.plan, self._conflicts(runtime))
         self._transforms = Transforms(
             plan, self._domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched

@@ -7,12 +7,11 @@ from typing import Any
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 
-from usd_ros_bridge.runtime.inbox import Wakeup
 from usd_ros_bridge.runtime.loop import ExternalClock, SystemClock
 
 
 class RosClock:
-    """A `Clock` for the loop. Which time it shows is decided when it is opened, by the node's `use_sim_time`.
+    """The `Clock` of the loop, which follows the node's. Which one is decided when it is opened, by `use_sim_time`.
 
     Simulated time stands still between two messages on /clock and is unknown until the first.
     """
@@ -49,9 +48,10 @@ class RosClock:
         """Returns the time in nanoseconds, None while it is not known."""
         return self._clock.now_ns()
 
-    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
-        """Waits for `deadline_ns`, for time going back, or for `wakeup`."""
-        self._clock.wait(deadline_ns, wakeup)
+    @property
+    def source(self) -> SystemClock | ExternalClock:
+        """What the loop waits on; once open."""
+        return self._clock
 
     def _on_jump(self, _: Any) -> None:
         now = int(self._ros_clock.now().nanoseconds)

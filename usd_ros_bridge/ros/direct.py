@@ -87,20 +87,27 @@ class DirectSubscription:
         for handler in self.subscription.event_handlers:
             node.add_waitable(handler)
 
-    def take(self) -> bytes | None:
-        """Returns the next message's bytes, None where none waits or the subscription is gone."""
-        handle = self._handle
+    def take(self, limit: int) -> list[bytes]:
+        """Returns the bytes of messages that wait, none where the subscription is gone.
+
+        Args:
+            limit: How many at most; where there may be more, the wake-up is set again.
+        """
+        handle, message_class = self._handle, self._class
+        messages: list[bytes] = []
         if handle is None:
-            return None
+            return messages
         try:
             with handle:
-                taken = handle.take_message(self._class, True)
+                while len(messages) < limit:
+                    taken = handle.take_message(message_class, True)
+                    if taken is None:
+                        return messages
+                    messages.append(taken[0])
         except InvalidHandle:
-            return None
-        if taken is None:
-            return None
-        data: bytes = taken[0]
-        return data
+            return messages
+        self._wakeup.set()
+        return messages
 
     def close(self) -> None:
         """Ends the subscription: from here on nothing is written. Idempotent, also while another thread takes."""

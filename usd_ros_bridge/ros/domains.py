@@ -205,6 +205,7 @@ class Domains:
         self._report = report
         self._main: Domain | None = None
         self._domains: dict[int, Domain] = {}
+        self._polled: tuple[Domain, ...] = ()
 
     @property
     def main(self) -> Domain:
@@ -214,7 +215,7 @@ class Domains:
                 self._main = Domain(self._host_node, owned=False, report=self._report)
             else:
                 self._main = self._make(self._node_name, self._default_id, self._ros_args, main=True)
-            self._domains[self._main.domain_id] = self._main
+            self._add(self._main)
         return self._main
 
     def get(self, domain_id: int | None) -> Domain:
@@ -233,21 +234,21 @@ class Domains:
                 )
             name = f"{main.node.get_name()}_domain_{domain_id}"
             domain = self._make(name, domain_id, _without_node_name(self._ros_args), main=False)
-            self._domains[domain.domain_id] = domain
+            self._add(domain)
         domain.start()
         return domain
 
     @property
     def deferred(self) -> bool:
         """Whether jobs wait for the next `poll` in any domain."""
-        for domain in tuple(self._domains.values()):  # noqa: SIM110 - asked at every step: a generator costs more
+        for domain in self._polled:  # noqa: SIM110 - asked at every step: a generator costs more
             if domain.deferred:
                 return True
         return False
 
     def poll(self, *, callbacks: bool = True) -> None:
         """Runs what waits in domains that have no thread of their own."""
-        for domain in tuple(self._domains.values()):
+        for domain in self._polled:
             domain.poll(callbacks=callbacks)
 
     def stop(self) -> None:
@@ -261,6 +262,11 @@ class Domains:
         for domain in (*domains, *([self._main] if self._main else ())):
             domain.close()
         self._domains.clear()
+
+    def _add(self, domain: Domain) -> None:
+        self._domains[domain.domain_id] = domain
+        if not domain.threaded:
+            self._polled = (*self._polled, domain)
 
     def _make(self, name: str, domain_id: int | None, ros_args: Sequence[str], *, main: bool) -> Domain:
         context = Context()

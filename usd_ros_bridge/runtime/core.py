@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from usd_ros_bridge.backends.protocol import (
     Backend,
@@ -226,7 +227,7 @@ class Runtime:
     def bind_input(self, backend_input: BackendInput) -> Delivery:
         """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
         key = backend_input.key
-        delivery = Delivery(self.inbox, backend_input.topic, lambda sample: self.backend.receive(key, sample))
+        delivery = Delivery(self.inbox, backend_input.topic, partial(self.backend.receive, key))
         self.inbox.configure(delivery, wakes=self.capabilities.topic_driven)
         return self._add_delivery(delivery)
 
@@ -245,33 +246,7 @@ class Runtime:
         Returns:
             Whether the backend gave a state. Where it failed, the last one is shown as standing still.
         """
-        if self.pass_by(time_ns):
-            return True
-        last = self._last_time
-        if last is not None and time_ns < last:
-            self.reporter.report(
-                "time.backwards", f"time went back by {(last - time_ns) * 1e-9:.3f} s: starting over"
-            )
-            self.reset()
-            last = None
-        self._ticks += 1
-        self._can_rest = False
-        if self._passed_by:
-            self._passed_by = False
-            if last is not None and (self.inbox.pending or not self._commands.silent):
-                self._catch_up(last)
-        self._last_time = time_ns
-        arrived = self.inbox.drain()
-        for delivery, sample in arrived:
-            assert isinstance(delivery, Delivery)
-            self._take(delivery, sample)
-        due = self.emissions.due(time_ns, last)
-        stepped = self._step(time_ns)
-        if not self._state_known:
-            return False
-        self.emissions.emit(self.snapshot, due, time_ns=time_ns, arrived=bool(arrived))
-        self._can_rest = stepped and not self.capabilities.every_step
-        return stepped
+        return self.pass_by(time_ns) or self._tick(time_ns)
 
     def pass_by(self, time_ns: int) -> bool:
         """Does a tick in which nothing happens; returns False, having done nothing, where something may.
@@ -321,6 +296,33 @@ class Runtime:
         )
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _tick(self, time_ns: int) -> bool:
+        last = self._last_time
+        if last is not None and time_ns < last:
+            self.reporter.report(
+                "time.backwards", f"time went back by {(last - time_ns) * 1e-9:.3f} s: starting over"
+            )
+            self.reset()
+            last = None
+        self._ticks += 1
+        self._can_rest = False
+        if self._passed_by:
+            self._passed_by = False
+            if last is not None and (self.inbox.pending or not self._commands.silent):
+                self._catch_up(last)
+        self._last_time = time_ns
+        arrived = self.inbox.drain()
+        for delivery, sample in arrived:
+            assert isinstance(delivery, Delivery)
+            self._take(delivery, sample)
+        due = self.emissions.due(time_ns, last)
+        stepped = self._step(time_ns)
+        if not self._state_known:
+            return False
+        self.emissions.emit(self.snapshot, due, time_ns=time_ns, arrived=bool(arrived))
+        self._can_rest = stepped and not self.capabilities.every_step
+        return stepped
 
     def _find_sense(self) -> Sense | None:
         backend = self.backend

@@ -9,7 +9,11 @@ from usd_ros_bridge.runtime.status import SinkStatus
 
 
 class Delivery:
-    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits."""
+    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits.
+
+    Attributes:
+        take: Takes one sample, in the tick.
+    """
 
     def __init__(
         self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = ""
@@ -25,7 +29,8 @@ class Delivery:
         self.name = name
         self.reason = reason
         self._inbox = inbox
-        self._take = take
+        self._accepted = take is not None
+        self.take: Callable[[object], None] = take or _refuse
         self.errors = 0
         self.last_error = ""
         self._refused = 0
@@ -33,14 +38,14 @@ class Delivery:
     @property
     def accepted(self) -> bool:
         """Whether anything takes the samples."""
-        return self._take is not None
+        return self._accepted
 
     def deliver(self, sample: object) -> None:
         """Puts one decoded sample into the inbox; drops and counts it where nothing takes it."""
-        if self._take is None:
-            self._refused += 1
-        else:
+        if self._accepted:
             self._inbox.put(self, sample)
+        else:
+            self._refused += 1
 
     @property
     def wakeup(self) -> Wakeup:
@@ -55,11 +60,6 @@ class Delivery:
         """Asks it no more. Idempotent."""
         self._inbox.remove_source(self, source)
 
-    def take(self, sample: object) -> None:
-        """Takes one sample, in the tick."""
-        assert self._take is not None
-        self._take(sample)
-
     def status(self) -> SinkStatus:
         """Returns the counters."""
         counts = self._inbox.counts(self)
@@ -71,3 +71,7 @@ class Delivery:
             last_error=self.last_error,
             reason=self.reason,
         )
+
+
+def _refuse(_: object) -> None:
+    raise AssertionError("nothing takes these samples")

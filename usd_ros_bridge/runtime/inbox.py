@@ -6,7 +6,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -99,8 +99,11 @@ def make_wakeup() -> Wakeup:
     return Wakeup()
 
 
-Take = Callable[[], object | None]
-"""Returns the next payload that waits elsewhere, None where none does."""
+Take = Callable[[int], Sequence[object]]
+"""Returns payloads that wait elsewhere, in the order of arrival and no more than it is told to.
+
+One that keeps more back sets the wake-up again.
+"""
 
 
 class Item(NamedTuple):
@@ -220,16 +223,11 @@ class Inbox:
 
     def _drain_sources(self, items: list[Item]) -> None:
         for key, take in self._sources:
-            count = 0
-            while (payload := take()) is not None:
-                items.append(Item(key, payload))
-                count += 1
-                if count >= self._depth:
-                    # A flood must not keep the tick from its end: the rest is for the next.
-                    self.wakeup.set()
-                    break
-            if count:
-                self._queues[key].received += count
+            # At most so many: a flood must not keep the tick from its end.
+            payloads = take(self._depth)
+            if payloads:
+                items += [Item(key, payload) for payload in payloads]
+                self._queues[key].received += len(payloads)
 
     def counts(self, key: Hashable) -> InboxCounts:
         """Returns the counters of `key`."""

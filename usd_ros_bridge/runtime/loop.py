@@ -117,14 +117,14 @@ class Loop:
 
     def run(self) -> None:
         """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
-        while True:
-            if not self.stopped():
-                self._clock.wait(self._runtime.next_due_ns(), self._wakeup)
+        runtime, clock, wakeup = self._runtime, self._clock, self._wakeup
+        while not self.stopped():
+            clock.wait(runtime.next_due_ns(), wakeup)
             if self.stopped():
                 return
-            now = self._clock.now_ns()
+            now = clock.now_ns()
             if now is not None:
-                self._runtime.tick(now)
+                runtime.tick(now)
 
     def stop(self) -> None:
         """Ends `run` after the tick in progress; from any thread or signal handler, any number of times."""

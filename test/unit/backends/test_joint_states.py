@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
@@ -245,3 +247,58 @@ def test_two_robots_with_equal_joint_names_are_kept_apart() -> None:
     bench.receive(["mast_joint"], [0.5], robot=1)
     state = bench.step()
     assert_allclose(state.joint_position, [0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
+
+
+PUBLISHERS = (
+    ("pan", "tilt"),
+    ("tilt", "roll"),
+    ("roll", "pan", "tilt"),
+    ("zoom",),
+    ("pan", "tilt", "roll", "zoom"),
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[tuple[str, ...], int, bool, bool]:
+    """Names, stamp (a second apart at most), and whether velocities and efforts are given."""
+    return (
+        draw(st.sampled_from(PUBLISHERS)),
+        draw(st.integers(0, 40)),
+        draw(st.booleans()),
+        draw(st.booleans()),
+    )
+
+
+@given(st.lists(messages(), min_size=1, max_size=25))
+def test_several_publishers_add_up_to_one_state(sent: list[tuple[tuple[str, ...], int, bool, bool]]) -> None:
+    """Against one joint at a time: the newest stamp of each joint wins, and what a message leaves out is unknown."""
+    builder = PlanBuilder()
+    robot = builder.robot("/robot")
+    robot.body("base")
+    for name in PUBLISHERS[-1]:
+        robot.body(name + "_link")
+        robot.joint(name, "base", name + "_link")
+    bench = Bench(builder)
+    known = dict.fromkeys(PUBLISHERS[-1], (0.0, np.nan, np.nan))
+    stamps = dict.fromkeys(known, 0)
+    newest = 0
+    for number, (names, stamp, has_velocity, has_effort) in enumerate(sent, start=1):
+        values = [number + 0.1 * place for place in range(len(names))]
+        rates, forces = ([10 * v for v in values] if has else [] for has in (has_velocity, has_effort))
+        bench.receive(list(names), values, stamp=stamp, velocity=rates, effort=forces)
+        if 0 < stamp < newest and any(stamps[name] > stamp for name in names):
+            continue
+        newest = stamp if stamp == 0 else max(newest, stamp)
+        for name, value in zip(names, values, strict=True):
+            stamps[name] = stamp
+            known[name] = (
+                value,
+                10 * value if has_velocity else np.nan,
+                10 * value if has_effort else np.nan,
+            )
+    state = bench.step()
+    rows = [bench.plan.layout.dofs.index(name) for name in known]
+    found = np.stack(
+        (state.joint_position[rows], state.joint_velocity[rows], state.joint_effort[rows]), axis=-1
+    )
+    assert_allclose(found, np.array(list(known.values())))

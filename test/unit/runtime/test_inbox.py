@@ -166,8 +166,11 @@ def test_a_source_is_asked_at_every_drain_until_it_has_nothing() -> None:
     inbox = Inbox(depth=3)
     held = [1, 2, 3, 4]
 
-    def take() -> int | None:
-        return held.pop(0) if held else None
+    def take(limit: int) -> list[int]:
+        taken = [held.pop(0) for _ in range(min(limit, len(held)))]
+        if held:
+            inbox.wakeup.set()
+        return taken
 
     inbox.add_source("states", take)
     assert inbox.pending, "what it holds already is seen"

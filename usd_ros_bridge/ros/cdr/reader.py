@@ -28,6 +28,8 @@ _COUNT = Struct("<I")
 _NAMES = 12
 """Where a stamped message's frame id begins."""
 _TWIST_SIZE = 48
+_MAX_NAMES = 8
+"""How many lists of names a reader keeps."""
 _NO_VALUES = np.zeros(0)
 _NO_VALUES.setflags(write=False)
 
@@ -53,12 +55,16 @@ def make_reader(
 
 
 class JointStateReader:
-    """sensor_msgs/msg/JointState. Names are decoded once: publishers hardly ever change theirs."""
+    """sensor_msgs/msg/JointState. Names are decoded once: publishers hardly ever change theirs.
+
+    Those of a few publishers are kept: an arm and its gripper often share a topic.
+    """
 
     def __init__(self) -> None:
         """Knows no names yet."""
         self._names: tuple[str, ...] = ()
         self._text = b""
+        self._kept: list[tuple[bytes, tuple[str, ...]]] = []
 
     def __call__(self, data: bytes) -> JointStateSample | None:
         """Returns the sample; its arrays are views on `data`."""
@@ -66,7 +72,11 @@ class JointStateReader:
             return None
         text = self._text
         # Self-delimiting: counts and lengths come first, so equal bytes are equal names.
-        if not (text and data.startswith(text, _NAMES)) and not self._read_names(data):
+        if (
+            not (text and data.startswith(text, _NAMES))
+            and not self._recall(data)
+            and not self._read_names(data)
+        ):
             return None
         offset = _NAMES + len(self._text)
         arrays = []
@@ -94,6 +104,14 @@ class JointStateReader:
             effort=arrays[2],
         )
 
+    def _recall(self, data: bytes) -> bool:
+        """Goes back to names that were read before; False where none of those kept are here."""
+        for text, names in self._kept:
+            if data.startswith(text, _NAMES):
+                self._text, self._names = text, names
+                return True
+        return False
+
     def _read_names(self, data: bytes) -> bool:
         """Reads frame id and names; False where they are not plain text."""
         offset = _text_end(data, _NAMES)
@@ -114,9 +132,9 @@ class JointStateReader:
             offset = end
         found = tuple(names)
         # The same tuple for the same names: who receives it sees by identity that nothing changed.
-        if found != self._names:
-            self._names = found
+        self._names = next((each for _, each in self._kept if each == found), found)
         self._text = data[_NAMES:offset]
+        self._kept = [(self._text, self._names), *self._kept[: _MAX_NAMES - 1]]
         return True
 
 

@@ -113,13 +113,13 @@ class TopicSubscription:
         """Whether the loop's thread takes the messages itself."""
         return self._direct is not None
 
-    def take(self) -> object | None:
-        """Returns the next sample of a direct subscription, None where there is none; in the tick's thread."""
-        while (direct := self._direct) is not None and (data := direct.take()) is not None:
-            sample = self._decode(data)
-            if sample is not None:
-                return sample
-        return None
+    def take(self, limit: int) -> list[object]:
+        """Returns samples of a direct subscription, `limit` at most; in the tick's thread."""
+        direct = self._direct
+        if direct is None:
+            return []
+        samples = [self._decode(data) for data in direct.take(limit)]
+        return [sample for sample in samples if sample is not None]
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
