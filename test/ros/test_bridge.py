@@ -201,6 +201,34 @@ def test_joint_states_backend_hears_its_topic_and_conflicting_publishers_are_dis
     assert running.row("/arm/joint_states", "subscription").count > 0
 
 
+def test_states_are_shown_in_simulated_time_as_they_arrive(start, ros_harness):
+    """/clock tells the time, and an arrival wakes the loop although time stands still."""
+    received = []
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", received.append, 10)
+    clock = ros_harness.node.create_publisher(Clock, "/clock", BEST_EFFORT)
+    states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
+    running = start(plan(JOINT_STATES), "joint_states", use_sim_time=True)
+    ros_harness.wait_for(lambda: clock.get_subscription_count() >= 1, what="the clock's subscription")
+    ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the backend's subscription")
+    time = Clock()
+    time.clock.sec = 100
+
+    def ticked():
+        clock.publish(time)
+        return running.bridge.status().ticks > 0
+
+    ros_harness.wait_for(ticked, what="a first tick")
+    message = JointState(name=["hinge"], position=[0.25])
+    message.header.stamp.sec = 7
+
+    def shown():
+        states.publish(message)
+        return bool(received)
+
+    ros_harness.wait_for(shown, what="/tf")
+    assert received[0].transforms[0].header.stamp.sec == 7
+
+
 def test_a_remapped_publisher_that_meets_the_backends_topic_is_disabled(start):
     other = publisher("/elsewhere", "sensor_msgs/msg/JointState")
     remap = ["--ros-args", "-r", "/elsewhere:=/arm/joint_states"]

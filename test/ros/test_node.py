@@ -102,9 +102,10 @@ def fast_dds_files(process_id):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("kind", ["node", "cli"])
+@pytest.mark.parametrize("kind", ["node", "node that waits for a state", "cli"])
 def test_signals_end_it_soon_as_a_success_and_leave_no_shared_memory(run, number, kind):
-    process = run(node_command(f"asset:={ROBOT}") if kind == "node" else [*CLI, str(ROBOT)])
+    waits = ["backend:=joint_states"] if kind == "node that waits for a state" else []
+    process = run([*CLI, str(ROBOT)] if kind == "cli" else node_command(f"asset:={ROBOT}", *waits))
     process.wait_for_line("ready")
     files = fast_dds_files(process.child.pid)
     start = time.monotonic()

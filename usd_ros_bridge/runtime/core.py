@@ -316,11 +316,11 @@ class Runtime:
         for delivery, sample in arrived:
             assert isinstance(delivery, Delivery)
             self._take(delivery, sample)
-        due = self.emissions.due(time_ns, last)
+        self.emissions.choose(time_ns, previous_ns=last, arrived=bool(arrived))
         stepped = self._step(time_ns)
         if not self._state_known:
             return False
-        self.emissions.emit(self.snapshot, due, time_ns=time_ns, arrived=bool(arrived))
+        self.emissions.emit(self.snapshot, time_ns)
         self._can_rest = stepped and not self.capabilities.every_step
         return stepped
 

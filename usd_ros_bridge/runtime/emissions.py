@@ -49,6 +49,8 @@ class Emissions:
         self._scheduled: dict[int, _Emission] = {}
         self._every_tick: list[_Emission] = []
         self._arrivals: Arrivals[_Emission] = Arrivals()
+        self._due: Sequence[int] = ()
+        self._due_by_arrival: Sequence[_Emission] = ()
 
     @property
     def next_due_ns(self) -> int | None:
@@ -96,31 +98,30 @@ class Emissions:
                 self._schedule.remove(emission.entry)
                 del self._scheduled[emission.entry]
 
-    def due(self, time_ns: int, previous_ns: int | None = None) -> Sequence[int]:
-        """Returns what is due at a tick, for `emit`, in the order of addition.
+    def choose(self, time_ns: int, *, previous_ns: int | None = None, arrived: bool = False) -> None:
+        """Finds out who is due at a tick, for `emit`; deadlines move on even where nothing comes of the tick.
 
         Args:
-            time_ns: The tick.
+            time_ns: Bridge time of the tick, nanoseconds.
             previous_ns: The tick before, where it was a quiet one and this was not called.
+            arrived: Whether anything arrived in the tick.
         """
         self.quiet_until_ns = 0
-        return self._schedule.due(time_ns, previous_ns)
+        self._due = self._schedule.due(time_ns, previous_ns)
+        if self._arrivals:
+            self._due_by_arrival = self._arrivals.due(time_ns, arrived=arrived)
 
-    def emit(
-        self, snapshot: Snapshot, entries: Sequence[int], *, time_ns: int, arrived: bool = False
-    ) -> None:
-        """Asks those that are due.
+    def emit(self, snapshot: Snapshot, time_ns: int) -> None:
+        """Asks those that `choose` found, in the order of addition and last those that show what arrives.
 
         Args:
             snapshot: The state of this tick.
-            entries: What `due` returned for this tick.
             time_ns: Bridge time of this tick, nanoseconds.
-            arrived: Whether anything arrived in this tick.
         """
         for emission in tuple(self._every_tick):
             self._emit(emission, snapshot)
         state_ns = snapshot.time_ns
-        for entry in entries:
+        for entry in self._due:
             # An emitter that is asked may remove another.
             due = self._scheduled.get(entry)
             if due is None:
@@ -133,7 +134,7 @@ class Emissions:
                 self._count_error(due, error)
         wake_ns = NEVER_NS
         if self._arrivals:
-            for emission in self._arrivals.due(time_ns, arrived=arrived):
+            for emission in self._due_by_arrival:
                 if self._emit(emission, snapshot):
                     self._arrivals.shown(emission, time_ns)
             wake_ns = self._arrivals.wake_ns

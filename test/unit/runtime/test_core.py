@@ -488,6 +488,21 @@ def test_what_does_not_show_a_robots_state_keeps_its_rate_while_states_arrive() 
     assert runtime.next_due_ns() == 3000 * MS, "and wakes the loop for it"
 
 
+def test_a_topic_driven_backend_that_fails_from_the_start_does_not_make_the_loop_spin() -> None:
+    class Failing(JointStatesBackend):
+        def step(self, time_ns: int, commands: Commands) -> State:
+            raise RuntimeError("not yet")
+
+    runtime, _ = start(rover().build(), Failing())
+    runtime.add_emitter(Transforms(runtime.transform_feed(0)), name="/tf", rate=50.0, robot=0)
+    delivery = runtime.bind_input(runtime.inputs[0])
+    runtime.tick(1000 * MS)
+    assert runtime.next_due_ns() == 1100 * MS
+    delivery.deliver(sample(["mast_joint"], [0.1], stamp=1))
+    runtime.tick(1050 * MS)
+    assert runtime.next_due_ns() == 1150 * MS
+
+
 def test_what_waits_and_is_due_in_one_tick_is_sent_once() -> None:
     runtime, _ = start(rover().build(), JointStatesBackend())
 
