@@ -490,7 +490,7 @@ def test_what_does_not_show_a_robots_state_keeps_its_rate_while_states_arrive() 
 
 def test_a_topic_driven_backend_that_fails_from_the_start_does_not_make_the_loop_spin() -> None:
     class Failing(JointStatesBackend):
-        def step(self, time_ns: int, commands: Commands) -> State:
+        def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002
             raise RuntimeError("not yet")
 
     runtime, _ = start(rover().build(), Failing())
