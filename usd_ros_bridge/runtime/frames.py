@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, normalized, relative
+from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose
 from usd_ros_bridge.runtime.edges import IndexArray, Selection, pose_array, selection
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.posed import WORLD, PosedFrame, PosedFrames, posed_frames
 
 if TYPE_CHECKING:
     from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -57,70 +58,6 @@ class TransformSample:
     valid: NDArray[np.bool_] | None
 
 
-class _PoseFrames:
-    """Frames whose transform is the difference of two world poses, each carried by a body, by nothing, or by a start.
-
-    Attributes:
-        needs_tree: Whether a carrier's pose follows from joint positions.
-    """
-
-    def __init__(
-        self,
-        slots: list[int],
-        children: list[tuple[int, FloatArray]],
-        parents: list[tuple[int, FloatArray]],
-        odometry: list[bool],
-        kinematics: Kinematics,
-    ) -> None:
-        world = len(kinematics.driven)
-        self.slots = selection(slots)
-        self.count = len(slots)
-        self._child_rows = np.array([row if row >= 0 else world for row, _ in children], dtype=np.intp)
-        self._parent_rows = np.array([row if row >= 0 else world for row, _ in parents], dtype=np.intp)
-        self._child_offsets = _Offsets([offset for _, offset in children])
-        self._parent_offsets = _Offsets([offset for _, offset in parents])
-        self._odometry = np.flatnonzero(odometry)
-        self._bodies = np.tile(IDENTITY, (world + 1, 1))
-        used = np.concatenate((self._child_rows, self._parent_rows))
-        # Bodies right below the world, the only moving frames of most robots that come from poses.
-        self._direct = bool(
-            (self._parent_rows == world).all()
-            and (self._child_rows < world).all()
-            and not (self._odometry.size or self._child_offsets.used or self._parent_offsets.used)
-        )
-        self.needs_tree = bool(kinematics.driven[used[used < world]].any())
-
-    def evaluate(self, body_pose: FloatArray, start_pose: FloatArray) -> FloatArray:
-        """Returns (N, 7) `parent_from_frame`."""
-        if self._direct:
-            pose: FloatArray = body_pose[self._child_rows]
-            pose[:, 3:] = normalized(pose[:, 3:])
-            return pose
-        self._bodies[:-1] = body_pose
-        child = self._child_offsets.apply(self._bodies[self._child_rows])
-        parent = self._bodies[self._parent_rows]
-        if self._odometry.size:
-            parent[self._odometry] = start_pose[self._parent_rows[self._odometry]]
-        pose = relative(self._parent_offsets.apply(parent), child)
-        pose[:, 3:] = normalized(pose[:, 3:])
-        return pose
-
-
-class _Offsets:
-    """Constant poses to the right of others; identities, which most are, cost nothing."""
-
-    def __init__(self, offsets: list[FloatArray]) -> None:
-        poses = np.array(offsets).reshape(-1, 7)
-        self._rows = np.flatnonzero(np.any(poses != IDENTITY, axis=-1))
-        self._poses = poses[self._rows]
-        self.used = self._rows.size > 0
-
-    def apply(self, poses: FloatArray) -> FloatArray:
-        if self._rows.size:
-            poses[self._rows] = compose(poses[self._rows], self._poses)
-        return poses
-
-
 class FrameTable:
     """Transforms of the moving frames of all robots, in one array; the static ones are constants.
 
@@ -156,26 +93,20 @@ class FrameTable:
             the next call.
         """
         finite = self._constants_finite
-        if self._edge_count:
+        if self._from_edges:
             edges = snapshot.edge_pose
             position = snapshot.state.joint_position
             # Edges are products of finite constants, sines and positions: a sum of squares of the positions finds any
             # NaN or infinity, and any number so large that a product could overflow, without a warning.
             finite = finite and isfinite(np.vdot(position, position))
-            if isinstance(self._edge_slots, slice) and isinstance(self._edge_rows, slice):
-                part = self._edge_part
-                self._components[part, self._edge_slots] = edges.T[part, self._edge_rows]
-            else:
+            if self._gather is not None:
                 # One gather into every column, those of posed frames and constants put right below.
                 np.take(edges.T, self._gather, axis=1, out=self._components, mode="clip")
                 self._components[:, self._constant_slots] = self._constants
-        posed = self._posed
-        if posed.count:
-            complete = self._joint_driven and posed.needs_tree
-            body_pose = snapshot.body_pose if complete else snapshot.state.body_pose
-            pose = posed.evaluate(body_pose, snapshot.start_poses)
-            self._out[posed.slots] = pose
-            finite = finite and bool(np.isfinite(pose).all())
+            elif self._edge_columns is not None:
+                self._edge_columns[...] = edges.T[self._edge_part, self._edge_rows]
+        if self._posed is not None:
+            finite = self._posed.write(snapshot) and finite
         self.finite = finite or bool(np.isfinite(self._components).all())
         return self._out
 
@@ -229,10 +160,7 @@ class FrameTable:
     def _compile(self) -> None:
         edge_slots: list[int] = []
         edge_rows: list[int] = []
-        slots: list[int] = []
-        children: list[tuple[int, FloatArray]] = []
-        parents: list[tuple[int, FloatArray]] = []
-        odometry: list[bool] = []
+        posed: list[PosedFrame] = []
         rest = []
         for index, robot in enumerate(self._plan.robots):
             for place, number in enumerate(self.robots[index].moving):
@@ -242,39 +170,40 @@ class FrameTable:
                 if edge >= 0:
                     edge_slots.append(slot)
                     edge_rows.append(edge)
-                    continue
-                relative_to_start = (
-                    number == robot.base and robot.base_transform == "odometry" and frame.carrier >= 0
-                )
-                child = (frame.carrier, pose_array(frame.carrier_from_frame))
-                parent = child if relative_to_start else _parent(robot, frame)
-                if parent[0] == child[0] and not relative_to_start:
-                    continue
-                slots.append(slot)
-                children.append(child)
-                parents.append(parent)
-                odometry.append(relative_to_start)
-        # By component, (7, F), as the edges: see Kinematics.
-        self._components: FloatArray = np.ascontiguousarray(np.array(rest).reshape(-1, 7).T)
-        self._out: FloatArray = self._components.T
-        self.finite = False
-        self._gather: IndexArray = np.zeros(len(rest), dtype=np.intp)
-        self._gather[edge_slots] = edge_rows
+                elif (between := _posed(robot, number, slot)) is not None:
+                    posed.append(between)
         constant = np.ones(len(rest), dtype=bool)
-        constant[edge_slots + slots] = False
+        constant[edge_slots + [frame.slot for frame in posed]] = False
         self._constant_slots: IndexArray = np.flatnonzero(constant)
-        self._constants: FloatArray = self._components[:, self._constant_slots]
-        self._edge_count: int = len(edge_slots)
-        self._edge_slots: Selection = selection(edge_slots)
-        self._edge_rows: Selection = selection(edge_rows)
-        self._posed: _PoseFrames = _PoseFrames(slots, children, parents, odometry, self._kinematics)
+        # By component, (7, F), as the edges: see Kinematics.
+        components: FloatArray = np.ascontiguousarray(np.array(rest).reshape(-1, 7).T)
+        self._constants: FloatArray = components[:, self._constant_slots]
         # At zero, every constant of an edge that is not finite shows in its pose.
-        zero = self._kinematics.edge_poses(np.zeros(len(self._plan.layout.dofs)))
-        self._components[:, edge_slots] = zero[edge_rows].T
+        zero = self._kinematics.edge_poses(np.zeros(len(self._plan.layout.dofs))).T
+        components[:, edge_slots] = zero[:, edge_rows]
         self._constants_finite: bool = bool(
-            np.isfinite(zero[edge_rows]).all() and np.isfinite(self._constants).all()
+            np.isfinite(zero[:, edge_rows]).all() and np.isfinite(self._constants).all()
         )
+        self._from_edges: bool = bool(edge_slots)
+        self._edge_rows: Selection = selection(edge_rows)
         self._edge_part: slice = _ALL if self._kinematics.translates[edge_rows].any() else _ROTATION
+        self._edge_columns: FloatArray | None = None
+        self._gather: IndexArray | None = None
+        slots = selection(edge_slots)
+        if not (isinstance(slots, slice) and isinstance(self._edge_rows, slice)):
+            self._gather = np.zeros(len(rest), dtype=np.intp)
+            self._gather[edge_slots] = edge_rows
+        elif len(edge_slots) == len(rest):
+            # Nothing but edges, in their order: their array is this one.
+            components = zero[:, self._edge_rows]
+        else:
+            self._edge_columns = components[self._edge_part, slots]
+        self._components: FloatArray = components
+        self._out: FloatArray = components.T
+        self.finite = False
+        self._posed: PosedFrames | None = posed_frames(
+            posed, self._kinematics, joint_driven=self._joint_driven, components=components
+        )
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:
@@ -282,12 +211,28 @@ def _skipped(robot: RobotPlan, number: int) -> bool:
     return number == robot.base and robot.base_transform == "none"
 
 
-def _parent(robot: RobotPlan, frame: FramePlan) -> tuple[int, FloatArray]:
-    """Returns what carries a frame's parent, -1 for the world, and the parent in it."""
-    if frame.parent_index < 0:
-        return -1, IDENTITY
-    parent = robot.frames[frame.parent_index]
-    return parent.carrier, pose_array(parent.carrier_from_frame)
+def _posed(robot: RobotPlan, number: int, slot: int) -> PosedFrame | None:
+    """Returns what the frame's transform follows from, None where nothing moves it in its parent."""
+    frame = robot.frames[number]
+    from_start = number == robot.base and robot.base_transform == "odometry" and frame.carrier >= 0
+    carrier_from_frame = pose_array(frame.carrier_from_frame)
+    if from_start:
+        parent_carrier, carrier_from_parent = frame.carrier, carrier_from_frame
+    elif frame.parent_index < 0:
+        parent_carrier, carrier_from_parent = WORLD, IDENTITY
+    else:
+        parent = robot.frames[frame.parent_index]
+        parent_carrier, carrier_from_parent = parent.carrier, pose_array(parent.carrier_from_frame)
+    if parent_carrier == frame.carrier and not from_start:
+        return None
+    return PosedFrame(
+        slot=slot,
+        carrier=frame.carrier,
+        carrier_from_frame=carrier_from_frame,
+        parent_carrier=parent_carrier,
+        carrier_from_parent=carrier_from_parent,
+        from_start=from_start,
+    )
 
 
 class TransformFeed:

@@ -11,12 +11,19 @@ from numpy.testing import assert_allclose
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, Pose
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.model.transforms import FloatArray, axis_rotation, compose, pose, to_matrix
+from usd_ros_bridge.runtime import posed
 from usd_ros_bridge.runtime.edges import pose_array
 from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.testing.plans import PlanBuilder, as_pose, gripper, rest_of, rover
+
+
+@pytest.fixture(params=[0, posed.FEW], ids=["numpy", "floats"], autouse=True)
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to compute frames that follow from poses: those of a plan here are few."""
+    monkeypatch.setattr(posed, "FEW", request.param)
 
 
 class Scenario:

@@ -168,6 +168,7 @@ class Column:
         self.flat = _flat(data, dtype)
         self.indices = (offsets[:, None] - HEADER_BYTES) // dtype.itemsize + np.arange(width)
         self._by_component = np.ascontiguousarray(self.indices.T)
+        self._in_one_piece = np.empty(self._by_component.shape, dtype)
 
     def write(self, values: ArrayLike) -> None:
         """Writes every element's block.
@@ -176,8 +177,13 @@ class Column:
             values: (N, k), in the units and frames of the message's fields; fastest where each of the k columns lies
                 in one piece.
         """
-        # numpy pairs numbers in the order of the indices, and steps through long rows fastest.
-        self.flat[self._by_component] = np.asarray(values).T
+        # numpy pairs numbers in the order of the indices, and steps through long rows fastest; twice as fast, even with
+        # a copy before, where they lie in one piece.
+        columns = np.asarray(values).T
+        if not columns.flags.c_contiguous:
+            np.copyto(self._in_one_piece, columns)
+            columns = self._in_one_piece
+        self.flat[self._by_component] = columns
 
 
 class StampColumn:
