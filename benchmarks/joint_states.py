@@ -117,11 +117,19 @@ def _results(joints: int, runs: dict[tuple[str, int], list[_Run]]) -> Iterator[R
                 compared_with=f"{recorded_us:g} us as recorded",
             )
     for figure in ("cpu", "latency"):
+        values = [getattr(each, f"{figure}_us") for each in bridge]
+        relays = [getattr(each, f"{figure}_us") for each in runs["relay", joints]]
         yield median_result(
             f"{name}.relay_{figure}",
-            [getattr(each, f"{figure}_us") for each in runs["relay", joints]],
+            relays,
             "us",
             compared_with="rclpy alone, a constant /tf for each joint states: what the middleware takes of any node",
+        )
+        yield median_result(
+            f"{name}.own_{figure}",
+            [value - relay for value, relay in zip(values, relays, strict=True)],
+            "us",
+            compared_with="the bridge less that relay, run by run: what the bridge itself adds",
         )
     yield median_result(
         f"{name}.one_hop",
