@@ -9,6 +9,7 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import base_frames, choose_bases
 from usd_ros_bridge.planning.contexts import plan_contexts
 from usd_ros_bridge.planning.controllers import ControllerPlanner, odometry_owners, wheel_joints
+from usd_ros_bridge.planning.copies import find_fleet
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.frames import FramePlanner
 from usd_ros_bridge.planning.implicit import implicit_interfaces
@@ -23,6 +24,7 @@ from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import build_robots, resolve_base_transforms
 from usd_ros_bridge.planning.scene import plan_scene
 from usd_ros_bridge.planning.stage_index import index_stage
+from usd_ros_bridge.planning.stamping import stamp
 from usd_ros_bridge.planning.topics import InterfacePlacer, narrow_to_broadcasters
 
 
@@ -42,12 +44,18 @@ def make_plan(
     Raises:
         OptionError: An option has a value that is not possible.
     """
-    with collector_paused():
-        return _make_plan(records, options, catalog)
-
-
-def _make_plan(records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None) -> BridgePlan:
     check_solvers(options.schema_resolvers)
+    with collector_paused():
+        fleet = find_fleet(records, options)
+        if fleet is not None:
+            plan = stamp(plan_each(fleet.distinct, options, catalog), fleet, options)
+            if plan is not None:
+                return plan
+        return plan_each(records, options, catalog)
+
+
+def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None) -> BridgePlan:
+    """Plans every robot by itself, also those that repeat others; arguments as for `make_plan`."""
     findings = Findings(records.diagnostics)
     index = index_stage(records, findings)
     contexts = plan_contexts(records, options, findings)
