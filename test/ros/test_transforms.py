@@ -14,11 +14,13 @@ from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
+from usd_ros_bridge import ArrayBackend, Bridge
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.model.plan import Pose, TfOutput
 from usd_ros_bridge.ros.cdr import TemplateError
 from usd_ros_bridge.ros.endpoints.tf import _Transforms, make_transform, write_transforms
 from usd_ros_bridge.runtime.frames import TransformSample
+from usd_ros_bridge.testing.plans import PlanBuilder
 
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
@@ -250,3 +252,56 @@ def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
     assert parents(message) == {"arm/link": "arm/base"}
     assert message.transforms[0].transform.rotation.w == 27.0
     assert stamps(message) == {8}
+
+
+def anchored_arm():
+    """Two joints on a base that is fixed to the world: no state changes a translation, and each frame has one."""
+    robot = PlanBuilder().robot("/arm", tf_outputs=(TfOutput(tf="/arm/tf", tf_static="/arm/tf_static"),))
+    robot.body("base")
+    robot.joint("anchor", "", "base", kind="fixed")
+    for name, parent, translation in (
+        ("upper", "base", (0.1, 0.2, 0.3)),
+        ("lower", "upper", (0.0, -0.4, 0.0)),
+    ):
+        robot.body(name)
+        robot.joint(f"{name}_joint", parent, name, axis="Y", body0_from_joint=Pose(translation))
+    return robot.plan.build()
+
+
+def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_the_next_bridge(
+    listen, ros_harness
+):
+    moving = listen("/arm/tf", 100)
+    described = anchored_arm()
+    position = np.zeros(2)
+    warnings = []
+
+    def check_two(step):
+        moving.clear()
+        for second, angle in enumerate((0.5, -0.5), start=1):
+            position[:] = angle
+            step(second * 1_000_000_000)
+            ros_harness.wait_for(lambda expected=second: len(moving) == expected, what="transforms")
+        for message, angle in zip(moving, (0.5, -0.5), strict=True):
+            assert [each.child_frame_id for each in message.transforms] == ["upper", "lower"]
+            for each, translation in zip(
+                message.transforms, ((0.1, 0.2, 0.3), (0.0, -0.4, 0.0)), strict=True
+            ):
+                vector, rotation = each.transform.translation, each.transform.rotation
+                assert (vector.x, vector.y, vector.z) == translation
+                found = (rotation.x, rotation.y, rotation.z, rotation.w)
+                assert found == pytest.approx((0.0, np.sin(angle / 2), 0.0, np.cos(angle / 2)), abs=1e-15)
+
+    for _ in range(2):
+        backend = ArrayBackend(described.layout, joint_position=position, commands=False)
+        with Bridge(
+            described, backend, report=lambda *each: warnings.append(each), inform=lambda *_: None
+        ) as bridge:
+            ros_harness.wait_for(
+                lambda: any(r.name == "/arm/tf" and r.matched for r in bridge.status().interfaces),
+                what="the listener",
+            )
+            check_two(bridge.step)
+            bridge.reset()
+            check_two(bridge.step)
+    assert not warnings
