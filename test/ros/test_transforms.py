@@ -295,7 +295,11 @@ def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_
     for _ in range(2):
         backend = ArrayBackend(described.layout, joint_position=position, commands=False)
         with Bridge(
-            described, backend, report=lambda *each: warnings.append(each), inform=lambda *_: None
+            described,
+            backend,
+            tf_rate=None,
+            report=lambda *each: warnings.append(each),
+            inform=lambda *_: None,
         ) as bridge:
             ros_harness.wait_for(
                 lambda: any(r.name == "/arm/tf" and r.matched for r in bridge.status().interfaces),
