@@ -176,14 +176,13 @@ def fleet_records(
 ) -> StageRecords:
     """Returns the records of a stage with references to one robot; members are what each says of its own."""
     base = Sdf.Layer.CreateAnonymous("base.usda")
+    own, *overs = robot.split(OVER)
     assert base.ImportFromString(
-        usda(
-            f'def Xform "robot" (prepend apiSchemas = ["RosContextAPI"{root_apis}]) {{ {robot.split(OVER, maxsplit=1)[0]} }}'
-        )
+        usda(f'def Xform "robot" (prepend apiSchemas = ["RosContextAPI"{root_apis}]) {{ {own} }}')
     )
     # A layer has one spec of each prim: what overrides goes to layers of its own.
     layers = [base]
-    for over in robot.split(OVER)[1:]:
+    for over in overs:
         layers.insert(0, Sdf.Layer.CreateAnonymous("over.usda"))
         assert layers[0].ImportFromString(usda(f'over "robot" {{ {over} }}'))
     layer = Sdf.Layer.CreateAnonymous("robot.usda")
