@@ -19,7 +19,6 @@ from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose, TfOutput
 from usd_ros_bridge.ros.cdr import TemplateError
 from usd_ros_bridge.ros.endpoints.tf import _Transforms, make_transform, write_transforms
-from usd_ros_bridge.runtime.frames import TransformSample
 from usd_ros_bridge.testing.plans import PlanBuilder
 
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -242,13 +241,12 @@ def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
     if rotate_only:
         poses[1, :, :3] = poses[0, :, :3]
     for stamp_ns, pose in ((5, poses[0]), (7_000_000_123, poses[1])):
-        data = written.message(TransformSample(stamp_ns=stamp_ns, poses=pose, valid=None))
+        data = written.message(stamp_ns, pose, None)
         assert isinstance(data, bytearray)
         objects = [make_transform(robot, robot.frames[index], "arm/") for index in frames.moving]
         write_transforms(objects, pose, stamp_ns)
         assert deserialize_message(bytes(data), TFMessage) == TFMessage(transforms=objects)
-    partly = TransformSample(stamp_ns=8, poses=poses[1], valid=np.array([False, True]))
-    message = written.message(partly)
+    message = written.message(8, poses[1], np.array([False, True]))
     assert parents(message) == {"arm/link": "arm/base"}
     assert message.transforms[0].transform.rotation.w == 27.0
     assert stamps(message) == {8}

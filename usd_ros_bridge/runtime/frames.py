@@ -63,6 +63,7 @@ class FrameTable:
 
     Attributes:
         robots: By robot index.
+        robot_poses: (F, 7) of each robot's moving frames: rows of what `evaluate` returns.
         finite: Whether every number of the last `evaluate` is finite.
     """
 
@@ -200,6 +201,7 @@ class FrameTable:
             self._edge_columns = components[self._edge_part, slots]
         self._components: FloatArray = components
         self._out: FloatArray = components.T
+        self.robot_poses: tuple[FloatArray, ...] = tuple(self._out[robot.span] for robot in self.robots)
         self.finite = False
         self._posed: PosedFrames | None = posed_frames(
             posed, self._kinematics, joint_driven=self._joint_driven, components=components
@@ -236,43 +238,57 @@ def _posed(robot: RobotPlan, number: int, slot: int) -> PosedFrame | None:
 
 
 class TransformFeed:
-    """What to send to /tf for one robot, tick by tick: each state once, and nothing that is not finite."""
+    """What to send to /tf for one robot, tick by tick: each state once, and nothing that is not finite.
+
+    Attributes:
+        stamp_ns: Time of the state that was taken last, nanoseconds; -1 before.
+        valid: (F,) which of its poses may be sent, None for all.
+    """
 
     def __init__(self, plan: BridgePlan, robot: int, report: Report) -> None:
         """Makes a feed of the robot with index `robot`."""
         self._robot = robot
         self._path = plan.robots[robot].path
         self._report = report
-        self._last_ns: int | None = None
+        self.stamp_ns = -1
+        self.valid: NDArray[np.bool_] | None = None
 
     def reset(self) -> None:
         """Allows the last stamp again: time may have started over."""
-        self._last_ns = None
+        self.stamp_ns = -1
 
-    def sample(self, snapshot: Snapshot) -> TransformSample | None:
-        """Returns what to send now.
+    def take(self, snapshot: Snapshot) -> FloatArray | None:
+        """Returns the poses to send now, stamped `stamp_ns`, those that are `valid`.
 
         Returns:
-            None where nothing is known of the robot, it has no moving frame, its state has been sent already, or
-            no pose is finite.
+            (F, 7) `parent_from_frame` in the order of RobotFrames.moving, overwritten at the next tick. None where
+            nothing is known of the robot, it has no moving frame, its state has been sent already, or no pose is
+            finite.
         """
         stamp = snapshot.robot_time_ns(self._robot)
-        if stamp < 0 or stamp == self._last_ns:
+        if stamp < 0 or stamp == self.stamp_ns:
             return None
         poses = snapshot.frame_poses(self._robot)
-        if not len(poses):
-            return None
-        valid: NDArray[np.bool_] | None = None
         # All robots' at once; which robot's, and which frames, matters only where one is not.
-        if not snapshot.frames_finite:
-            finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))
-            if not finite.all():
-                self._report_dropped(snapshot, finite)
-                if not finite.any():
-                    return None
-                valid = finite
-        self._last_ns = stamp
-        return TransformSample(stamp_ns=stamp, poses=poses, valid=valid)
+        self.valid = None if snapshot.frames_finite else self._find_valid(snapshot, poses)
+        if not len(poses) or (self.valid is not None and not self.valid.any()):
+            return None
+        self.stamp_ns = stamp
+        return poses
+
+    def sample(self, snapshot: Snapshot) -> TransformSample | None:
+        """Returns what to send now as one object, None where `take` has nothing."""
+        poses = self.take(snapshot)
+        return (
+            None if poses is None else TransformSample(stamp_ns=self.stamp_ns, poses=poses, valid=self.valid)
+        )
+
+    def _find_valid(self, snapshot: Snapshot, poses: FloatArray) -> NDArray[np.bool_] | None:
+        finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))
+        if finite.all():
+            return None
+        self._report_dropped(snapshot, finite)
+        return finite
 
     def _report_dropped(self, snapshot: Snapshot, valid: NDArray[np.bool_]) -> None:
         robot = snapshot.plan.robots[self._robot]

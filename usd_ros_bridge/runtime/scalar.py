@@ -122,24 +122,42 @@ def acceleration_at(rotation: Floats, twist: Floats, acceleration: Floats, lever
     return (ax + tx + cx, ay + ty + cy, az + tz + cz)
 
 
+class Mounting:
+    """Where a sensor sits on its body, and what of that makes a difference.
+
+    Attributes:
+        lever: Its position in the body, m; None where it is the body's origin.
+        rotation: Its quaternion in the body; None where it is aligned with the body.
+    """
+
+    __slots__ = ("lever", "rotation")
+
+    def __init__(self, body_from_sensor: Floats) -> None:
+        """Takes the pose of the sensor in the body: 7 floats."""
+        lever, rotation = tuple(body_from_sensor[:3]), tuple(body_from_sensor[3:])
+        self.lever: Floats | None = lever if any(lever) else None
+        self.rotation: Floats | None = rotation if any(rotation[:3]) else None
+
+
 def imu(
-    rotation: Floats, twist: Floats, acceleration: Floats, body_from_sensor: Floats
-) -> tuple[Quaternion, tuple[float, ...], tuple[float, ...]]:
+    rotation: Floats, twist: Floats, acceleration: Floats, mounting: Mounting
+) -> tuple[Floats, Floats, Floats]:
     """Returns what an ideal IMU measures (REP 145).
 
     Args:
         rotation: Quaternion of the body in the world.
         twist: Twist of the body's origin in the world frame.
         acceleration: Acceleration of the body's origin in the world frame, without gravity.
-        body_from_sensor: Pose of the sensor in the body.
+        mounting: Where the sensor sits on the body.
 
     Returns:
         Orientation of the sensor in the world; angular velocity (rad/s) and specific force (m/s^2) in the sensor's
         frame: at rest, gravity pointing up.
     """
-    orientation = multiply(rotation, body_from_sensor[3:])
-    lever = body_from_sensor[:3]
-    linear = acceleration_at(rotation, twist, acceleration, lever) if any(lever) else acceleration[:3]
-    ax, ay, az = linear
+    orientation = rotation if mounting.rotation is None else multiply(rotation, mounting.rotation)
+    if mounting.lever is None:
+        ax, ay, az = acceleration[:3]
+    else:
+        ax, ay, az = acceleration_at(rotation, twist, acceleration, mounting.lever)
     turned = in_axes(orientation, (ax + UP[0], ay + UP[1], az + UP[2], *twist[3:]))
     return orientation, turned[3:], turned[:3]

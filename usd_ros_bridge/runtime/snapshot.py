@@ -14,6 +14,7 @@ from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.bodies import BodyMotion, Chains
 from usd_ros_bridge.runtime.frames import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.known import Known
 from usd_ros_bridge.runtime.motion import MotionTracker, TimeArray
 from usd_ros_bridge.runtime.scalar import Floats
 
@@ -77,6 +78,9 @@ class Snapshot:
         self._start = np.full((bodies, 7), np.nan)
         self._started = np.zeros(bodies, dtype=bool)
         self._all_started = False
+        self._known = Known(len(plan.layout.dofs))
+        self._velocity: FloatArray | None = None
+        self._effort: FloatArray | None = None
         self._edge_pose: FloatArray | None = None
         self._body_pose: FloatArray | None = None
         self._frame_pose: FloatArray | None = None
@@ -136,6 +140,20 @@ class Snapshot:
         """
         times = self._robot_times
         return self.time_ns if times is None or robot < 0 else times[robot]
+
+    @property
+    def joint_velocity(self) -> FloatArray:
+        """(D,) as in the state, rad/s or m/s; UNKNOWN, which is empty, where the backend measures none."""
+        if self._velocity is None:
+            self._velocity = self._known(self.state.joint_velocity)
+        return self._velocity
+
+    @property
+    def joint_effort(self) -> FloatArray:
+        """(D,) as in the state, N m or N; UNKNOWN, which is empty, where the backend measures none."""
+        if self._effort is None:
+            self._effort = self._known(self.state.joint_effort)
+        return self._effort
 
     @property
     def edge_pose(self) -> FloatArray:
@@ -219,7 +237,8 @@ class Snapshot:
     @property
     def frames_finite(self) -> bool:
         """Whether all of `all_frame_poses` is known to be finite: no look at each robot's is needed then."""
-        self.all_frame_poses  # noqa: B018 - computes them
+        if self._frame_pose is None:
+            self._frame_pose = self._frames.evaluate(self)
         return self._frames.finite
 
     def frame_poses(self, robot: int) -> FloatArray:
@@ -227,8 +246,9 @@ class Snapshot:
 
         Rows may be NaN where a backend's numbers are: `TransformFeed` leaves those out.
         """
-        poses: FloatArray = self.all_frame_poses[self._frames.robots[robot].span]
-        return poses
+        if self._frame_pose is None:
+            self._frame_pose = self._frames.evaluate(self)
+        return self._frames.robot_poses[robot]
 
     def moving_frames(self, robot: int) -> tuple[int, ...]:
         """Returns the indices in RobotPlan.frames of the rows of `frame_poses`."""
@@ -252,7 +272,7 @@ class Snapshot:
     # --- Own ---------------------------------------------------------------------------------------------------
 
     def _forget(self) -> None:
-        self._edge_pose = self._body_pose = self._frame_pose = None
+        self._edge_pose = self._body_pose = self._frame_pose = self._velocity = self._effort = None
         if self._single:
             self._single.clear()
         if self._samples:

@@ -58,7 +58,7 @@ def test_twists_and_accelerations_of_points(body, twist, change, point):
 def test_imu(body, twist, change, sensor, centred):
     if centred:
         sensor = (0.0, 0.0, 0.0, *sensor[3:])
-    found = scalar.imu(body[3:], twist, change, sensor)
+    found = scalar.imu(body[3:], twist, change, scalar.Mounting(sensor))
     for scalars, expected in zip(found, sources.imu(*arrays(body, twist, change, sensor)), strict=True):
         agree(scalars, expected)
 

@@ -16,6 +16,8 @@ from usd_ros_bridge.ros.cdr.layout import ENCAPSULATION, HEADER_BYTES, Layout, N
 NANOSECONDS = 1_000_000_000
 FEW_NUMBERS = 16
 """Up to how many numbers per place one index array is faster than a view of each place."""
+FEW_ITEMS = 100
+"""Up to how many items an index array is faster than a slice."""
 PROBE_PERIOD = 65_521
 """A prime: shifted by a row or a power of two, the numbers differ."""
 MAX_PROVEN = 256
@@ -167,8 +169,7 @@ class Column:
     def __init__(self, data: bytearray, dtype: np.dtype[Any], offsets: NDArray[np.intp], width: int) -> None:
         self.flat = _flat(data, dtype)
         self.indices = (offsets[:, None] - HEADER_BYTES) // dtype.itemsize + np.arange(width)
-        self._by_component = np.ascontiguousarray(self.indices.T)
-        self._in_one_piece = np.empty(self._by_component.shape, dtype)
+        self._by_component = np.ascontiguousarray(self.indices.T).ravel()
 
     def write(self, values: ArrayLike) -> None:
         """Writes every element's block.
@@ -177,13 +178,8 @@ class Column:
             values: (N, k), in the units and frames of the message's fields; fastest where each of the k columns lies
                 in one piece.
         """
-        # numpy pairs numbers in the order of the indices, and steps through long rows fastest; twice as fast, even with
-        # a copy before, where they lie in one piece.
-        columns = np.asarray(values).T
-        if not columns.flags.c_contiguous:
-            np.copyto(self._in_one_piece, columns)
-            columns = self._in_one_piece
-        self.flat[self._by_component] = columns
+        # numpy pairs numbers in the order of the indices; twice as fast, even with a copy before, in one piece.
+        self.flat[self._by_component] = np.asarray(values).T.ravel()
 
 
 class StampColumn:
@@ -191,11 +187,10 @@ class StampColumn:
 
     def __init__(self, data: bytearray, offsets: NDArray[np.intp]) -> None:
         # A stamp is eight bytes aligned to four: that of the first element commonly lies between two 64-bit numbers.
-        self._data = data
         even = (offsets - HEADER_BYTES) % 8 == 0
         self._flat = _flat(data, np.dtype("<i8"))
         self._where = _slice_or_indices((offsets[even] - HEADER_BYTES) // 8)
-        self._others = offsets[~even].tolist()
+        self._others = [partial(_STAMP.pack_into, data, offset) for offset in offsets[~even].tolist()]
 
     def write(self, time_ns: int) -> None:
         """Writes one time into every stamp.
@@ -204,8 +199,8 @@ class StampColumn:
             time_ns: Nanoseconds since the epoch of the clock in use.
         """
         seconds, nanoseconds = divmod(time_ns, NANOSECONDS)
-        for offset in self._others:
-            _STAMP.pack_into(self._data, offset, seconds, nanoseconds)
+        for pack in self._others:
+            pack(seconds, nanoseconds)
         if self._where is not None:
             self._flat[self._where] = nanoseconds << 32 | (seconds & 0xFFFFFFFF)
 
@@ -223,12 +218,12 @@ def _flat(data: bytearray, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _slice_or_indices(indices: NDArray[np.intp]) -> slice | NDArray[np.intp] | None:
-    """The cheapest index of the same items: one slice where they are evenly spaced."""
+    """The cheapest index of the same items: one slice where they are many and evenly spaced."""
     if not indices.size:
         return None
     steps = np.diff(indices)
-    if (steps == steps[:1]).all():
-        return slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0]) if steps.size else 1)
+    if indices.size > FEW_ITEMS and (steps == steps[:1]).all():
+        return slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0]))
     return indices
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state import FloatArray, JointStateSample, SensorSample
+from usd_ros_bridge.model.state import JointStateSample, SensorSample
 from usd_ros_bridge.ros.codecs.protocol import (
     Carrier,
     Decoder,
@@ -21,10 +22,10 @@ from usd_ros_bridge.ros.codecs.protocol import (
     stamp_ns,
 )
 from usd_ros_bridge.runtime.edges import selection
-from usd_ros_bridge.runtime.scalar import finite, imu
+from usd_ros_bridge.runtime.known import UNKNOWN, Known
+from usd_ros_bridge.runtime.scalar import Mounting, imu
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
-_UNKNOWN = np.zeros(0)
 _SCAN_NUMBERS = ("angle_min", "angle_max", "time_increment", "scan_time", "range_min", "range_max")
 _IMAGE_ENCODINGS = {
     ("uint8", 1): "mono8",
@@ -37,22 +38,6 @@ _POINT_FIELDS = ("x", "y", "z", "intensity")
 _POINT_FIELD_FLOAT32 = 7
 
 
-class _Known:
-    """Turns an array into a message's float64[]: empty, which means "not known", where every value is NaN."""
-
-    def __init__(self, count: int) -> None:
-        self._nothing = np.full(count, np.nan).tobytes()
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        first = values[0]
-        if first == first:
-            return values
-        # What np.full made is told by its bytes, at a fifth of the cost.
-        if values.tobytes() == self._nothing or np.isnan(values).all():
-            return _UNKNOWN
-        return values
-
-
 def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """JointState of the joints of the publisher's context: rad or m, per second, N m or N.
 
@@ -62,17 +47,17 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         raise NoSourceError("its context has no movable joint")
     names = [plan.layout.dofs[row] for row in topic.dofs]
     rows = selection(topic.dofs)
-    known = _Known(len(names))
+    known = Known(len(names))
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.name = names
 
     def values(snapshot: Snapshot) -> Values:
-        state = snapshot.state
+        velocity, effort = snapshot.joint_velocity, snapshot.joint_effort
         return (
-            known(state.joint_position[rows]),
-            known(state.joint_velocity[rows]),
-            known(state.joint_effort[rows]),
+            known(snapshot.state.joint_position[rows]),
+            UNKNOWN if velocity is UNKNOWN else known(velocity[rows]),
+            UNKNOWN if effort is UNKNOWN else known(effort[rows]),
         )
 
     return Encoding(values=values, prepare=prepare, sequences=("position", "velocity", "effort"))
@@ -95,16 +80,13 @@ def encode_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 
     Covariances stay zero, which the message defines as unknown.
     """
     carrier = Carrier(topic)
+    pose, twist, acceleration = carrier.pose, carrier.twist, carrier.acceleration
+    mounting = Mounting(carrier.body_from_prim)
 
     def values(snapshot: Snapshot) -> Values | None:
-        measured = imu(
-            carrier.pose(snapshot)[3:],
-            carrier.twist(snapshot),
-            carrier.acceleration(snapshot),
-            carrier.body_from_prim,
-        )
+        measured = imu(pose(snapshot)[3:], twist(snapshot), acceleration(snapshot), mounting)
         orientation, _, force = measured
-        return measured if finite(orientation) and finite(force) else None
+        return measured if isfinite(sum(orientation) + sum(force)) else None
 
     blocks = ("orientation", "angular_velocity", "linear_acceleration")
     return Encoding(values=values, blocks=blocks)
@@ -165,7 +147,7 @@ def encode_laser_scan(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: 
         if sample is None:
             return None
         ranges = _array(sample, "ranges").astype(np.float32, copy=False)
-        intensities = sample.arrays.get("intensities", _UNKNOWN).astype(np.float32, copy=False)
+        intensities = sample.arrays.get("intensities", UNKNOWN).astype(np.float32, copy=False)
         if ranges.ndim != 1 or intensities.shape not in (ranges.shape, (0,)):
             raise ValueError(f"ranges {ranges.shape} and intensities {intensities.shape} must be (N,) both")
         numbers = [float(sample.arrays.get(name, 0.0)) for name in _SCAN_NUMBERS]

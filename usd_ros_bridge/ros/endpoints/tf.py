@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import TransformStamped
+from numpy.typing import NDArray
 from rclpy.event_handler import PublisherEventCallbacks
 from tf2_msgs.msg import TFMessage
 
@@ -20,7 +21,7 @@ from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.status import InterfaceStatus
-from usd_ros_bridge.runtime.frames import RobotFrames, TransformFeed, TransformSample
+from usd_ros_bridge.runtime.frames import RobotFrames, TransformFeed
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RateMeter
@@ -88,9 +89,8 @@ class TfTopic:
         )
         self._outlet = Outlet(publisher)
 
-    @property
     def wanted(self) -> bool:
-        """Whether anyone is to get what is sent."""
+        """Returns whether anyone is to get what is sent."""
         outlet = self._outlet
         return outlet is not None and (self._always or outlet.subscriptions() > 0)
 
@@ -193,21 +193,22 @@ class TransformBroadcaster:
 
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes the robot's moving frames where their state is new and someone listens."""
-        wanted = [each for each in self._outputs if each[0].wanted]
-        if not wanted:
-            return False
-        sample = self._feed.sample(snapshot)
-        if sample is None:
-            return False
+        poses: FloatArray | None = None
         failed: Exception | None = None
-        for topic, transforms in wanted:
+        for topic, transforms in self._outputs:
+            if not topic.wanted():
+                continue
+            if poses is None and (poses := self._feed.take(snapshot)) is None:
+                return False
             try:
-                topic.publish(transforms.message(sample), sample.stamp_ns)
+                topic.publish(
+                    transforms.message(self._feed.stamp_ns, poses, self._feed.valid), self._feed.stamp_ns
+                )
             except Exception as error:  # noqa: BLE001 - the other topics get theirs; the runtime counts it
                 failed = failed or error
         if failed is not None:
             raise failed
-        return True
+        return poses is not None
 
 
 class _Transforms:
@@ -222,40 +223,40 @@ class _Transforms:
         self._prefix = output.prefix
         self._report = report
         self._objects: list[Any] | None = None
-        self._template: Template | None = None
+        self._data: bytearray | None = None
         self._templates = True
+        self._rotate_only = frames.rotate_only
         self._translated = False
 
-    def message(self, sample: TransformSample) -> Any:
-        """Returns what shows `sample`: a bytearray, valid until the next call, or a TFMessage."""
-        if sample.valid is None:
-            if self._template is None and self._templates:
-                self._make_template()
-            if self._template is not None:
-                self._stamps.write(sample.stamp_ns)
-                self._write_poses(sample)
-                return self._template.data
+    def message(self, stamp_ns: int, poses: FloatArray, valid: NDArray[np.bool_] | None) -> Any:
+        """Returns a message of what `TransformFeed` gives.
+
+        Returns:
+            A bytearray, valid until the next call, or a TFMessage.
+        """
+        if valid is None and (self._data is not None or self._make_template()):
+            self._stamps.write(stamp_ns)
+            if self._rotate_only and self._translated:
+                self._rotations.write(poses[:, 3:])
+            else:
+                self._poses.write(poses)
+                self._translated = True
+            return self._data
         if self._objects is None:
             self._objects = self._make_objects()
-        shown, poses = self._objects, sample.poses
-        if sample.valid is not None:
-            shown = [shown[index] for index in np.flatnonzero(sample.valid)]
-            poses = poses[sample.valid]
-        write_transforms(shown, poses, sample.stamp_ns)
+        shown = self._objects
+        if valid is not None:
+            shown, poses = [shown[index] for index in np.flatnonzero(valid)], poses[valid]
+        write_transforms(shown, poses, stamp_ns)
         return TFMessage(transforms=shown)
-
-    def _write_poses(self, sample: TransformSample) -> None:
-        if not (self._frames.rotate_only and self._translated):
-            self._poses.write(sample.poses)
-            self._translated = True
-        else:
-            self._rotations.write(sample.poses[:, 3:])
 
     def _make_objects(self) -> list[Any]:
         plans = self._robot.frames
         return [make_transform(self._robot, plans[index], self._prefix) for index in self._frames.moving]
 
-    def _make_template(self) -> None:
+    def _make_template(self) -> bool:
+        if not self._templates:
+            return False
         try:
             template = Template(TFMessage(transforms=self._make_objects()))
             self._stamps = template.stamps("transforms[].header.stamp")
@@ -267,8 +268,9 @@ class _Transforms:
                 f"template:{self._robot.path}",
                 f"{self._robot.path}: transforms are published by way of message objects, which is slower: {error}",
             )
-        else:
-            self._template = template
+            return False
+        self._data = template.data
+        return True
 
 
 def static_transforms(robot: RobotPlan, frames: RobotFrames, output: TfOutput, time_ns: int) -> list[Any]:
