@@ -13,7 +13,9 @@ FloatArray = NDArray[np.float64]
 
 IDENTITY: FloatArray = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 IDENTITY.setflags(write=False)
-_QUARTER, _ONE, _TWO = np.array(0.25), np.array(1.0), np.array(2.0)
+FEW_ANGLES = 64
+"""Up to how many angles three calls of numpy are faster than seven."""
+_QUARTER, _HALF, _ONE, _TWO = np.array(0.25), np.array(0.5), np.array(1.0), np.array(2.0)
 
 
 def quaternion_multiply(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -50,8 +52,8 @@ def rotate(quaternion: FloatArray, vector: FloatArray) -> FloatArray:
 def half_sine_and_cosine(angle: FloatArray, sine: FloatArray, cosine: FloatArray) -> None:
     """Computes the sine and the cosine of half of angles, to a few units in the last place of 1.
 
-    Both follow from the tangent of a quarter of the angle, which numpy computes with vector instructions where the CPU
-    has them, and sine and cosine of float64 one by one: a fifth of the time.
+    Of many angles both follow from the tangent of a quarter, which numpy computes with vector instructions where the
+    CPU has them, and sine and cosine of float64 one by one: a thousand take a quarter of the time.
 
     Args:
         angle: (N,) radians.
@@ -59,6 +61,11 @@ def half_sine_and_cosine(angle: FloatArray, sine: FloatArray, cosine: FloatArray
         cosine: (N,) is overwritten.
     """
     # By position and in place: keyword arguments, scalars to convert and new arrays are half of what a call costs.
+    if angle.size <= FEW_ANGLES:
+        np.multiply(angle, _HALF, sine)
+        np.cos(sine, cosine)
+        np.sin(sine, sine)
+        return
     np.multiply(angle, _QUARTER, sine)
     np.tan(sine, sine)
     np.multiply(sine, sine, cosine)

@@ -102,7 +102,8 @@ class FrameTable:
             finite = finite and isfinite(np.vdot(position, position))
             if self._gather is not None:
                 # One gather into every column, those of posed frames and constants put right below.
-                np.take(edges.T, self._gather, axis=1, out=self._components, mode="clip")
+                part = self._edge_part
+                np.take(edges.T[part], self._gather, axis=1, out=self._components[part], mode="clip")
                 self._components[:, self._constant_slots] = self._constants
             elif self._edge_columns is not None:
                 self._edge_columns[...] = edges.T[self._edge_part, self._edge_rows]
