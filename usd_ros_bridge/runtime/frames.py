@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Report = Callable[[str, str], None]
 _ALL, _ROTATION = slice(None), slice(3, None)
 """Rows of poses by component."""
+ONE_THREAD = 8192
+"""Up to how many numbers BLAS multiplies in the thread that asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,7 +101,7 @@ class FrameTable:
             position = snapshot.state.joint_position
             # Edges are products of finite constants, sines and positions: a sum of squares of the positions finds any
             # NaN or infinity, and any number so large that a product could overflow, without a warning.
-            finite = finite and isfinite(np.vdot(position, position))
+            finite = finite and isfinite(_square(position))
             if self._gather is not None:
                 # One gather into every column, those of posed frames and constants put right below.
                 part = self._edge_part
@@ -207,6 +209,14 @@ class FrameTable:
         self._posed: PosedFrames | None = posed_frames(
             posed, self._kinematics, joint_driven=self._joint_driven, components=components
         )
+
+
+def _square(values: FloatArray) -> float:
+    """Returns the sum of the squares of numbers (N,)."""
+    # More than 10,000 numbers OpenBLAS shares among threads, which wait milliseconds for each other on a busy machine.
+    if len(values) > ONE_THREAD:
+        return float(np.einsum("i,i", values, values))
+    return float(np.vdot(values, values))
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:

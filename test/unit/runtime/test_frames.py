@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, Pose
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.model.transforms import FloatArray, axis_rotation, compose, pose, to_matrix
-from usd_ros_bridge.runtime import posed
+from usd_ros_bridge.runtime import frames, posed
 from usd_ros_bridge.runtime.edges import pose_array
 from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -250,6 +250,25 @@ class TestFeed:
         robot.joint("j", "", "mount", kind="fixed")
         scenario = Scenario(robot.plan.build())
         assert self.feed(scenario).sample(scenario.show(1)) is None
+
+
+@pytest.mark.parametrize("one_thread", [0, frames.ONE_THREAD], ids=["many positions", "few"])
+@pytest.mark.parametrize(("value", "finite"), [(-3.0, True), (1e200, True), (np.nan, False)])
+def test_whether_all_is_finite_follows_from_the_positions(
+    monkeypatch: pytest.MonkeyPatch, one_thread: int, value: float, finite: bool
+) -> None:
+    """Of a slide; 1e200 overflows when squared, so that the poses themselves decide."""
+    monkeypatch.setattr(frames, "ONE_THREAD", one_thread)
+    robot = PlanBuilder().robot()
+    robot.body("base")
+    robot.joint("anchor", "", "base", kind="fixed")
+    robot.body("slider")
+    robot.joint("slide", "base", "slider", kind="prismatic", axis="X")
+    scenario = Scenario(robot.plan.build())
+    scenario.state.joint_position[:] = value
+    snapshot = scenario.show()
+    assert snapshot.frames_finite == finite
+    assert_allclose(scenario.transforms()["slider"][0], value)
 
 
 def test_frames_are_found_by_their_id_in_the_world() -> None:
