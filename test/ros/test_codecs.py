@@ -16,7 +16,7 @@ from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan, Point
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.ros.cdr import TemplateError
+from usd_ros_bridge.ros.cdr import SharedMessages, TemplateError
 from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
 from usd_ros_bridge.ros.codecs.writer import MAX_TEMPLATES, MessageWriter
@@ -298,3 +298,40 @@ def test_looking_up_types_imports_none():
         "assert set(sys.modules) == before, set(sys.modules) - before"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_robots_of_a_kind_write_into_one_message_and_read_as_their_own():
+    """Frames of one length share, others do not; what is sent is each robot's own either way."""
+    shared, sent, writers = SharedMessages(), Sent(), []
+    for frame in ("one", "two", "three", "рама"):
+        made = plan(
+            topic("publisher", "/arm/it", "geometry_msgs/msg/PoseStamped", publish_rate=10.0, frame_id=frame)
+        )
+        encoding = ENCODERS["geometry_msgs/msg/PoseStamped"](made.topics[0], made)
+        writer = MessageWriter(made.topics[0], PoseStamped, encoding, report=pytest.fail, shared=shared)
+        writers.append((frame, writer))
+    for stamp_ns in (STAMP_NS, 2 * STAMP_NS):
+        for number, (frame, writer) in enumerate(writers, 1):
+            values = ([float(number * place) for place in range(7)],)
+            writer.publish(sent, values, stamp_ns)
+            read = sent.read(PoseStamped)
+            assert read == deserialize_message(
+                serialize_message(writer.message(values, stamp_ns)), PoseStamped
+            )
+            assert (read.header.frame_id, read.pose.orientation.w) == (frame, 6.0 * number)
+    written = [writer._written for _, writer in writers]
+    assert written[0] is written[1]
+    assert len(set(map(id, written))) == 3
+
+
+def test_messages_with_other_names_are_not_shared():
+    shared, sent, written = SharedMessages(), Sent(), []
+    for child in ("one", "two"):
+        more = {"publish_rate": 10.0, "child_frame_id": child}
+        made = plan(topic("publisher", "/arm/it", "nav_msgs/msg/Odometry", **more))
+        encoding = ENCODERS["nav_msgs/msg/Odometry"](made.topics[0], made)
+        writer = MessageWriter(made.topics[0], Odometry, encoding, report=pytest.fail, shared=shared)
+        writer.publish(sent, ((0.0,) * 7, (0.0,) * 6), STAMP_NS)
+        assert sent.read(Odometry).child_frame_id == child
+        written.append(writer)
+    assert written[0]._written is not written[1]._written

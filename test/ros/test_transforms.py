@@ -17,7 +17,7 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge import ArrayBackend, Bridge
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose, TfOutput
-from usd_ros_bridge.ros.cdr import TemplateError
+from usd_ros_bridge.ros.cdr import SharedMessages, TemplateError
 from usd_ros_bridge.ros.endpoints.tf import _Transforms, make_transform, write_transforms
 from usd_ros_bridge.testing.plans import PlanBuilder
 
@@ -236,7 +236,7 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
 def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
     robot = arm(outputs=(GLOBAL,))
     frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
-    written = _Transforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)))
+    written = _Transforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)), SharedMessages())
     poses = np.arange(28.0).reshape(2, 2, 7)
     if rotate_only:
         poses[1, :, :3] = poses[0, :, :3]
@@ -307,3 +307,22 @@ def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_
             bridge.reset()
             check_two(bridge.step)
     assert not warnings
+
+
+@pytest.mark.parametrize("rotate_only", [False, True])
+def test_robots_with_the_same_frames_write_into_one_message(rotate_only):
+    """But not where what only rotates is translated differently."""
+    robot, shared = arm(outputs=(GLOBAL,)), SharedMessages()
+    frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
+    poses = np.arange(42.0).reshape(3, 2, 7)
+    poses[1, :, :3] = poses[0, :, :3]
+    robots = [_Transforms(robot, frames, GLOBAL, pytest.fail, shared) for _ in poses]
+    for stamp_ns in (5, 7_000_000_123):
+        poses[:, :, 3:] += 0.5
+        for written, pose in zip(robots, poses, strict=True):
+            data = written.message(stamp_ns, pose, None)
+            objects = [make_transform(robot, robot.frames[index], "arm/") for index in frames.moving]
+            write_transforms(objects, pose, stamp_ns)
+            assert deserialize_message(bytes(data), TFMessage) == TFMessage(transforms=objects)
+    assert robots[0]._written is robots[1]._written
+    assert (robots[0]._written is robots[2]._written) == (not rotate_only)

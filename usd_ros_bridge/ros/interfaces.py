@@ -17,8 +17,10 @@ from usd_ros_bridge.model.plan import (
     ServicePlan,
     TopicPlan,
 )
+from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
+from usd_ros_bridge.ros.codecs.writer import Serialized
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionClient, ActionServer
 from usd_ros_bridge.ros.endpoints.publisher import TopicPublisher
@@ -69,6 +71,7 @@ class Interfaces:
         self._inform = inform
         self._catalog = AmentCatalog()
         self._frames = ForeignFrames(plan, domains, report=self._report, inform=inform)
+        self._shared: SharedMessages[Serialized] = SharedMessages()
         self._made: list[tuple[InterfacePlan, InterfaceKind, Endpoint | str]] = []
         self._inputs: list[TopicSubscription] = []
 
@@ -158,7 +161,7 @@ class Interfaces:
             )
         return TopicPublisher(
             topic, message_class, domain, encoding=encoding, reason=reason, unmatched=self._unmatched,
-            report=self._report,
+            report=self._report, shared=self._shared,
         )  # fmt: skip
 
     def _make_subscription(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicSubscription:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TfOutput
+from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
-from usd_ros_bridge.ros.endpoints.tf import TfTopic, TransformBroadcaster, make_transform, static_transforms
+from usd_ros_bridge.ros.endpoints.tf import (
+    SerializedTransforms,
+    TfTopic,
+    TransformBroadcaster,
+    make_transform,
+    static_transforms,
+)
 from usd_ros_bridge.ros.endpoints.tf_guard import CHECK_RATE, TfGuard
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.core import Runtime
@@ -35,6 +42,7 @@ class Transforms:
         self._topics: dict[tuple[int, str], TfTopic] = {}
         self._guards: dict[tuple[int, str], TfGuard] = {}
         self._broadcasters: list[TransformBroadcaster] = []
+        self._shared: SharedMessages[SerializedTransforms] = SharedMessages()
 
     def open(self, now_ns: int) -> None:
         """Creates the publishers, sends what is static and begins to broadcast what moves.
@@ -89,7 +97,11 @@ class Transforms:
     def _open_robot(self, index: int, robot: RobotPlan, domain: Domain, now_ns: int) -> None:
         frames = self._runtime.frames.robots[index]
         broadcaster = TransformBroadcaster(
-            robot, frames, self._runtime.transform_feed(index), report=self._runtime.reporter.report
+            robot,
+            frames,
+            self._runtime.transform_feed(index),
+            report=self._runtime.reporter.report,
+            shared=self._shared,
         )
         for output in robot.tf_outputs:
             if frames.static:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from usd_ros_bridge.ros.cdr.layout import TemplateError
 from usd_ros_bridge.ros.cdr.outlet import Outlet
+from usd_ros_bridge.ros.cdr.shared import SharedMessages
 from usd_ros_bridge.ros.cdr.template import Column, StampColumn, Template
 
-__all__ = ["Column", "Outlet", "StampColumn", "Template", "TemplateError"]
+__all__ = ["Column", "Outlet", "SharedMessages", "StampColumn", "Template", "TemplateError"]

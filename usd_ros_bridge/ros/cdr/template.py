@@ -38,7 +38,6 @@ class Template:
     Attributes:
         data: The serialized message with its encapsulation header. Never resized.
         size: Its length in bytes.
-        pack_stamp: `pack_stamp(seconds, nanoseconds)` writes header.stamp; None where the message has no header.
 
     Raises:
         TemplateError: The message cannot be serialized, or its bytes are not where its slot types put them; numbers
@@ -59,7 +58,7 @@ class Template:
         self._fill(serialized)
         self._prove(type(message))
         self._layout.forget_contents()
-        self.pack_stamp = self._find_stamp()
+        self._pack_stamp = self._find_stamp()
 
     def _fill(self, serialized: bytes) -> None:
         # serialize_message returns an estimate of the length, and memory as it was in padding and behind the end.
@@ -136,9 +135,9 @@ class Template:
         Raises:
             TemplateError: The message has no header.
         """
-        if self.pack_stamp is None:
+        if self._pack_stamp is None:
             raise TemplateError("the message has no header.stamp")
-        self.pack_stamp(*divmod(time_ns, NANOSECONDS))
+        self._pack_stamp(*divmod(time_ns, NANOSECONDS))
 
     def column(self, path: str) -> Column:
         """The block of numbers at a path in every element of a sequence: "transforms[].transform" is (N, 7).

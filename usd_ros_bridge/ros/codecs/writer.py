@@ -12,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import TopicPlan
-from usd_ros_bridge.ros.cdr import Outlet, Template, TemplateError
+from usd_ros_bridge.ros.cdr import Outlet, SharedMessages, Template, TemplateError
 from usd_ros_bridge.ros.codecs.protocol import SECOND_NS, Encoding, Values, set_stamp
 from usd_ros_bridge.ros.domains import Report
 
-Write = Callable[[Values, int], None]
-PackStamp = Callable[[int, int], None]
+Write = Callable[[Values, int, bytes], None]
+PackHeader = Callable[[int, bytes], None]
 
 MAX_TEMPLATES = 4
 """Shapes that are kept: with and without velocities and efforts of a JointState, the usual sizes of a cloud."""
+MAX_SHARED_BYTES = 16_384
+"""Up to which size messages are shared: what few robots have, and what takes long to compare, is not worth it."""
 
 _STRUCT_CODES = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
@@ -35,7 +37,10 @@ class MessageWriter:
     loses points), message objects are cheaper than templates that are used once.
     """
 
-    def __init__(self, topic: TopicPlan, message_class: Any, encoding: Encoding, *, report: Report) -> None:
+    def __init__(
+        self, topic: TopicPlan, message_class: Any, encoding: Encoding, *, report: Report,
+        shared: SharedMessages[Serialized] | None = None,
+    ) -> None:  # fmt: skip
         """Stores what to write; templates are made when they are first needed.
 
         Args:
@@ -43,16 +48,19 @@ class MessageWriter:
             message_class: Class of its type.
             encoding: How its messages are made.
             report: For a template that is not possible.
+            shared: Messages that writers of the same thread write in turn; None for none.
         """
+        self._shared = shared
         self._topic = topic
         self._class = message_class
         self._encoding = encoding
         self._report = report
         self._first = len(encoding.blocks)
         self._many = bool(encoding.sequences)
+        self._frame = topic.frame_id.encode() + b"\0"
         self._key: Hashable = None
-        self._written: _Serialized | None = None
-        self._kept: dict[Hashable, _Serialized] = {}
+        self._written: Serialized | None = None
+        self._kept: dict[Hashable, Serialized] = {}
         self._templates = True
 
     def publish(self, outlet: Outlet, values: Values, time_ns: int) -> None:
@@ -71,7 +79,7 @@ class MessageWriter:
         if written is None:
             outlet.publisher.publish(self.message(values, time_ns))
             return
-        written.write(values, time_ns)
+        written.write(values, time_ns, self._frame)
         outlet.send(written.data)
 
     def message(self, values: Values, time_ns: int) -> Any:
@@ -85,7 +93,7 @@ class MessageWriter:
             set_stamp(message.header.stamp, time_ns)
         return message
 
-    def _choose(self, key: Hashable, values: Values) -> _Serialized | None:
+    def _choose(self, key: Hashable, values: Values) -> Serialized | None:
         written = self._kept.get(key)
         if written is not None or not self._templates:
             return written
@@ -95,7 +103,7 @@ class MessageWriter:
             # The same shape twice in a row: it stays.
             del self._kept[next(iter(self._kept))]
         try:
-            written = _Serialized(self.message(values, 0), self._encoding, values)
+            written = self._make(key, values)
         except TemplateError as error:
             self._templates = False
             self._report(
@@ -107,55 +115,91 @@ class MessageWriter:
         self._kept[key] = written
         return written
 
+    def _make(self, key: Hashable, values: Values) -> Serialized:
+        # Without its numbers and its frame, all of which `write` writes: the rest is the same for robots of a kind.
+        blank = _blank(values, self._first)
+        message = self.message(blank, 0)
+        if hasattr(message, "header"):
+            message.header.frame_id = " " * (len(self._frame) - 1)
+        template, encoding = Template(message), self._encoding
+        make = partial(
+            Serialized, template, encoding, blank, self._frame if hasattr(message, "header") else None
+        )
+        if self._shared is None or template.size > MAX_SHARED_BYTES:
+            return make()
+        alike = (self._class, encoding.blocks, encoding.sequences, key, bytes(template.data))
+        return self._shared.find(alike, make)
 
-class _Serialized:
+
+class Serialized:
     """One serialized message, and where its numbers go.
 
     Attributes:
         data: The message.
-        write: `write(values, time_ns)` writes what an encoding's `values` returned, and the stamp.
+        write: `write(values, time_ns, frame)` writes what an encoding's `values` returned, the stamp, and the header's
+            frame: UTF-8 with a zero at its end.
     """
 
-    __slots__ = ("data", "write")
+    __slots__ = ("__weakref__", "data", "write")
 
-    def __init__(self, message: Any, encoding: Encoding, values: Values) -> None:
-        template = Template(message)
+    def __init__(self, template: Template, encoding: Encoding, values: Values, frame: bytes | None) -> None:
+        """Finds the places.
+
+        Args:
+            template: The message.
+            encoding: How it is made.
+            values: Of the shapes and types that `write` gets.
+            frame: Of the length that `write` gets; None where the message has no header.
+        """
         self.data = template.data
-        stamp = template.pack_stamp or _no_stamp
+        header = _no_header if frame is None else _header_packer(template, frame)
         packers = [_packer(template, path) for path in encoding.blocks]
         arrays = values[len(packers) :]
         targets = [
             _target(template, path, value) for path, value in zip(encoding.sequences, arrays, strict=True)
         ]
-        self.write: Write = _sequences(stamp, packers, targets) if targets else _blocks(stamp, packers)
+        self.write: Write = _sequences(header, packers, targets) if targets else _blocks(header, packers)
 
 
-def _no_stamp(seconds: int, nanoseconds: int) -> None:
-    """Stands for the stamp of a message without a header."""
+def _no_header(time_ns: int, frame: bytes) -> None:
+    """Stands for a message without a header."""
 
 
-def _blocks(stamp: PackStamp, packers: list[Callable[..., None]]) -> Write:
+def _header_packer(template: Template, frame: bytes) -> PackHeader:
+    # In a std_msgs/Header the length of the frame's name and the name follow the stamp.
+    size = len(frame)
+    pack = partial(
+        struct.Struct(f"<iII{size}s").pack_into, template.data, template.offset("header.stamp.sec")
+    )
+
+    def header(time_ns: int, frame: bytes) -> None:
+        pack(*divmod(time_ns, SECOND_NS), size, frame)
+
+    return header
+
+
+def _blocks(header: PackHeader, packers: list[Callable[..., None]]) -> Write:
     """Writes blocks; one and two, what most messages have, without a loop, which costs as much as they do."""
     if len(packers) == 1:
         (only,) = packers
 
-        def write_one(values: Values, time_ns: int) -> None:
-            stamp(*divmod(time_ns, SECOND_NS))
+        def write_one(values: Values, time_ns: int, frame: bytes) -> None:
+            header(time_ns, frame)
             only(*values[0])
 
         return write_one
     if len(packers) == 2:
         first, second = packers
 
-        def write_two(values: Values, time_ns: int) -> None:
-            stamp(*divmod(time_ns, SECOND_NS))
+        def write_two(values: Values, time_ns: int, frame: bytes) -> None:
+            header(time_ns, frame)
             first(*values[0])
             second(*values[1])
 
         return write_two
 
-    def write(values: Values, time_ns: int) -> None:
-        stamp(*divmod(time_ns, SECOND_NS))
+    def write(values: Values, time_ns: int, frame: bytes) -> None:
+        header(time_ns, frame)
         for pack, value in zip(packers, values):  # noqa: B905 - the hot path; the same length by contract
             pack(*value)
 
@@ -163,14 +207,14 @@ def _blocks(stamp: PackStamp, packers: list[Callable[..., None]]) -> Write:
 
 
 def _sequences(
-    stamp: PackStamp, packers: list[Callable[..., None]], targets: list[NDArray[Any] | None]
+    header: PackHeader, packers: list[Callable[..., None]], targets: list[NDArray[Any] | None]
 ) -> Write:
     """Writes blocks and the sequences behind them, those left out that are empty."""
-    blocks = _blocks(stamp, packers)
+    blocks = _blocks(header, packers)
     filled = [(index, each) for index, each in enumerate(targets, len(packers)) if each is not None]
 
-    def write(values: Values, time_ns: int) -> None:
-        blocks(values, time_ns)
+    def write(values: Values, time_ns: int, frame: bytes) -> None:
+        blocks(values, time_ns, frame)
         for index, target in filled:
             target[...] = values[index]
 
@@ -190,6 +234,12 @@ def _target(template: Template, path: str, value: NDArray[Any]) -> NDArray[Any] 
     if view.dtype == np.uint8 and value.dtype != np.uint8:
         view = view.view(value.dtype.newbyteorder("<"))
     return view.reshape(value.shape)
+
+
+def _blank(values: Values, first: int) -> Values:
+    """Returns zeros of the same shapes and types."""
+    blocks = [tuple(type(number)() for number in block) for block in values[:first]]
+    return (*blocks, *map(np.zeros_like, values[first:]))
 
 
 def _shapes(values: Values, first: int) -> Hashable:

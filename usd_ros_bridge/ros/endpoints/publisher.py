@@ -8,9 +8,9 @@ from rclpy.event_handler import PublisherEventCallbacks
 
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.cdr import Outlet
+from usd_ros_bridge.ros.cdr import Outlet, SharedMessages
 from usd_ros_bridge.ros.codecs.protocol import Encoding
-from usd_ros_bridge.ros.codecs.writer import MessageWriter
+from usd_ros_bridge.ros.codecs.writer import MessageWriter, Serialized
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.status import InterfaceStatus
@@ -28,7 +28,7 @@ class TopicPublisher:
 
     def __init__(
         self, topic: TopicPlan, message_class: Any, domain: Domain, *, encoding: Encoding | None, reason: str = "",
-        unmatched: bool = False, report: Report,
+        unmatched: bool = False, report: Report, shared: SharedMessages[Serialized] | None = None,
     ) -> None:  # fmt: skip
         """Stores what to publish; `open` creates the publisher.
 
@@ -40,6 +40,7 @@ class TopicPublisher:
             reason: Why nothing does.
             unmatched: Publish also while nobody subscribes.
             report: For incompatible quality of service, and where messages cannot be written in place.
+            shared: Messages that all publishers of the thread that ticks write in turn.
         """
         self.topic = topic
         self._robot = topic.robot
@@ -48,7 +49,9 @@ class TopicPublisher:
         self._domain = domain
         self._encoding = encoding
         self._writer = (
-            None if encoding is None else MessageWriter(topic, message_class, encoding, report=report)
+            None
+            if encoding is None
+            else MessageWriter(topic, message_class, encoding, report=report, shared=shared)
         )
         self._always = unmatched or topic.qos.durability == "transient_local"
         self._report = report

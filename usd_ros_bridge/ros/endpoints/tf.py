@@ -15,7 +15,7 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan, TfOutput
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.cdr import Outlet, Template, TemplateError
+from usd_ros_bridge.ros.cdr import Outlet, SharedMessages, Template, TemplateError
 from usd_ros_bridge.ros.codecs.protocol import set_stamp
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
@@ -33,10 +33,13 @@ _STAMPS_KEPT = 1024
 def make_transform(robot: RobotPlan, frame: FramePlan, prefix: str) -> Any:
     """Returns a TransformStamped of a frame, its ids prefixed; the topmost `parent_frame` never is."""
     message = TransformStamped()
-    topmost = frame.parent_index < 0 and frame.parent == robot.parent_frame
-    message.header.frame_id = frame.parent if topmost else prefix + frame.parent
-    message.child_frame_id = prefix + frame.id
+    message.header.frame_id, message.child_frame_id = _frame_ids(robot, frame, prefix)
     return message
+
+
+def _frame_ids(robot: RobotPlan, frame: FramePlan, prefix: str) -> tuple[str, str]:
+    topmost = frame.parent_index < 0 and frame.parent == robot.parent_frame
+    return frame.parent if topmost else prefix + frame.parent, prefix + frame.id
 
 
 def write_transforms(transforms: Iterable[Any], poses: FloatArray, stamp_ns: int) -> None:
@@ -171,7 +174,8 @@ class TransformBroadcaster:
     """An `Emitter` for the runtime: one TFMessage per robot and tick, on each of the robot's TF topics."""
 
     def __init__(
-        self, robot: RobotPlan, frames: RobotFrames, feed: TransformFeed, *, report: Report
+        self, robot: RobotPlan, frames: RobotFrames, feed: TransformFeed, *, report: Report,
+        shared: SharedMessages[SerializedTransforms] | None = None,
     ) -> None:  # fmt: skip
         """Makes a broadcaster without outputs.
 
@@ -180,7 +184,9 @@ class TransformBroadcaster:
             frames: Which of them move.
             feed: What to send, tick by tick.
             report: For messages that cannot be written in place.
+            shared: Messages that all broadcasters of the thread that ticks write in turn; None for none.
         """
+        self._shared = SharedMessages[SerializedTransforms]() if shared is None else shared
         self._robot = robot
         self._frames = frames
         self._feed = feed
@@ -189,7 +195,9 @@ class TransformBroadcaster:
 
     def add_output(self, topic: TfTopic, output: TfOutput) -> None:
         """Sends to `topic` from here on, ids prefixed as `output` says."""
-        self._outputs.append((topic, _Transforms(self._robot, self._frames, output, self._report)))
+        self._outputs.append(
+            (topic, _Transforms(self._robot, self._frames, output, self._report, self._shared))
+        )
 
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes the robot's moving frames where their state is new and someone listens."""
@@ -211,37 +219,74 @@ class TransformBroadcaster:
         return poses is not None
 
 
+class SerializedTransforms:
+    """A TFMessage of the moving frames of one robot, or of all robots whose frames have the same names.
+
+    Attributes:
+        data: The message.
+    """
+
+    __slots__ = ("__weakref__", "_column", "_components", "_stamp_ns", "_stamps", "data")
+
+    def __init__(self, message: Any, translated: FloatArray | None) -> None:
+        """Finds the places.
+
+        Args:
+            message: TFMessage.
+            translated: (F, 7) poses whose translations stay; None where translations change.
+
+        Raises:
+            TemplateError: It cannot be written in place.
+        """
+        template = Template(message)
+        self.data = template.data
+        self._stamps = template.stamps("transforms[].header.stamp")
+        self._stamp_ns = -1
+        self._column = template.column("transforms[].transform")
+        self._components = slice(None)
+        if translated is not None:
+            self._column.write(translated)
+            self._column = template.column("transforms[].transform.rotation")
+            self._components = slice(3, None)
+
+    def write(self, stamp_ns: int, poses: FloatArray) -> None:
+        """Writes (F, 7) poses and their stamp."""
+        if stamp_ns != self._stamp_ns:
+            self._stamps.write(stamp_ns)
+            self._stamp_ns = stamp_ns
+        self._column.write(poses[:, self._components])
+
+
 class _Transforms:
     """The moving frames of one robot under one prefix, as a serialized message that is written in place.
 
     Frames that are left out, and a TFMessage that cannot be written in place, take message objects.
     """
 
-    def __init__(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, report: Report) -> None:
+    def __init__(
+        self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, report: Report,
+        shared: SharedMessages[SerializedTransforms],
+    ) -> None:  # fmt: skip
         self._robot = robot
         self._frames = frames
         self._prefix = output.prefix
         self._report = report
+        self._shared = shared
         self._objects: list[Any] | None = None
-        self._data: bytearray | None = None
+        self._written: SerializedTransforms | None = None
         self._templates = True
-        self._rotate_only = frames.rotate_only
-        self._translated = False
 
     def message(self, stamp_ns: int, poses: FloatArray, valid: NDArray[np.bool_] | None) -> Any:
         """Returns a message of what `TransformFeed` gives.
 
         Returns:
-            A bytearray, valid until the next call, or a TFMessage.
+            A bytearray, valid until the next call for any robot, or a TFMessage.
         """
-        if valid is None and (self._data is not None or self._make_template()):
-            self._stamps.write(stamp_ns)
-            if self._rotate_only and self._translated:
-                self._rotations.write(poses[:, 3:])
-            else:
-                self._poses.write(poses)
-                self._translated = True
-            return self._data
+        if valid is None:
+            written = self._written or self._find(poses)
+            if written is not None:
+                written.write(stamp_ns, poses)
+                return written.data
         if self._objects is None:
             self._objects = self._make_objects()
         shown = self._objects
@@ -254,23 +299,25 @@ class _Transforms:
         plans = self._robot.frames
         return [make_transform(self._robot, plans[index], self._prefix) for index in self._frames.moving]
 
-    def _make_template(self) -> bool:
+    def _find(self, poses: FloatArray) -> SerializedTransforms | None:
         if not self._templates:
-            return False
+            return None
+        frames = [self._robot.frames[index] for index in self._frames.moving]
+        names = tuple(_frame_ids(self._robot, frame, self._prefix) for frame in frames)
+        # What only rotates is translated once, as it is in every sample.
+        translated = poses if self._frames.rotate_only else None
+        key = (names, None if translated is None else translated[:, :3].tobytes())
         try:
-            template = Template(TFMessage(transforms=self._make_objects()))
-            self._stamps = template.stamps("transforms[].header.stamp")
-            self._poses = template.column("transforms[].transform")
-            self._rotations = template.column("transforms[].transform.rotation")
+            self._written = self._shared.find(
+                key, lambda: SerializedTransforms(TFMessage(transforms=self._make_objects()), translated)
+            )
         except TemplateError as error:
             self._templates = False
             self._report(
                 f"template:{self._robot.path}",
                 f"{self._robot.path}: transforms are published by way of message objects, which is slower: {error}",
             )
-            return False
-        self._data = template.data
-        return True
+        return self._written
 
 
 def static_transforms(robot: RobotPlan, frames: RobotFrames, output: TfOutput, time_ns: int) -> list[Any]:
