@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache, partial
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from pxr import Usd, UsdGeom
@@ -19,6 +20,7 @@ from usd_ros_bridge.usd.collections import collection_members
 from usd_ros_bridge.usd.composition import composition_diagnostics
 from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint
 from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
+from usd_ros_bridge.usd.robots import ReadRobot, can_be_repeated, has_relocates
 from usd_ros_bridge.usd.tracks import value_tracks
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
@@ -63,6 +65,7 @@ class Kind(NamedTuple):
     schemas: tuple[tuple[str, type[Record]], ...]
     joint: JointKind | None
     is_body: bool
+    is_context: bool
     is_xform: bool
     has_records: bool
 
@@ -71,6 +74,7 @@ class _Walk:
     """The state of one pass: records by collection, and the place of every prim in traversal order.
 
     `sources` are the prims that records were read from, by path, joints apart.
+    `originals` are robots that others are composed like, by root of the other.
     `xform_children` are the Xforms directly below bodies, which planning may make frames.
     """
 
@@ -81,27 +85,71 @@ class _Walk:
         self.xform_children: list[str] = []
         self.value_tracks: list[ValueTrackRecord] = []
         self.diagnostics: list[Diagnostic] = []
+        self.originals: dict[str, str] = {}
+        self._bodies: set[str] = set()
+        self._robots: dict[tuple[Any, ...], ReadRobot] = {}
         self._kinds: dict[tuple[str, ...], Kind] = {}
         self._reader = FieldReader(self.diagnostics)
 
     def run(self, stage: Usd.Stage) -> None:
         """Visits every prim once."""
-        order, reader = self.order, self._reader
-        bodies: set[str] = set()
+        reader = self._reader
+        self._names_are_specs = not has_relocates(stage)
         prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
         next(prims, None)
-        for index, prim in enumerate(prims):
+        for prim in prims:
             path = prim.GetPath().pathString
-            order[path] = index
             # Where prims repeat, their specs say everything; where they do not, looking for them is in vain.
             source = reader.source(prim, path) if reader.prims_repeat else None
             kind = self._kind(prim) if source is None else self._known_kind(source)
-            if kind.is_body:
-                bodies.add(path)
-            if kind.is_xform and path[: path.rindex("/")] in bodies:
-                self.xform_children.append(path)
-            if kind.has_records:
-                self._visit(source or reader.source(prim, path), kind)
+            if source is not None and kind.is_context and self._names_are_specs:
+                self._read_robot(source, kind)
+                prims.PruneChildren()
+            else:
+                self._read_prim(prim, path, source, kind)
+
+    def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
+        self.order[path] = len(self.order)
+        if kind.is_body:
+            self._bodies.add(path)
+        if kind.is_xform and path[: path.rindex("/")] in self._bodies:
+            self.xform_children.append(path)
+        if kind.has_records:
+            self._visit(source or self._reader.source(prim, path), kind)
+
+    def _read_robot(self, source: PrimProperties, kind: Kind) -> None:
+        """Reads a context and all below it; where others are composed from the same specs, only its root."""
+        root, order = source.path, self.order
+        self._read_prim(source.prim, root, source, kind)
+        prims = iter(Usd.PrimRange(source.prim, PREDICATE))
+        next(prims, None)
+        specs, below = [], []
+        for prim in prims:
+            below.append(self._reader.source(prim, ""))
+            specs.append(below[-1].specs)
+        key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), tuple(specs))
+        robot = self._robots.get(key)
+        if robot is not None:
+            self.originals[root] = robot.root
+            order.update(zip([root + suffix for suffix in robot.suffixes], count(len(order))))
+            self.xform_children += [root + suffix for suffix in robot.xform_children]
+            for collection, of_robot in robot.repeated(root):
+                self.found[collection] += of_robot
+            return
+        before = {name: len(found) for name, found in self.found.items()}
+        said = len(self.diagnostics), len(self.value_tracks)
+        children = len(self.xform_children)
+        for each in below:
+            each.path = each.prim.GetPath().pathString
+            self._read_prim(each.prim, each.path, each, self._known_kind(each))
+        records = {name: found[before.get(name, 0) :] for name, found in self.found.items()}
+        if said == (len(self.diagnostics), len(self.value_tracks)) and can_be_repeated(root, below, records):
+            self._robots[key] = ReadRobot(
+                root,
+                tuple([each.path[len(root) :] for each in below]),
+                records,
+                tuple([path[len(root) :] for path in self.xform_children[children:]]),
+            )
 
     def _known_kind(self, source: PrimProperties) -> Kind:
         kind: Kind | None = source.memo.get(Kind)
@@ -163,6 +211,7 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         schemas=tuple(schemas),
         joint=joint,
         is_body=any(name == "bodies" for name, _ in schemas),
+        is_context=any(name == "contexts" for name, _ in schemas),
         is_xform=type_name == "Xform",
         has_records=bool(schemas) or joint is not None,
     )
@@ -222,7 +271,7 @@ def _read(stage: Usd.Stage, asset: str) -> StageRecords:
     )
     located = sorted(wanted, key=order.__getitem__)
     xform_reader = XformReader(stage, partial(walk.source, stage), walk.diagnostics)
-    xforms = xform_reader.read(located)
+    xforms = xform_reader.read(located, walk.originals)
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
     return StageRecords(
         asset=asset,

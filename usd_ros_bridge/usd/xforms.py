@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
 from usd_ros_bridge.usd.attributes import PrimProperties
 
 _SHORTEST_QUATERNION = 1e-6
+_SMALLEST_VOLUME = 1e-9
+"""Determinant below which a transform is not inverted."""
 
 OP_PREFIX = "xformOp:"
 RESET = "!resetXformStack!"
@@ -46,6 +48,11 @@ class _Motion(NamedTuple):
     varying: bool
     broken: bool
     missing: tuple[str, ...] = ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether a prim keeps its place in what carries it, and nothing is to be said of it."""
+        return not (self.resets or self.varying or self.broken or self.missing)
 
 
 def _motion(prim: Usd.Prim) -> _Motion:
@@ -112,6 +119,55 @@ def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
     return False
 
 
+def _below(paths: Iterable[str], roots: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yields the root with each of `paths`, which are in traversal order, that is at or below one of `roots`."""
+    root, prefix = "", ""
+    for path in paths:
+        if path in roots:
+            root, prefix = path, path + "/"
+        if root and (path == root or path.startswith(prefix)):
+            yield root, path
+
+
+def _moves(found: Mapping[str, XformRecord], originals: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
+    """Returns what takes a robot's original to where it is, (4, 4) by its root; none where the original is nowhere."""
+    inverses: dict[str, NDArray[np.float64] | None] = {}
+    for original in set(originals.values()):
+        matrix = np.array(found[original].world_from_prim).reshape(4, 4)
+        usable = np.isfinite(matrix).all() and abs(np.linalg.det(matrix)) > _SMALLEST_VOLUME
+        inverses[original] = np.linalg.inv(matrix) if usable else None
+    return {
+        root: np.array(found[root].world_from_prim).reshape(4, 4) @ inverse
+        for root, original in originals.items()
+        if (inverse := inverses[original]) is not None
+    }
+
+
+def _moved_records(
+    found: Mapping[str, XformRecord],
+    copied: Mapping[str, tuple[str, str]],
+    moves: Mapping[str, NDArray[np.float64]],
+) -> dict[str, XformRecord]:
+    """Returns the records of prims from those of their originals."""
+    if not copied:
+        return {}
+    rows = {path: row for row, path in enumerate(dict.fromkeys(first for _, first in copied.values()))}
+    matrices = np.array([found[path].world_from_prim for path in rows]).reshape(-1, 4, 4)
+    moved = np.array([moves[root] for root, _ in copied.values()])
+    moved = moved @ matrices[[rows[first] for _, first in copied.values()]]
+    moved[np.isfinite(moved).all(axis=(1, 2)), 3] = (0.0, 0.0, 0.0, 1.0)
+    records = {}
+    for (path, (_, original)), matrix in zip(copied.items(), moved.reshape(-1, 16).tolist(), strict=True):
+        first = found[original]
+        records[path] = XformRecord(
+            path=path,
+            type_name=first.type_name,
+            world_from_prim=tuple(matrix),
+            instance_proxy=first.instance_proxy,
+        )
+    return records
+
+
 class XformReader:
     """Reads the transforms of prims, and of those that move, the samples."""
 
@@ -136,13 +192,56 @@ class XformReader:
         # only samples exist (REP 0158 section 2.7 has frames that are animated by time samples).
         self._cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
         self._times: dict[str, tuple[float, ...]] = {}
+        self._broken: set[str] = set()
+        self._resetting: set[str] = set()
 
-    def read(self, paths: Sequence[str]) -> dict[str, XformRecord]:
-        """Returns the records of prims that exist, by path, in the order given: what carries a prim before it."""
+    def read(self, paths: Sequence[str], originals: Mapping[str, str]) -> dict[str, XformRecord]:
+        """Returns the records of prims that exist, by path, in the order given: what carries a prim before it.
+
+        Args:
+            paths: In traversal order.
+            originals: Roots of robots by root of others that are composed like them: what is below one is where it is
+                below the other, and is not asked for again.
+        """
+        copied = self._copied(paths, originals)
+        found = self._read_each([path for path in paths if path not in copied])
+        moves = _moves(found, originals)
+        lost = [path for path, (root, _) in copied.items() if root not in moves]
+        for path in lost:
+            del copied[path]
+        found.update(self._read_each(lost))
+        found.update(_moved_records(found, copied, moves))
+        return {path: found[path] for path in paths} if originals else found
+
+    def _copied(self, paths: Sequence[str], originals: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+        """Returns for each prim whose place in a robot is that in its original: the robot's root, the original prim.
+
+        A robot that moves in itself, or in which something does not move with it, is no original here.
+        """
+        if not originals:
+            return {}
+        tops = set(originals.values())
+        exists = set(paths)
+        tied = {
+            top
+            for top, path in _below(paths, tops)
+            if path != top and not _shared_motion(self._source_of(path)).follows
+        }
+        return {
+            path: (root, first)
+            for root, path in _below(paths, originals)
+            if path != root
+            and originals[root] not in tied
+            and (first := originals[root] + path[len(root) :]) in exists
+        }
+
+    def _read_each(self, paths: Sequence[str]) -> dict[str, XformRecord]:
         sources = [self._source_of(path) for path in paths]
         prims = [source.prim for source in sources]
         motions = [_shared_motion(source) for source in sources]
-        broken = {path for path, motion in zip(paths, motions, strict=True) if motion.broken}
+        broken, resetting = self._broken, self._resetting
+        broken.update(path for path, motion in zip(paths, motions, strict=True) if motion.broken)
+        resetting.update(path for path, motion in zip(paths, motions, strict=True) if motion.resets)
         worlds = []
         for path, prim in zip(paths, prims, strict=True):
             try:
@@ -153,7 +252,6 @@ class XformReader:
                 worlds.append(Gf.Matrix4d())
         matrices = column_vector_matrices(worlds)
         if broken:
-            resetting = {path for path, motion in zip(paths, motions, strict=True) if motion.resets}
             matrices[[_is_below(path, broken, resetting) for path in paths]] = np.nan
         flat = matrices.reshape(-1, 16).tolist()
         return {

@@ -1,8 +1,11 @@
-"""Lets the tests of this folder import its helpers by name (importlib mode adds no folder to the path)."""
+"""Lets the tests of this folder import helpers by name, those for reading included.
+
+importlib mode adds no folder to the path.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "usd")]

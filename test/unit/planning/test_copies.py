@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pxr import Sdf, Usd
+from reading import check_reading
 
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.options import PlanOptions
@@ -21,7 +22,7 @@ from usd_ros_bridge.planning.copies import find_fleet
 from usd_ros_bridge.planning.make_plan import plan_each
 from usd_ros_bridge.planning.stamping import stamp
 from usd_ros_bridge.testing.stages import write_fleet
-from usd_ros_bridge.usd import read_asset, read_stage
+from usd_ros_bridge.usd import read_asset
 
 METRICS = 'upAxis = "Z"\n metersPerUnit = 1\n kilogramsPerUnit = 1\n timeCodesPerSecond = 1'
 
@@ -166,6 +167,10 @@ OVERRIDES = {
     'uniform token[] xformOpOrder = ["xformOp:translate"] }',
     "parent_frame": 'string ros:context:parent_frame = "hall"',
     "domain": "int ros:context:domain_id = 7",
+    "hidden_quaternion": 'over "upper" { quatf xformOp:orient = (0, 0, 0, 0)\n'
+    'uniform token[] xformOpOrder = ["xformOp:orient"] }',
+    "flat": "float3 xformOp:scale = (1, 1, 0)\n"
+    'uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:scale"]',
     "frame_id": 'over "tool" { over "tip" { string ros:frame:id = "sharp" } }',
 }
 """What one robot of a fleet may say differently."""
@@ -195,7 +200,7 @@ def fleet_records(
     assert stage.GetRootLayer().ImportFromString(
         usda(f'def Xform "w" {{ {text} }}', f'( defaultPrim = "w"\n {metrics} )')
     )
-    return read_stage(stage, asset="fleet")
+    return check_reading(stage)
 
 
 def robot_with(*parts: str) -> str:

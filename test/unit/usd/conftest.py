@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.usd import read_asset
+
+# importlib mode adds no folder to the path.
+sys.path.insert(0, str(Path(__file__).parent))
 
 HEADER = """#usda 1.0
 (
