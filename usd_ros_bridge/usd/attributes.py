@@ -182,13 +182,17 @@ class FieldReader:
 
     def source(self, prim: Usd.Prim, path: str) -> PrimProperties:
         """Returns the properties of a prim, to read records from."""
+        return PrimProperties(prim, path, *self.memo(prim))
+
+    def memo(self, prim: Usd.Prim) -> tuple[int, dict[Any, Any]]:
+        """Returns the number of the specs that a prim is composed from, and what is remembered of prims like it."""
         specs = tuple(prim.GetPrimStack())
         memo = self._memos.get(specs)
         if memo is None:
             memo = self._memos[specs] = (len(self._memos) + 1, {})
         else:
             self._repeats += 1
-        return PrimProperties(prim, path, *memo)
+        return memo
 
     def record(
         self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str = "", **fields: Any

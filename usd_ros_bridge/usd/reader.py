@@ -123,33 +123,32 @@ class _Walk:
         self._read_prim(source.prim, root, source, kind)
         prims = iter(Usd.PrimRange(source.prim, PREDICATE))
         next(prims, None)
-        specs, below = [], []
-        for prim in prims:
-            below.append(self._reader.source(prim, ""))
-            specs.append(below[-1].specs)
-        key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), tuple(specs))
+        below = [(prim, *self._reader.memo(prim)) for prim in prims]
+        specs = tuple([number for _, number, _ in below])
+        key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
         robot = self._robots.get(key)
         if robot is not None:
             self.originals[root] = robot.root
-            order.update(zip([root + suffix for suffix in robot.suffixes], count(len(order))))
+            paths = [root + suffix for suffix in robot.suffixes]
+            order.update(zip(paths, count(order[root])))
             self.xform_children += [root + suffix for suffix in robot.xform_children]
-            for collection, of_robot in robot.repeated(root):
+            for collection, of_robot in robot.repeated(paths):
                 self.found[collection] += of_robot
             return
         before = {name: len(found) for name, found in self.found.items()}
         said = len(self.diagnostics), len(self.value_tracks)
         children = len(self.xform_children)
-        for each in below:
-            each.path = each.prim.GetPath().pathString
+        sources = [
+            PrimProperties(prim, prim.GetPath().pathString, number, memo) for prim, number, memo in below
+        ]
+        for each in sources:
             self._read_prim(each.prim, each.path, each, self._known_kind(each))
         records = {name: found[before.get(name, 0) :] for name, found in self.found.items()}
-        if said == (len(self.diagnostics), len(self.value_tracks)) and can_be_repeated(root, below, records):
-            self._robots[key] = ReadRobot(
-                root,
-                tuple([each.path[len(root) :] for each in below]),
-                records,
-                tuple([path[len(root) :] for path in self.xform_children[children:]]),
-            )
+        if said == (len(self.diagnostics), len(self.value_tracks)) and can_be_repeated(
+            root, sources, records
+        ):
+            paths = [each.path for each in sources]
+            self._robots[key] = ReadRobot(root, paths, records, self.xform_children[children:])
 
     def _known_kind(self, source: PrimProperties) -> Kind:
         kind: Kind | None = source.memo.get(Kind)

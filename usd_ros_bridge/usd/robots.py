@@ -7,9 +7,8 @@ by prim, has the same values; only the robot's root, its relationships' targets 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
-from operator import attrgetter
 from typing import Any, Final
 
 from pxr import Sdf, Usd
@@ -22,28 +21,49 @@ _ITEMS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ReadRobot:
     """A robot that was read, to be repeated.
 
     Attributes:
         root: Path of its root prim.
-        suffixes: Where its prims are below the root, in traversal order, the root apart.
-        records: Records of these prims by collection.
+        suffixes: Where its prims are below the root, in traversal order; the root itself, "", comes first.
         xform_children: Which of the suffixes are Xforms directly below bodies.
     """
 
-    root: str
-    suffixes: tuple[str, ...]
-    records: Mapping[str, Sequence[Any]]
-    xform_children: tuple[str, ...]
+    __slots__ = ("_blueprints", "root", "suffixes", "xform_children")
 
-    def repeated(self, root: str) -> Iterator[tuple[str, list[Any]]]:
-        """Yields the records of a robot at `root` that is composed from the same specs, by collection."""
-        paths = {self.root + suffix: root + suffix for suffix in self.suffixes}
-        paths[self.root] = root
-        for collection, of_robot in self.records.items():
-            yield collection, [_repeated(record, paths) for record in of_robot]
+    def __init__(
+        self,
+        root: str,
+        paths: Sequence[str],
+        records: Mapping[str, Sequence[Any]],
+        xform_children: Sequence[str],
+    ) -> None:
+        """Takes the robot's records apart.
+
+        Args:
+            root: Path of the root prim.
+            paths: Paths of the other prims in traversal order.
+            records: Records of these prims by collection, as `can_be_repeated` wants them.
+            xform_children: Paths of Xforms directly below bodies.
+        """
+        self.root = root
+        self.suffixes = ("", *(path[len(root) :] for path in paths))
+        self.xform_children = tuple(path[len(root) :] for path in xform_children)
+        numbers = {path: number for number, path in enumerate((root, *paths))}
+        self._blueprints = {
+            collection: [_Blueprint(record, numbers) for record in of_robot]
+            for collection, of_robot in records.items()
+        }
+
+    def repeated(self, paths: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
+        """Yields the records of a robot that is composed from the same specs, by collection.
+
+        Args:
+            paths: Paths of its prims, in the order of `suffixes`.
+        """
+        for collection, blueprints in self._blueprints.items():
+            yield collection, [blueprint.record(paths) for blueprint in blueprints]
 
 
 def can_be_repeated(
@@ -125,42 +145,74 @@ def _follows(prim: Usd.Prim, name: str, path: str, root: str) -> bool:
 # --- Records with other paths -------------------------------------------------------------------------------------
 
 
-def _repeated(record: Any, paths: Mapping[str, str]) -> Any:
-    """Returns a record with all paths in it exchanged."""
-    changes: dict[str, Any] = {"path": paths[record.path]}
-    for field_name, _ in _relationships(record.__class__):
-        targets = getattr(record, field_name)
-        if targets:
-            changes[field_name] = tuple([paths[target] for target in targets])
-    if record.__class__ is JointRecord:
-        for parts in ("limits", "drives"):
-            if of_joint := getattr(record, parts):
-                changes[parts] = tuple([_with(part, {"path": changes["path"]}) for part in of_joint])
-        solver = record.solver_attributes
-        if any(map(_is_targets, solver.values())):
-            changes["solver_attributes"] = {
-                name: tuple([paths[target] for target in value]) if _is_targets(value) else value
-                for name, value in solver.items()
-            }
-    return _with(record, changes)
+class _Blueprint:
+    """A record, to be made again with other paths; half of what a call with thirty keywords costs."""
+
+    __slots__ = ("_constant", "_parts", "_path", "_solver", "_targets", "_type", "_write_path")
+
+    def __init__(self, record: Any, numbers: Mapping[str, int]) -> None:
+        """Takes a record apart.
+
+        Args:
+            record: The record.
+            numbers: Where each path is among those that `record` takes.
+        """
+        self._type = record.__class__
+        self._path = numbers[record.path]
+        self._write_path = _writer(self._type, "path")
+        self._targets = [
+            (_writer(self._type, name), [numbers[target] for target in targets])
+            for name, _ in _relationships(self._type)
+            if (targets := getattr(record, name))
+        ]
+        self._parts: list[tuple[_Write, list[_Blueprint]]] = []
+        self._solver: dict[str, Any] = {}
+        changing = {"path", *(name for name, _ in _relationships(self._type) if getattr(record, name))}
+        if self._type is JointRecord:
+            parts = [name for name in ("limits", "drives") if getattr(record, name)]
+            self._parts = [
+                (_writer(JointRecord, name), [_Blueprint(part, numbers) for part in getattr(record, name)])
+                for name in parts
+            ]
+            changing.update(parts)
+            if any(map(_is_targets, record.solver_attributes.values())):
+                self._solver = {
+                    name: [numbers[target] for target in value] if _is_targets(value) else value
+                    for name, value in record.solver_attributes.items()
+                }
+                changing.add("solver_attributes")
+        self._constant = [
+            (_writer(self._type, field.name), getattr(record, field.name))
+            for field in fields(self._type)
+            if field.name not in changing
+        ]
+
+    def record(self, paths: Sequence[str]) -> Any:
+        """Returns the record with other paths."""
+        result = object.__new__(self._type)
+        self._write_path(result, paths[self._path])
+        for write, value in self._constant:
+            write(result, value)
+        for write, numbers in self._targets:
+            write(result, tuple([paths[number] for number in numbers]))
+        for write, parts in self._parts:
+            write(result, tuple([part.record(paths) for part in parts]))
+        if self._solver:
+            _writer(JointRecord, "solver_attributes")(
+                result,
+                {
+                    # Arrays of the solvers' own are tuples; a list holds numbers of paths.
+                    name: tuple([paths[number] for number in value]) if isinstance(value, list) else value
+                    for name, value in self._solver.items()
+                },
+            )
+        return result
 
 
-def _with(record: Any, changes: Mapping[str, Any]) -> Any:
-    """As `dataclasses.replace`, at a third of what that or a call with thirty keywords costs."""
-    record_type = record.__class__
-    values, writers = _slots(record_type)
-    result = object.__new__(record_type)
-    for write, value in zip(writers, values(record), strict=True):
-        write(result, value)
-    for name, value in changes.items():
-        object.__setattr__(result, name, value)
-    return result
+_Write = Callable[[Any, Any], None]
 
 
-@cache
-def _slots(
-    record_type: Any,
-) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[Callable[[Any, Any], None], ...]]:
-    """Returns what reads all fields of a record, and what writes each."""
-    names = [field.name for field in fields(record_type)]
-    return attrgetter(*names), tuple(getattr(record_type, name).__set__ for name in names)
+def _writer(record_type: Any, name: str) -> _Write:
+    """Returns what writes a field of a record, which is frozen, while the record is made."""
+    write: _Write = getattr(record_type, name).__set__
+    return write
