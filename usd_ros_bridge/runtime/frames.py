@@ -256,6 +256,8 @@ class TransformFeed:
         valid: (F,) which of its poses may be sent, None for all.
     """
 
+    __slots__ = ("_path", "_report", "_robot", "stamp_ns", "valid")
+
     def __init__(self, plan: BridgePlan, robot: int, report: Report) -> None:
         """Makes a feed of the robot with index `robot`."""
         self._robot = robot

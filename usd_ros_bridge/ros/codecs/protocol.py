@@ -101,6 +101,8 @@ class Carrier:
         lever: Its position, None where it is the body's origin.
     """
 
+    __slots__ = ("_row", "body_from_prim", "lever")
+
     def __init__(self, topic: TopicPlan) -> None:
         self._row = topic.body
         self.body_from_prim = plain(pose_array(topic.body_from_prim))

@@ -35,7 +35,15 @@ class MessageWriter:
 
     Arrays of another shape or type make another template. A few are kept; where shapes come and go (a cloud that
     loses points), message objects are cheaper than templates that are used once.
+
+    Attributes:
+        values: The encoding's: returns what a snapshot shows.
     """
+
+    __slots__ = (
+        "_class", "_encoding", "_first", "_frame", "_kept", "_key", "_many", "_report", "_shared",
+        "_templates", "_topic", "_written", "values",
+    )  # fmt: skip
 
     def __init__(
         self, topic: TopicPlan, message_class: Any, encoding: Encoding, *, report: Report,
@@ -54,6 +62,7 @@ class MessageWriter:
         self._topic = topic
         self._class = message_class
         self._encoding = encoding
+        self.values = encoding.values
         self._report = report
         self._first = len(encoding.blocks)
         self._many = bool(encoding.sequences)

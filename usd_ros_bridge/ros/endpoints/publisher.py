@@ -26,6 +26,11 @@ class TopicPublisher:
     Nothing is computed or written while nobody subscribes, except for what late joiners are to get (transient local).
     """
 
+    __slots__ = (
+        "_always", "_class", "_domain", "_encoding", "_outlet", "_report", "_robot", "_sent_ns", "_stamp", "_writer",
+        "reason", "topic",
+    )  # fmt: skip
+
     def __init__(
         self, topic: TopicPlan, message_class: Any, domain: Domain, *, encoding: Encoding | None, reason: str = "",
         unmatched: bool = False, report: Report, shared: SharedMessages[Serialized] | None = None,
@@ -53,6 +58,7 @@ class TopicPublisher:
             if encoding is None
             else MessageWriter(topic, message_class, encoding, report=report, shared=shared)
         )
+        self._stamp = None if encoding is None else encoding.stamp_ns
         self._always = unmatched or topic.qos.durability == "transient_local"
         self._report = report
         self._outlet: Outlet | None = None
@@ -80,16 +86,16 @@ class TopicPublisher:
 
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes what `snapshot` shows, stamped with the time of its state; a state that came by topic once."""
-        outlet, encoding, writer = self._outlet, self._encoding, self._writer
-        if outlet is None or encoding is None or writer is None:
+        outlet, writer = self._outlet, self._writer
+        if outlet is None or writer is None:
             return False
         if not (self._always or outlet.subscriptions()):
             return False
-        stamp = encoding.stamp_ns
+        stamp = self._stamp
         time_ns = snapshot.robot_time_ns(self._robot) if stamp is None else stamp(snapshot)
         if time_ns < 0 or time_ns == self._sent_ns:
             return False
-        values = encoding.values(snapshot)
+        values = writer.values(snapshot)
         if values is None:
             return False
         writer.publish(outlet, values, time_ns)

@@ -58,6 +58,11 @@ class TfTopic:
         recent_stamps: Nanoseconds of what was sent lately.
     """
 
+    __slots__ = (
+        "_always", "_domain", "_errors", "_meter", "_outlet", "_report", "_static", "_whole", "name",
+        "recent_stamps",
+    )  # fmt: skip
+
     def __init__(
         self, name: str, domain: Domain, *, static: bool, unmatched: bool = False, report: Report
     ) -> None:  # fmt: skip
@@ -173,6 +178,8 @@ class TfTopic:
 class TransformBroadcaster:
     """An `Emitter` for the runtime: one TFMessage per robot and tick, on each of the robot's TF topics."""
 
+    __slots__ = ("_feed", "_frames", "_outputs", "_report", "_robot", "_shared")
+
     def __init__(
         self, robot: RobotPlan, frames: RobotFrames, feed: TransformFeed, *, report: Report,
         shared: SharedMessages[SerializedTransforms] | None = None,
@@ -262,6 +269,8 @@ class _Transforms:
 
     Frames that are left out, and a TFMessage that cannot be written in place, take message objects.
     """
+
+    __slots__ = ("_frames", "_objects", "_prefix", "_report", "_robot", "_shared", "_templates", "_written")
 
     def __init__(
         self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, report: Report,
