@@ -249,9 +249,8 @@ class _Robot:
         self._report_unknown(names)
         entries = [(row, source, 1.0, 0.0) for row, source in source_by_row.items()]
         given = frozenset(source_by_row)
-        for follower in self._rows.values():
-            rule = None if follower in given else self._mimic.resolve(follower, given)
-            if rule is not None and rule[0] in given:
+        for follower, rule in self._mimic.resolve(self._rows.values(), given).items():
+            if rule[0] in given:
                 entries.append((follower, source_by_row[rule[0]], rule[1], rule[2]))
         rows, sources, multipliers, offsets = zip(*entries, strict=True) if entries else ((), (), (), ())
         in_order = len(entries) == len(names) and all(

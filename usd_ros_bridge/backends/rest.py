@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,35 +56,43 @@ class MimicRules:
             if dof.mimic is not None
         }
 
-    def resolve(self, follower: int, known: Collection[int]) -> tuple[int, float, float] | None:
-        """Walks up from a follower to the first leader that is in `known` or follows nothing.
+    def resolve(self, followers: Collection[int], known: Set[int]) -> dict[int, tuple[int, float, float]]:
+        """Walks up from followers to the first leaders that are in `known` or follow nothing.
+
+        A chain costs as many steps as it has joints, however many followers it is walked for.
 
         Args:
-            follower: Layout row.
+            followers: Layout rows.
             known: Layout rows whose values are given, followers or not.
 
         Returns:
-            The leader's row, multiplier and offset; None where `follower` follows nothing or the chain never ends.
+            The leader's row, multiplier and offset, by follower: of those not in `known` that follow something, and
+            whose chain ends.
         """
-        leader, multiplier, offset = follower, 1.0, 0.0
-        seen: set[int] = set()
-        while leader in self._rules and (leader == follower or leader not in known):
-            if leader in seen:
-                return None
-            seen.add(leader)
-            rule = self._rules[leader]
-            offset += multiplier * rule.offset
-            multiplier *= rule.multiplier
-            leader = rule.leader
-        return (leader, multiplier, offset) if seen else None
+        # What is being walked has no rule yet: who comes back to it is in a circle.
+        found: dict[int, tuple[int, float, float] | None] = {}
+        for follower in followers:
+            chain = []
+            row = follower
+            while row in self._rules and row not in known and row not in found:
+                found[row] = None
+                chain.append(row)
+                row = self._rules[row].leader
+            above = found.get(row, (row, 1.0, 0.0))
+            for step in reversed(chain):
+                if above is None:
+                    break
+                leader, multiplier, offset = above
+                rule = self._rules[step]
+                above = (leader, rule.multiplier * multiplier, rule.multiplier * offset + rule.offset)
+                found[step] = above
+        return {row: resolved for row in followers if (resolved := found.get(row)) is not None}
 
     def followers(self, known: Collection[int] | None = None) -> Followers:
         """Returns all that follow; with `known`, those not in it whose leader is."""
-        entries = []
-        for row in sorted(self._rules):
-            rule = self.resolve(row, known or ())
-            if rule is not None and (known is None or (row not in known and rule[0] in known)):
-                entries.append((row, *rule))
+        given = known if isinstance(known, Set) else frozenset(known or ())
+        rules = self.resolve(sorted(self._rules), given)
+        entries = [(row, *rule) for row, rule in rules.items() if known is None or rule[0] in given]
         return Followers(
             rows=np.array([entry[0] for entry in entries], dtype=np.intp),
             leaders=np.array([entry[1] for entry in entries], dtype=np.intp),

@@ -183,7 +183,7 @@ def resolve_mimics(
             rows[rule.leader] + leader,
             units,
         )
-    return _collapse(direct, paths, findings)
+    return collapse_chains(direct, paths, findings)
 
 
 def _fault(rule: MimicRule, joint: Joint, motions: Mapping[str, Sequence[Motion]]) -> str:
@@ -219,37 +219,56 @@ def _plan(rule: MimicRule, follower: DofAxis, leader: DofAxis, row: int, units: 
     return MimicPlan(leader=row, multiplier=multiplier, offset=rule.offset * unit)
 
 
-def _collapse(
+def collapse_chains(
     direct: Mapping[int, MimicPlan], paths: Mapping[int, str], findings: Findings
 ) -> dict[int, MimicPlan]:
-    """Chains become rules about the joint at their head; circles are dropped."""
+    """Returns rules about the joints at the heads of chains, each looked up once; circles are dropped.
+
+    Args:
+        direct: Rules as authored, by the follower's row.
+        paths: Joint path by the follower's row.
+        findings: Takes rules that cannot be followed.
+    """
+    # What is being walked has no rule yet: who comes back to it is in a circle.
+    found: dict[int, MimicPlan | None] = {}
+    for first in direct:
+        chain = []
+        row = first
+        while row not in found and (authored := direct.get(row)) is not None:
+            found[row] = None
+            chain.append((row, authored))
+            row = authored.leader
+        above = found.get(row)
+        circular = row in found and above is None
+        for step, authored in reversed(chain):
+            if circular:
+                break
+            above = found[step] = authored if above is None else _after(authored, above)
     result = {}
-    for row, authored in direct.items():
-        rule = authored
-        seen = {row}
-        while rule.leader in direct and rule.leader not in seen:
-            seen.add(rule.leader)
-            above = direct[rule.leader]
-            rule = MimicPlan(
-                leader=above.leader,
-                multiplier=rule.multiplier * above.multiplier,
-                offset=rule.multiplier * above.offset + rule.offset,
-            )
-        if not (math.isfinite(rule.multiplier) and math.isfinite(rule.offset)):
-            findings.error(
-                "1.3.mimic",
-                paths[row],
-                "the chain of mimic rules is not finite; this joint follows nothing",
-                "author ratios and offsets of ordinary size",
-            )
-            continue
-        if rule.leader in seen:
+    for row in direct:
+        rule = found[row]
+        if rule is None:
             findings.error(
                 "1.3.mimic",
                 paths[row],
                 "mimic joints follow one another in a circle; this one follows nothing",
                 "let one of them follow none",
             )
-            continue
-        result[row] = rule
+        elif not (math.isfinite(rule.multiplier) and math.isfinite(rule.offset)):
+            findings.error(
+                "1.3.mimic",
+                paths[row],
+                "the chain of mimic rules is not finite; this joint follows nothing",
+                "author ratios and offsets of ordinary size",
+            )
+        else:
+            result[row] = rule
     return result
+
+
+def _after(rule: MimicPlan, above: MimicPlan) -> MimicPlan:
+    return MimicPlan(
+        leader=above.leader,
+        multiplier=rule.multiplier * above.multiplier,
+        offset=rule.multiplier * above.offset + rule.offset,
+    )

@@ -10,8 +10,11 @@ import pytest
 from planning_records import Stage, arm, found, frames, joints, turn
 
 from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, IsaacJointRecord, IsaacRobotRecord
 from usd_ros_bridge.model.stage import StageMetrics
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.mimic import collapse_chains
 
 INF = math.inf
 
@@ -556,6 +559,42 @@ def test_chains_of_rules_become_rules_about_the_head() -> None:
     assert mimic is not None
     assert plan.layout.dofs[mimic.leader] == "pan"
     assert (mimic.multiplier, mimic.offset) == pytest.approx((4.0, math.radians(30.0)))
+
+
+class CountedRules(dict[int, MimicPlan]):
+    """Counts how often a rule is looked up."""
+
+    lookups = 0
+
+    def get(self, row: int, default: Any = None) -> Any:
+        self.lookups += 1
+        return super().get(row, default)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_long_chain_of_rules_is_walked_once(order: int) -> None:
+    count = 1000
+    rules = CountedRules(
+        {row: MimicPlan(leader=row - 1, multiplier=-1.0, offset=0.5) for row in range(1, count)[::order]}
+    )
+    collapsed = collapse_chains(rules, dict.fromkeys(rules, "/robot"), Findings())
+    assert rules.lookups <= 2 * count
+    assert list(collapsed) == list(rules)
+    assert {rule.leader for rule in collapsed.values()} == {0}
+    assert [(collapsed[row].multiplier, collapsed[row].offset) for row in (1, 2, 3)] == [
+        (-1, 0.5),
+        (1, 0),
+        (-1, 0.5),
+    ]
+
+
+def test_what_follows_a_circle_follows_nothing_and_the_rest_does() -> None:
+    leaders = {1: 0, 2: 3, 3: 4, 4: 2, 5: 4, 6: 5, 7: 1}
+    findings = Findings()
+    rules = {row: MimicPlan(leader=leader) for row, leader in leaders.items()}
+    collapsed = collapse_chains(rules, {row: f"/{row}" for row in rules}, findings)
+    assert {row: rule.leader for row, rule in collapsed.items()} == {1: 0, 7: 0}
+    assert [finding.path for finding in findings.all()] == ["/2", "/3", "/4", "/5", "/6"]
 
 
 def test_circles_of_rules_are_dropped() -> None:
