@@ -12,6 +12,8 @@ from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.kinematics import Kinematics, Link
 from usd_ros_bridge.runtime.scalar import Floats, multiply
 
+_Step = tuple[int, int, Floats | None]
+"""A body, the edge that ends in it, and what comes before the edge: None for nothing."""
 STILL: Floats = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -43,6 +45,7 @@ class Chains:
         """
         self._kinematics = kinematics
         self._links: dict[int, Link] | None = None
+        self._ways: dict[int, tuple[int, tuple[_Step, ...]]] = {}
 
     def pose(
         self, row: int, edge_pose: FloatArray, body_pose: FloatArray, known: dict[int, list[float]]
@@ -58,24 +61,34 @@ class Chains:
         Returns:
             `world_from_body`: 7 floats.
         """
-        if self._links is None:
-            self._links = self._kinematics.links()
-        way = []
-        pose: list[float] | None = None
-        while row >= 0 and (pose := known.get(row)) is None:
-            link = self._links.get(row)
-            if link is None:
-                pose = known[row] = body_pose[row].tolist()
-                break
-            way.append((row, link))
-            row = link[0]
-        for below, (_, edge, offset) in reversed(way):
-            local: list[float] = edge_pose[edge].tolist()
-            if offset is not None:
-                local = compose(offset, local)
-            pose = known[below] = local if pose is None else compose(pose, local)
+        root, way = self._ways.get(row) or self._find_way(row)
+        pose = known.get(root)
+        if pose is None and root >= 0:
+            pose = known[root] = body_pose[root].tolist()
+        for below, edge, offset in way:
+            found = known.get(below)
+            if found is None:
+                found = edge_pose[edge].tolist()
+                if offset is not None:
+                    found = compose(offset, found)
+                if pose is not None:
+                    found = compose(pose, found)
+                known[below] = found
+            pose = found
         assert pose is not None
         return pose
+
+    def _find_way(self, row: int) -> tuple[int, tuple[_Step, ...]]:
+        """Returns the body that carries all others, -1 for the world, and the steps from there to a body."""
+        if self._links is None:
+            self._links = self._kinematics.links()
+        steps: list[_Step] = []
+        at = row
+        while at >= 0 and (link := self._links.get(at)) is not None:
+            steps.append((at, link.edge, link.carrier_from_parent))
+            at = link.carrier
+        found = self._ways[row] = (at, tuple(reversed(steps)))
+        return found
 
 
 class BodyMotion:
