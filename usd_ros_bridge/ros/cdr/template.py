@@ -177,8 +177,12 @@ class Column:
             values: (N, k), in the units and frames of the message's fields; fastest where each of the k columns lies
                 in one piece.
         """
+        self.write_components(np.asarray(values).T)
+
+    def write_components(self, components: NDArray[Any]) -> None:
+        """Writes every element's block, given by component: (k, N)."""
         # numpy pairs numbers in the order of the indices; twice as fast, even with a copy before, in one piece.
-        self.flat[self._by_component] = np.asarray(values).T.ravel()
+        self.flat[self._by_component] = components.ravel()
 
 
 class StampColumn:

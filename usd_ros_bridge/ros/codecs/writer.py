@@ -188,7 +188,13 @@ def _header_packer(template: Template, frame: bytes) -> PackHeader:
 
 
 def _blocks(header: PackHeader, packers: list[Callable[..., None]]) -> Write:
-    """Writes blocks; one and two, what most messages have, without a loop, which costs as much as they do."""
+    """Writes blocks; up to two, what most messages have, without a loop, which costs as much as they do."""
+    if not packers:
+
+        def write_none(_values: Values, time_ns: int, frame: bytes) -> None:
+            header(time_ns, frame)
+
+        return write_none
     if len(packers) == 1:
         (only,) = packers
 

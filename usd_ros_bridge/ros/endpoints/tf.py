@@ -208,17 +208,17 @@ class TransformBroadcaster:
 
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes the robot's moving frames where their state is new and someone listens."""
+        feed = self._feed
         poses: FloatArray | None = None
         failed: Exception | None = None
         for topic, transforms in self._outputs:
             if not topic.wanted():
                 continue
-            if poses is None and (poses := self._feed.take(snapshot)) is None:
+            if poses is None and (poses := feed.take(snapshot)) is None:
                 return False
+            time_ns = feed.stamp_ns
             try:
-                topic.publish(
-                    transforms.message(self._feed.stamp_ns, poses, self._feed.valid), self._feed.stamp_ns
-                )
+                topic.publish(transforms.message(time_ns, poses, feed.valid), time_ns)
             except Exception as error:  # noqa: BLE001 - the other topics get theirs; the runtime counts it
                 failed = failed or error
         if failed is not None:
@@ -261,7 +261,7 @@ class SerializedTransforms:
         if stamp_ns != self._stamp_ns:
             self._stamps.write(stamp_ns)
             self._stamp_ns = stamp_ns
-        self._column.write(poses[:, self._components])
+        self._column.write_components(poses.T[self._components])
 
 
 class _Transforms:
