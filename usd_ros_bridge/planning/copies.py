@@ -37,6 +37,8 @@ _LISTS: Final = (
 )  # fmt: skip
 """Collections of StageRecords that planning reads a robot from."""
 
+_LAST: Final = 1 << 60
+
 Span = tuple[int, int]
 
 
@@ -106,11 +108,15 @@ def _spans_of(paths: Sequence[str], roots: Sequence[str], order: Mapping[str, in
     count = len(paths)
     if not count:
         return dict.fromkeys(roots, (0, 0))
-    last = len(order)
     end = 0
     for root in roots:
-        first = bisect_left(paths, order.get(root, last), lo=end, key=lambda path: order.get(path, last))
         below = root + "/"
+        first = end
+        # Most often one robot's records come right after another's.
+        if first < count and paths[first] != root and not paths[first].startswith(below):
+            first = bisect_left(
+                paths, order.get(root, _LAST), lo=end, key=lambda path: order.get(path, _LAST)
+            )
         end = first
         while end < count and (paths[end].startswith(below) or paths[end] == root):
             end += 1

@@ -61,9 +61,9 @@ class Imprint:
     number: int
     namespace: str
     frame_id: str
-    bodies: Rows
-    dofs: Rows
-    cameras: Rows
+    bodies: Shift
+    dofs: Shift
+    cameras: Shift
     world_from_frame: Mapping[int, Pose]
     world_from_prim: Mapping[str, Pose]
 
@@ -128,7 +128,8 @@ class RobotStamp:
         )
 
     def _stamp_frames(self, imprint: Imprint, paths: Sequence[str]) -> tuple[FramePlan, ...]:
-        own, other, bodies, world = self._frame_id, imprint.frame_id, imprint.bodies, imprint.world_from_frame
+        own, other, world = self._frame_id, imprint.frame_id, imprint.world_from_frame
+        by = imprint.bodies.by
         frames = []
         for number, (frame, path) in enumerate(self._frames):
             frames.append(
@@ -142,7 +143,7 @@ class RobotStamp:
                     else frame.parent_from_frame,
                     parent_index=frame.parent_index,
                     edge=frame.edge,
-                    carrier=bodies[frame.carrier],
+                    carrier=frame.carrier + by if frame.carrier >= 0 else -1,
                     carrier_from_frame=frame.carrier_from_frame if frame.carrier >= 0 else world[number],
                 )
             )
@@ -172,10 +173,8 @@ class RobotStamp:
 
     def topic(self, topic: TopicPlan, imprint: Imprint) -> TopicPlan:
         """Returns the plan of a copy's topic."""
-        old, new = (
-            header_prefix(replace(self._robot, namespace=namespace), self._options)
-            for namespace in (self._robot.namespace, imprint.namespace)
-        )
+        old = header_prefix(self._robot.namespace, self._options)
+        new = header_prefix(imprint.namespace, self._options)
 
         def renamed(frame_id: str) -> str:
             bare = frame_id[len(old) :]

@@ -34,11 +34,9 @@ WITH_CHILD = frozenset({ODOMETRY, "geometry_msgs/msg/TransformStamped"})
 """Types that name the body in child_frame_id."""
 
 
-def header_prefix(robot: RobotPlan | None, options: PlanOptions) -> str:
-    """Returns what stands before frame ids in headers."""
-    if robot is None or options.tf_output != "global":
-        return options.frame_prefix
-    return global_prefix(robot.namespace, options)
+def header_prefix(namespace: str, options: PlanOptions) -> str:
+    """Returns what stands before frame ids in headers of a robot with this namespace ("" for no robot)."""
+    return global_prefix(namespace, options) if options.tf_output == "global" else options.frame_prefix
 
 
 def global_prefix(namespace: str, options: PlanOptions) -> str:
@@ -161,7 +159,7 @@ class InterfacePlacer:
         )
 
     def _frame_id(self, draft: InterfaceDraft, robot: RobotPlan | None) -> str:
-        prefix = header_prefix(robot, self.options)
+        prefix = header_prefix("" if robot is None else robot.namespace, self.options)
         if draft.type == ODOMETRY:
             odom = draft.override_frame_id or "odom"
             moves = robot is not None and robot.base_transform == "odometry" and odom == robot.odom_frame
@@ -178,4 +176,8 @@ class InterfacePlacer:
         if draft.type not in WITH_CHILD:
             return ""
         frame = self.frames.at(body) if body else self.frames.at(draft.path)
-        return "" if frame is None else header_prefix(robot, self.options) + frame.id
+        return (
+            ""
+            if frame is None
+            else header_prefix("" if robot is None else robot.namespace, self.options) + frame.id
+        )
