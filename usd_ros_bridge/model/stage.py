@@ -106,6 +106,8 @@ class StageRecords:
         xforms: By prim path: every prim that another record names (interfaces, contexts, bodies, frames, cameras,
             relationship targets that exist) and all their ancestors. A path that is not here does not exist.
         order: Position in traversal order, by prim path, of the prims in `xforms` and of every joint.
+        repeats: Root of a robot by root of another that is composed from the same specs: but for those of the root
+            itself, the records of the two differ in paths alone.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
         diagnostics: What reading found: wrong value types, broken composition, refused references, units.
     """
@@ -130,5 +132,6 @@ class StageRecords:
     cameras: tuple[CameraRecord, ...] = ()
     pose_tracks: tuple[PoseTrackRecord, ...] = ()
     value_tracks: tuple[ValueTrackRecord, ...] = ()
+    repeats: Mapping[str, str] = field(default_factory=dict)
     collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()

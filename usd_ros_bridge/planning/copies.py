@@ -170,6 +170,8 @@ class _Search:
         self._spans = spans
         self._barred = set(barred)
         self._paths = list(index.records.xforms)
+        self._signatures_below: dict[str, tuple[Any, ...]] = {}
+        self._tied_below: set[str] = set()
 
     def originals(self) -> dict[str, str]:
         """Returns the root of the robot that it repeats by root of the copy, in traversal order."""
@@ -223,9 +225,34 @@ class _Search:
         Raises:
             _Tied: The robot cannot be a copy or be copied.
         """
-        index, below, length = self._index, root + "/", len(root)
+        index = self._index
         if index.carrier_at(root) not in ("", root) or root in index.animated:
             raise _Tied
+        self._check_names(root)
+        first, end = self._spans["xforms"][root]
+        parts: list[Any] = [end - first]
+        for name in _LISTS:
+            first, end = self._spans[name][root]
+            of_robot = getattr(index.records, name)[first:end]
+            own = list(takewhile(lambda record: record.path == root, of_robot))
+            parts.append(len(of_robot) - len(own))
+            for record in own:
+                parts += [record.__class__, *[getattr(record, name) for name in _values(record.__class__)]]
+                parts += self._targets(record, root)
+        # What is below the root was compared when it was read, or is compared here.
+        repeated = index.records.repeats.get(root, root)
+        if repeated in self._tied_below:
+            raise _Tied
+        if repeated not in self._signatures_below:
+            self._tied_below.add(repeated)
+            self._signatures_below[repeated] = self._signature_below(repeated)
+            self._tied_below.remove(repeated)
+        return (*parts, self._signatures_below[repeated])
+
+    def _signature_below(self, root: str) -> tuple[Any, ...]:
+        """Returns the same of a robot's prims below its root."""
+        index, length = self._index, len(root)
+        self._check_joints(root)
         first, end = self._spans["xforms"][root]
         paths = self._paths[first:end]
         xforms = [index.records.xforms[path] for path in paths]
@@ -237,25 +264,23 @@ class _Search:
         ]
         for name in _LISTS:
             first, end = self._spans[name][root]
-            of_robot = getattr(index.records, name)[first:end]
-            own = list(takewhile(lambda record: record.path == root, of_robot))
-            rest = of_robot[len(own) :]
+            rest = [record for record in getattr(index.records, name)[first:end] if record.path != root]
             specs = tuple([record.specs for record in rest])
             if 0 in specs:
                 raise _Tied
             parts += [specs, tuple([record.path[length:] for record in rest])]
-            parts += [
-                (type(record), *[getattr(record, name) for name in _values(record.__class__)])
-                for record in own
-            ]
-            for record in of_robot:
-                for rel in _relationships(record.__class__):
-                    targets = getattr(record, rel)
-                    parts.append(targets and tuple([_suffix(path, root, below, length) for path in targets]))
-        self._check_joints(root)
-        self._check_names(root)
+            for record in rest:
+                parts += self._targets(record, root)
         parts.append(self._solver_targets(root))
         return tuple(parts)
+
+    def _targets(self, record: Record, root: str) -> list[tuple[str, ...] | None]:
+        record_type: Any = record.__class__
+        below, length = root + "/", len(root)
+        return [
+            targets and tuple([_suffix(path, root, below, length) for path in targets])
+            for targets in [getattr(record, name) for name in _relationships(record_type)]
+        ]
 
     def _check_joints(self, root: str) -> None:
         first, end = self._spans["joints"][root]

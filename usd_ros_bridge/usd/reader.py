@@ -280,6 +280,7 @@ def _read(stage: Usd.Stage, asset: str) -> StageRecords:
         order={path: order[path] for path in (*located, *walk.paths(("joints",)))},
         pose_tracks=xform_reader.tracks(xforms, (path for path in located if path in tracked)),
         value_tracks=tuple(walk.value_tracks),
+        repeats=walk.originals,
         collections=collections,
         diagnostics=(*diagnostics, *walk.diagnostics),
         **{name: tuple(found) for name, found in walk.found.items()},
