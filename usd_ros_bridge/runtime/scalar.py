@@ -136,7 +136,7 @@ class Mounting:
         """Takes the pose of the sensor in the body: 7 floats."""
         lever, rotation = tuple(body_from_sensor[:3]), tuple(body_from_sensor[3:])
         self.lever: Floats | None = lever if any(lever) else None
-        self.rotation: Floats | None = rotation if any(rotation[:3]) else None
+        self.rotation: Floats | None = rotation if rotation != (0.0, 0.0, 0.0, 1.0) else None
 
 
 def imu(

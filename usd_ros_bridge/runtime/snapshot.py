@@ -33,10 +33,12 @@ class Snapshot:
     Attributes:
         state: What the backend measured; there from the first `begin` on, as is all that follows from it.
         time_ns: Bridge time of the state, nanoseconds.
+        common_ns: The time of every robot's state; None where they have times of their own: ask `robot_time_ns`.
     """
 
     state: State
     time_ns: int
+    common_ns: int | None
 
     def __init__(
         self,
@@ -103,6 +105,7 @@ class Snapshot:
         self.time_ns = state.time_ns
         times = state.robot_time_ns
         self._robot_times = None if times is None else times.tolist()
+        self.common_ns = state.time_ns if times is None else None
         self._forget()
         if not self._all_started:
             self._remember_start()

@@ -91,8 +91,9 @@ class TopicPublisher:
             return False
         if not (self._always or outlet.subscriptions()):
             return False
-        stamp = self._stamp
-        time_ns = snapshot.robot_time_ns(self._robot) if stamp is None else stamp(snapshot)
+        time_ns = snapshot.common_ns if self._stamp is None else self._stamp(snapshot)
+        if time_ns is None:
+            time_ns = snapshot.robot_time_ns(self._robot)
         if time_ns < 0 or time_ns == self._sent_ns:
             return False
         values = writer.values(snapshot)
