@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from itertools import count
@@ -119,36 +119,52 @@ class _Walk:
 
     def _read_robot(self, source: PrimProperties, kind: Kind) -> None:
         """Reads a context and all below it; where others are composed from the same specs, only its root."""
-        root, order = source.path, self.order
+        root = source.path
         self._read_prim(source.prim, root, source, kind)
         prims = iter(Usd.PrimRange(source.prim, PREDICATE))
         next(prims, None)
-        below = [(prim, *self._reader.memo(prim)) for prim in prims]
+        below = []
+        for prim in prims:
+            below.append((prim, *self._reader.memo(prim)))
+            if not self._reader.prims_repeat:
+                break
         specs = tuple([number for _, number, _ in below])
+        repeats = self._reader.prims_repeat
         key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
-        robot = self._robots.get(key)
-        if robot is not None:
-            self.originals[root] = robot.root
-            paths = [root + suffix for suffix in robot.suffixes]
-            order.update(zip(paths, count(order[root])))
-            self.xform_children += [root + suffix for suffix in robot.xform_children]
-            for collection, of_robot in robot.repeated(paths):
-                self.found[collection] += of_robot
+        if repeats and key in self._robots:
+            self._repeat_robot(self._robots[key], root)
             return
-        before = {name: len(found) for name, found in self.found.items()}
-        said = len(self.diagnostics), len(self.value_tracks)
-        children = len(self.xform_children)
         sources = [
             PrimProperties(prim, prim.GetPath().pathString, number, memo) for prim, number, memo in below
         ]
+        robot = self._read_below(root, sources)
+        if robot is not None and repeats:
+            self._robots[key] = robot
+        for prim in prims:
+            self._read_prim(prim, prim.GetPath().pathString, None, self._kind(prim))
+
+    def _repeat_robot(self, robot: ReadRobot, root: str) -> None:
+        self.originals[root] = robot.root
+        paths = [root + suffix for suffix in robot.suffixes]
+        self.order.update(zip(paths, count(self.order[root])))
+        self.xform_children += [root + suffix for suffix in robot.xform_children]
+        for collection, of_robot in robot.repeated(paths):
+            self.found[collection] += of_robot
+
+    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> ReadRobot | None:
+        """Reads a robot's prims but for the root; returns the robot to be repeated, None where it cannot be."""
+        before = {name: len(found) for name, found in self.found.items()}
+        said = len(self.diagnostics), len(self.value_tracks)
+        children = len(self.xform_children)
         for each in sources:
             self._read_prim(each.prim, each.path, each, self._known_kind(each))
         records = {name: found[before.get(name, 0) :] for name, found in self.found.items()}
-        if said == (len(self.diagnostics), len(self.value_tracks)) and can_be_repeated(
-            root, sources, records
-        ):
-            paths = [each.path for each in sources]
-            self._robots[key] = ReadRobot(root, paths, records, self.xform_children[children:])
+        if said != (len(self.diagnostics), len(self.value_tracks)):
+            return None
+        if not can_be_repeated(root, sources, records):
+            return None
+        paths = [each.path for each in sources]
+        return ReadRobot(root, paths, records, self.xform_children[children:])
 
     def _known_kind(self, source: PrimProperties) -> Kind:
         kind: Kind | None = source.memo.get(Kind)

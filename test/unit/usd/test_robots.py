@@ -9,6 +9,8 @@ from pxr import Sdf, Usd
 from reading import check_reading
 
 from usd_ros_bridge.testing.stages import write_fleet
+from usd_ros_bridge.usd import read_stage
+from usd_ros_bridge.usd.attributes import UNREPEATED, FieldReader
 
 LINK = """
         def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
@@ -192,3 +194,21 @@ def test_a_robot_scaled_to_nothing_is_no_measure_for_others(flattened: int) -> N
         if number != flattened:
             parts[number] += order
     check_reading(stage_of(f'def Xform "w" {{ {"".join(parts)} }}'))
+
+
+def test_specs_of_a_great_scene_below_a_robot_are_not_compared_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = []
+    memo = FieldReader.memo
+    monkeypatch.setattr(FieldReader, "memo", lambda self, prim: compared.append(prim) or memo(self, prim))
+    scenery = "\n".join(f'def Scope "rock_{number}" {{}}' for number in range(2 * UNREPEATED))
+    content = f'def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{}}\n{scenery}\n{LINK}'
+    stage = stage_of(
+        f'def Xform "w" (prepend apiSchemas = ["RosContextAPI"])\n{{ {content} {joint("/w/base", "/w/link")} }}'
+    )
+    records = read_stage(stage, asset="scene")
+    assert [body.path for body in records.bodies] == ["/w/base", "/w/link"]
+    assert records.joints[0].body1 == ("/w/link",)
+    assert records.order["/w/link"] == 2 * UNREPEATED + 2
+    assert len(compared) < UNREPEATED + 10
