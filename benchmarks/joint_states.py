@@ -171,7 +171,14 @@ def _measure(command: list[str] | None, name: str, joints: int, folder: Path, op
         listener.wait_for("ready")
         contender = None if command is None else stack.enter_context(Child(command, name=name))
         driver = stack.enter_context(peer("drive", str(joints), str(RATE)))
-        listener.wait_for("heard", timeout=60.0)
+        try:
+            listener.wait_for("heard", timeout=60.0)
+        except BenchmarkError:
+            # What ended says more than who waits for it.
+            for child in (contender, driver):
+                if child is not None:
+                    child.check_alive()
+            raise
         time.sleep(_WARM_UP_SECONDS)
         begin, cpu = time.time_ns(), contender.cpu_seconds() if contender else 0.0
         time.sleep(seconds)
