@@ -41,6 +41,7 @@ class TfGuard:
         self._report = report
         self._parents: dict[str, str] = {}
         self._own: TfTopic | None = None
+        self._resolved = ""
         self._seen: set[tuple[str, int]] = set()
         self._foreign: dict[bytes, str] = {}
         self._subscription: Any = None
@@ -73,8 +74,11 @@ class TfGuard:
         if self._closed:
             return
         node = self._domain.node
+        name = self._resolved = self._resolved or node.resolve_topic_name(self._name)
+        # Who publishes costs a hundred times as much to ask as how many do; there may be thousands of topics.
+        if not self._foreign and node.count_publishers(name) <= (self._own is not None):
+            return
         me = (node.get_name(), node.get_namespace())
-        name = node.resolve_topic_name(self._name)
         foreign = {
             bytes(info.endpoint_gid): f"{info.node_namespace.rstrip('/')}/{info.node_name}"
             for info in node.get_publishers_info_by_topic(name)
