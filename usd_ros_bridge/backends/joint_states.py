@@ -159,37 +159,38 @@ class _Robot:
         return self._time_ns
 
     def receive(self, sample: JointStateSample, state: State) -> None:
-        if not self._is_valid(sample):
+        names, stamp_ns, assignment = sample.names, sample.stamp_ns, self._last
+        count, velocities, efforts = len(names), len(sample.velocity), len(sample.effort)
+        if len(sample.position) != count or velocities not in (0, count) or efforts not in (0, count):
+            self._report_lengths(sample)
             return
-        assignment = self._find(sample.names)
-        where = assignment.where
+        # Readers hand out the same tuple for the same names: comparing a thousand strings costs more than the rest.
+        if names is not assignment.names:
+            assignment = self._find(names)
         if not assignment.named:
             return
-        stamp_ns, again = sample.stamp_ns, assignment is self._last
-        self._advance(stamp_ns)
-        if 0 < stamp_ns < self._time_ns and self._is_overtaken(assignment, stamp_ns):
+        if 0 < stamp_ns > self._time_ns:
+            self._time_ns = stamp_ns
+        elif not self._is_in_time(assignment, stamp_ns):
             return
-        if not again:
+        if assignment is not self._last:
             # One publisher's stamps need no row each: written once another's message comes in between.
             self._row_time[self._last.where] = self._last_ns
             self._blank = (False, False)
         self._last, self._last_ns = assignment, stamp_ns
-        if assignment.block is None:
+        where = assignment.block
+        if where is None:
             self._spread(assignment, sample, state)
             return
         state.joint_position[where] = sample.position
-        velocity, effort = len(sample.velocity) > 0, len(sample.effort) > 0
         # Two writes less for those who send neither: what they did not send before is unknown already.
-        if velocity or not self._blank[0]:
-            state.joint_velocity[where] = sample.velocity if velocity else np.nan
-        if effort or not self._blank[1]:
-            state.joint_effort[where] = sample.effort if effort else np.nan
-        self._blank = (not velocity, not effort)
+        if velocities or not self._blank[0]:
+            state.joint_velocity[where] = sample.velocity if velocities else np.nan
+        if efforts or not self._blank[1]:
+            state.joint_effort[where] = sample.effort if efforts else np.nan
+        self._blank = (not velocities, not efforts)
 
     def _find(self, names: tuple[str, ...]) -> _Assignment:
-        # Readers hand out the same tuple for the same names: comparing a thousand strings costs more than the rest.
-        if names is self._last.names:
-            return self._last
         found = self._assignments.get(names)
         if found is None:
             if len(self._assignments) >= MAX_ASSIGNMENTS:
@@ -197,10 +198,20 @@ class _Robot:
             found = self._assignments[names] = self._assign(names)
         return found
 
-    def _is_overtaken(self, assignment: _Assignment, stamp_ns: int) -> bool:
-        """Whether what is known of any of these joints is newer: the message was overtaken on its way."""
-        self._row_time[self._last.where] = self._last_ns
-        return bool((self._row_time[assignment.where] > stamp_ns).any())
+    def _is_in_time(self, assignment: _Assignment, stamp_ns: int) -> bool:
+        """Whether a message that is no newer than the last one tells anything new.
+
+        It does where it has no stamp, where time started over, and where nothing newer is known of its joints; else it
+        was overtaken on its way.
+        """
+        if stamp_ns == 0:
+            self._time_ns = _ON_ARRIVAL_NS
+        elif stamp_ns < self._time_ns - RESTART_NS:
+            self._start_over(stamp_ns)
+        elif stamp_ns < self._time_ns:
+            self._row_time[self._last.where] = self._last_ns
+            return not (self._row_time[assignment.where] > stamp_ns).any()
+        return True
 
     @staticmethod
     def _spread(assignment: _Assignment, sample: JointStateSample, state: State) -> None:
@@ -213,32 +224,23 @@ class _Robot:
         if len(sample.effort):
             state.joint_effort[rows[:named]] = sample.effort[sources[:named]]
 
-    def _is_valid(self, sample: JointStateSample) -> bool:
-        count, velocities, efforts = len(sample.names), len(sample.velocity), len(sample.effort)
-        if len(sample.position) == count and velocities in (0, count) and efforts in (0, count):
-            return True
-        lengths = f"{len(sample.position)}/{velocities}/{efforts}"
+    def _report_lengths(self, sample: JointStateSample) -> None:
+        lengths = f"{len(sample.position)}/{len(sample.velocity)}/{len(sample.effort)}"
         self._report(
             f"joint_states.length:{self._path}",
-            f"joint states of {self._path}: a message with {count} names and {lengths} "
+            f"joint states of {self._path}: a message with {len(sample.names)} names and {lengths} "
             "positions/velocities/efforts is ignored",
         )
-        return False
 
-    def _advance(self, stamp_ns: int) -> None:
-        if stamp_ns == 0:
-            self._time_ns = _ON_ARRIVAL_NS
-        elif stamp_ns > self._time_ns:
-            self._time_ns = stamp_ns
-        elif stamp_ns < self._time_ns - RESTART_NS:
-            self._report(
-                f"joint_states.backwards:{self._path}",
-                f"joint states of {self._path}: stamps went back by {(self._time_ns - stamp_ns) * 1e-9:.3f} s: "
-                "starting over",
-            )
-            self._time_ns = stamp_ns
-            self._row_time.fill(0)
-            self._last_ns = 0
+    def _start_over(self, stamp_ns: int) -> None:
+        self._report(
+            f"joint_states.backwards:{self._path}",
+            f"joint states of {self._path}: stamps went back by {(self._time_ns - stamp_ns) * 1e-9:.3f} s: "
+            "starting over",
+        )
+        self._time_ns = stamp_ns
+        self._row_time.fill(0)
+        self._last_ns = 0
 
     def _assign(self, names: tuple[str, ...]) -> _Assignment:
         """Finds rows and sources of a list of names; publishers rarely change theirs, so this is kept."""

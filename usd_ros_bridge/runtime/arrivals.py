@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from usd_ros_bridge.runtime.schedule import NEVER_NS, period_ns
 
@@ -15,19 +14,18 @@ LOOK_AGAIN_NS = 100_000_000
 Entry = TypeVar("Entry", bound=Hashable)
 
 
-@dataclass(slots=True)
-class _Resting(Generic[Entry]):
+class _Resting(NamedTuple):
     """Entries that showed something in one tick, in the order in which they did.
 
     Attributes:
         until_ns: Bridge time before which their rate lets them show nothing.
         arrivals: How many ticks with an arrival there were when they did.
-        entries: Those that were not removed since.
+        entries: Those, and perhaps some that were removed since.
     """
 
     until_ns: int
     arrivals: int
-    entries: dict[Entry, None]
+    entries: list[Any]
 
 
 class Arrivals(Generic[Entry]):
@@ -43,7 +41,7 @@ class Arrivals(Generic[Entry]):
         self._period: dict[Entry, int] = {}
         self._waiting: dict[Entry, None] = {}
         # By period, so that each queue is in the order of time.
-        self._resting: dict[int, deque[_Resting[Entry]]] = {}
+        self._resting: dict[int, deque[_Resting]] = {}
         self._arrivals = 0
         self._look_ns = 0
 
@@ -59,10 +57,8 @@ class Arrivals(Generic[Entry]):
 
     def remove(self, entry: Entry) -> None:
         """Removes an entry; one that is not there is ignored."""
-        period = self._period.pop(entry, 0)
+        self._period.pop(entry, None)
         self._waiting.pop(entry, None)
-        for resting in self._resting.get(period, ()):
-            resting.entries.pop(entry, None)
 
     def reset(self) -> None:
         """Has every entry asked at the next tick, whatever time that is."""
@@ -78,8 +74,13 @@ class Arrivals(Generic[Entry]):
             arrived: Whether anything arrived in it.
         """
         self._arrivals += arrived
-        ended = [entry for queue in self._resting.values() for entry in self._end_rest(queue, time_ns)]
-        self._waiting.update(dict.fromkeys(ended))
+        ended: list[Entry] = []
+        for queue in self._resting.values():
+            # Those for whom nothing arrived rest on.
+            while queue and queue[0].until_ns <= time_ns and queue[0].arrivals < self._arrivals:
+                ended += [entry for entry in queue.popleft().entries if entry in self._period]
+        if ended:
+            self._waiting.update(dict.fromkeys(ended))
         if arrived or time_ns >= self._look_ns:
             self._look_ns = time_ns + LOOK_AGAIN_NS
             return tuple(self._waiting)
@@ -91,11 +92,14 @@ class Arrivals(Generic[Entry]):
             return
         del self._waiting[entry]
         period = self._period[entry]
-        queue = self._resting.setdefault(period, deque())
+        queue = self._resting.get(period)
+        if queue is None:
+            queue = self._resting[period] = deque()
         until_ns = time_ns + period
-        if not queue or queue[-1].until_ns != until_ns:
-            queue.append(_Resting(until_ns, self._arrivals, {}))
-        queue[-1].entries[entry] = None
+        if queue and queue[-1].until_ns == until_ns:
+            queue[-1].entries.append(entry)
+        else:
+            queue.append(_Resting(until_ns, self._arrivals, [entry]))
 
     @property
     def wake_ns(self) -> int:
@@ -105,10 +109,3 @@ class Arrivals(Generic[Entry]):
             if queue and queue[0].arrivals < self._arrivals:
                 wake = min(wake, queue[0].until_ns)
         return wake
-
-    def _end_rest(self, queue: deque[_Resting[Entry]], time_ns: int) -> list[Entry]:
-        """Returns those that rested for long enough, and that something arrived for since."""
-        ended: list[Entry] = []
-        while queue and queue[0].until_ns <= time_ns and queue[0].arrivals < self._arrivals:
-            ended.extend(queue.popleft().entries)
-        return ended

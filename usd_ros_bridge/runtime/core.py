@@ -25,6 +25,7 @@ from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
+from usd_ros_bridge.runtime.schedule import NEVER_NS
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, UnknownFrameError, make_sink
 from usd_ros_bridge.runtime.snapshot import Sense, Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
@@ -235,7 +236,8 @@ class Runtime:
 
     def next_due_ns(self) -> int | None:
         """Returns the bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
-        return self.emissions.next_due_ns
+        wake_ns = self.emissions.wake_ns
+        return None if wake_ns == NEVER_NS else wake_ns
 
     def tick(self, time_ns: int) -> bool:
         """Does everything once: samples that arrived, the backend's step, what is due.
@@ -315,10 +317,14 @@ class Runtime:
         arrived = self.inbox.drain()
         for delivery, sample in arrived:
             assert isinstance(delivery, Delivery)
-            self._take(delivery, sample)
+            try:
+                delivery.take(sample)
+            except Exception as error:  # noqa: BLE001 - the runtime's edge: one sink's fault stops nothing else
+                self._count_sink_error(delivery, error)
         self.emissions.choose(time_ns, previous_ns=last, arrived=bool(arrived))
         stepped = self._step(time_ns)
         if not self._state_known:
+            self.emissions.move_on()
             return False
         self.emissions.emit(self.snapshot, time_ns)
         self._can_rest = stepped and not self.capabilities.every_step
@@ -330,15 +336,12 @@ class Runtime:
             return backend.sense
         return None
 
-    def _take(self, delivery: Delivery, sample: object) -> None:
-        try:
-            delivery.take(sample)
-        except Exception as error:  # noqa: BLE001 - the runtime's edge: one sink's fault stops nothing else
-            delivery.errors += 1
-            delivery.last_error = describe(error)
-            self.reporter.report(
-                f"sink.error:{delivery.name}", f"what takes {delivery.name} failed: {delivery.last_error}"
-            )
+    def _count_sink_error(self, delivery: Delivery, error: Exception) -> None:
+        delivery.errors += 1
+        delivery.last_error = describe(error)
+        self.reporter.report(
+            f"sink.error:{delivery.name}", f"what takes {delivery.name} failed: {delivery.last_error}"
+        )
 
     def _catch_up(self, time_ns: int) -> None:
         """Brings the backend to the last tick that was passed by: what is commanded now does not hold before it."""

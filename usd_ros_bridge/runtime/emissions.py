@@ -32,6 +32,7 @@ class Emissions:
     """Asks emitters at their rates. One that raises is counted and reported once, and stops no other.
 
     Attributes:
+        wake_ns: Bridge time at which a tick is needed; 0 means at once, NEVER_NS not before something arrives.
         quiet_until_ns: Bridge time before which no emitter is asked anything unless something arrives; 0 where one is
             asked at every tick, or where there is none: then the caller looks at snapshots itself.
     """
@@ -42,21 +43,18 @@ class Emissions:
         Args:
             report: For emitters that raise, and for rates that cannot be met.
         """
+        self.wake_ns = NEVER_NS
         self.quiet_until_ns = 0
         self._report = report
         self._schedule = Schedule(report)
-        self._all: list[_Emission] = []
-        self._scheduled: dict[int, _Emission] = {}
+        self._all: dict[_Emission, None] = {}
+        # By entry in the schedule.
+        self._scheduled: list[_Emission | None] = []
         self._every_tick: list[_Emission] = []
         self._arrivals: Arrivals[_Emission] = Arrivals()
+        self._on_arrival = False
         self._due: Sequence[int] = ()
         self._due_by_arrival: Sequence[_Emission] = ()
-
-    @property
-    def next_due_ns(self) -> int | None:
-        """Bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
-        due = min(self._schedule.earliest_ns, self._arrivals.wake_ns)
-        return None if due == NEVER_NS else due
 
     @property
     def shortest_period_ns(self) -> int | None:
@@ -77,38 +75,40 @@ class Emissions:
         scheduled = rate is not None and not on_arrival
         entry = self._schedule.add(name, rate) if rate is not None and scheduled else -1
         emission = _Emission(name, emitter, rate, entry)
-        self.quiet_until_ns = 0
-        self._all.append(emission)
+        self._all[emission] = None
         if rate is None:
             self._every_tick.append(emission)
         elif scheduled:
-            self._scheduled[entry] = emission
+            self._scheduled.append(emission)
         else:
             self._arrivals.add(emission, rate)
+            self._on_arrival = True
+        self.move_on()
 
     def remove(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
         for emission in [e for e in self._all if e.emitter is emitter]:
             emission.removed = True
-            self._all.remove(emission)
+            del self._all[emission]
             self._arrivals.remove(emission)
             if emission.rate is None:
                 self._every_tick.remove(emission)
             elif emission.entry >= 0:
                 self._schedule.remove(emission.entry)
-                del self._scheduled[emission.entry]
+                self._scheduled[emission.entry] = None
+            self.move_on()
 
     def choose(self, time_ns: int, *, previous_ns: int | None = None, arrived: bool = False) -> None:
-        """Finds out who is due at a tick, for `emit`; deadlines move on even where nothing comes of the tick.
+        """Finds out who is due at a tick; then comes `emit`, or `move_on` where nothing comes of the tick.
 
         Args:
             time_ns: Bridge time of the tick, nanoseconds.
             previous_ns: The tick before, where it was a quiet one and this was not called.
             arrived: Whether anything arrived in the tick.
         """
-        self.quiet_until_ns = 0
-        self._due = self._schedule.due(time_ns, previous_ns)
-        if self._arrivals:
+        schedule = self._schedule
+        self._due = schedule.due(time_ns, previous_ns) if time_ns >= schedule.earliest_ns else ()
+        if self._on_arrival:
             self._due_by_arrival = self._arrivals.due(time_ns, arrived=arrived)
 
     def emit(self, snapshot: Snapshot, time_ns: int) -> None:
@@ -123,7 +123,7 @@ class Emissions:
         state_ns = snapshot.time_ns
         for entry in self._due:
             # An emitter that is asked may remove another.
-            due = self._scheduled.get(entry)
+            due = self._scheduled[entry]
             if due is None:
                 continue
             # Spelled out, and not by `_emit`: thousands may be due at once.
@@ -132,20 +132,25 @@ class Emissions:
                     due.meter.mark(state_ns)
             except Exception as error:  # noqa: BLE001 - the runtime's edge
                 self._count_error(due, error)
-        wake_ns = NEVER_NS
-        if self._arrivals:
+        if self._on_arrival:
             for emission in self._due_by_arrival:
                 if self._emit(emission, snapshot):
                     self._arrivals.shown(emission, time_ns)
-            wake_ns = self._arrivals.wake_ns
-        asked_anyway = self._every_tick or not self._all
-        self.quiet_until_ns = 0 if asked_anyway else min(self._schedule.earliest_ns, wake_ns)
+        self.move_on()
+
+    def move_on(self) -> None:
+        """Finds out when a tick is needed next."""
+        wake_ns = self._schedule.earliest_ns
+        if self._on_arrival and (arrival_ns := self._arrivals.wake_ns) < wake_ns:
+            wake_ns = arrival_ns
+        self.wake_ns = wake_ns
+        self.quiet_until_ns = 0 if self._every_tick or not self._all else wake_ns
 
     def reset(self) -> None:
         """Makes everything due again, at any time."""
         self._schedule.reset()
         self._arrivals.reset()
-        self.quiet_until_ns = 0
+        self.move_on()
 
     def status(self, time_ns: int) -> tuple[EmitterStatus, ...]:
         """Returns the counters at bridge time `time_ns`, from any thread."""

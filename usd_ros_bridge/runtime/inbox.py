@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
 DEFAULT_DEPTH = 100
 _SELECT_LIMIT = 1024
@@ -106,11 +105,8 @@ One that keeps more back sets the wake-up again.
 """
 
 
-class Item(NamedTuple):
-    """One thing that arrived: under which key, and what."""
-
-    key: Hashable
-    payload: object
+Item = tuple[Hashable, object]
+"""One thing that arrived: under which key, and what."""
 
 
 @dataclass(slots=True)
@@ -196,7 +192,12 @@ class Inbox:
         if self._sources:
             # Before asking: what arrives meanwhile wakes again.
             self.wakeup.woke = False
-            self._drain_sources(items)
+            for key, take in self._sources:
+                # At most so many: a flood must not keep the tick from its end.
+                payloads = take(self._depth)
+                for payload in payloads:
+                    items.append((key, payload))
+                self._queues[key].received += len(payloads)
         return items
 
     @property
@@ -211,7 +212,7 @@ class Inbox:
     def _drain_queues(self) -> list[Item]:
         with self._lock:
             arrived = [
-                (order, Item(key, payload))
+                (order, (key, payload))
                 for key, queue in self._queues.items()
                 for order, payload in queue.waiting
             ]
@@ -220,14 +221,6 @@ class Inbox:
             self._pending = False
         arrived.sort(key=lambda pair: pair[0])
         return [item for _, item in arrived]
-
-    def _drain_sources(self, items: list[Item]) -> None:
-        for key, take in self._sources:
-            # At most so many: a flood must not keep the tick from its end.
-            payloads = take(self._depth)
-            if payloads:
-                items += [Item(key, payload) for payload in payloads]
-                self._queues[key].received += len(payloads)
 
     def counts(self, key: Hashable) -> InboxCounts:
         """Returns the counters of `key`."""

@@ -43,7 +43,7 @@ def test_a_key_may_keep_another_number() -> None:
     inbox.put("state", "before")
     inbox.configure("state", depth=1)
     inbox.put("state", "after")
-    assert [item.payload for item in inbox.drain()] == ["after"]
+    assert [item[1] for item in inbox.drain()] == ["after"]
 
 
 def test_many_threads_lose_nothing_and_keep_their_own_order() -> None:
@@ -61,9 +61,9 @@ def test_many_threads_lose_nothing_and_keep_their_own_order() -> None:
         producer.start()
     seen: dict[int, list[object]] = {key: [] for key in range(threads)}
     while any(producer.is_alive() for producer in producers) or inbox.pending:
-        for item in inbox.drain():
-            assert isinstance(item.key, int)
-            seen[item.key].append(item.payload)
+        for key, payload in inbox.drain():
+            assert isinstance(key, int)
+            seen[key].append(payload)
     for producer in producers:
         producer.join()
     assert all(payloads == list(range(count)) for payloads in seen.values())
@@ -176,12 +176,12 @@ def test_a_source_is_asked_at_every_drain_until_it_has_nothing() -> None:
     assert inbox.pending, "what it holds already is seen"
     assert [tuple(item) for item in inbox.drain()] == [("states", 1), ("states", 2), ("states", 3)]
     assert inbox.wait(0.0), "the rest of a flood is for the next tick"
-    assert [item.payload for item in inbox.drain()] == [4]
+    assert [item[1] for item in inbox.drain()] == [4]
     assert not inbox.pending
     held.append(5)
     inbox.wakeup.set()
     assert inbox.pending
-    assert [item.payload for item in inbox.drain()] == [5]
+    assert [item[1] for item in inbox.drain()] == [5]
     assert inbox.counts("states").received == 5
     inbox.remove_source("states", take)
     held.append(6)

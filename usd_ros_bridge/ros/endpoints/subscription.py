@@ -115,11 +115,13 @@ class TopicSubscription:
 
     def take(self, limit: int) -> list[object]:
         """Returns samples of a direct subscription, `limit` at most; in the tick's thread."""
-        direct = self._direct
-        if direct is None:
-            return []
-        samples = [self._decode(data) for data in direct.take(limit)]
-        return [sample for sample in samples if sample is not None]
+        direct, samples = self._direct, []
+        if direct is not None:
+            for data in direct.take(limit):
+                sample = self._decode(data)
+                if sample is not None:
+                    samples.append(sample)
+        return samples
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
