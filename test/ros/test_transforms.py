@@ -18,7 +18,7 @@ from usd_ros_bridge import ArrayBackend, Bridge
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose, TfOutput
 from usd_ros_bridge.ros.cdr import SharedMessages, TemplateError
-from usd_ros_bridge.ros.endpoints.tf import _Transforms, make_transform, write_transforms
+from usd_ros_bridge.ros.endpoints.tf_messages import RobotTransforms, make_transform, write_transforms
 from usd_ros_bridge.testing.plans import PlanBuilder
 
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -223,7 +223,7 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
     def refuse(message):
         raise TemplateError("no template today")
 
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf.Template", refuse)
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_messages.Template", refuse)
     moving = listen("/arm/tf")
     running = start(plan())
     ros_harness.wait_for(lambda: len(moving) > 3, what="transforms")
@@ -236,7 +236,7 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
 def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
     robot = arm(outputs=(GLOBAL,))
     frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
-    written = _Transforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)), SharedMessages())
+    written = RobotTransforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)), SharedMessages())
     poses = np.arange(28.0).reshape(2, 2, 7)
     if rotate_only:
         poses[1, :, :3] = poses[0, :, :3]
@@ -316,7 +316,7 @@ def test_robots_with_the_same_frames_write_into_one_message(rotate_only):
     frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
     poses = np.arange(42.0).reshape(3, 2, 7)
     poses[1, :, :3] = poses[0, :, :3]
-    robots = [_Transforms(robot, frames, GLOBAL, pytest.fail, shared) for _ in poses]
+    robots = [RobotTransforms(robot, frames, GLOBAL, pytest.fail, shared) for _ in poses]
     for stamp_ns in (5, 7_000_000_123):
         poses[:, :, 3:] += 0.5
         for written, pose in zip(robots, poses, strict=True):

@@ -5,14 +5,9 @@ from __future__ import annotations
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TfOutput
 from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
-from usd_ros_bridge.ros.endpoints.tf import (
-    SerializedTransforms,
-    TfTopic,
-    TransformBroadcaster,
-    make_transform,
-    static_transforms,
-)
+from usd_ros_bridge.ros.endpoints.tf import TfTopic, TransformBroadcaster
 from usd_ros_bridge.ros.endpoints.tf_guard import CHECK_RATE, TfGuard
+from usd_ros_bridge.ros.endpoints.tf_messages import SerializedTransforms, make_transform, static_transforms
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.frames import RobotFrames
@@ -100,6 +95,7 @@ class Transforms:
             robot,
             frames,
             self._runtime.transform_feed(index),
+            index=index,
             report=self._runtime.reporter.report,
             shared=self._shared,
         )

@@ -270,24 +270,37 @@ class TransformFeed:
         """Allows the last stamp again: time may have started over."""
         self.stamp_ns = -1
 
+    def due(self, snapshot: Snapshot) -> bool:
+        """Returns whether there is something to send now; if so, `stamp_ns` and `valid` tell about it.
+
+        There is nothing where nothing is known of the robot, its state has been sent already, or no pose is finite.
+        """
+        stamp = snapshot.common_ns
+        if stamp is None:
+            stamp = snapshot.robot_time_ns(self._robot)
+        if stamp < 0 or stamp == self.stamp_ns:
+            return False
+        # All robots' at once; which robot's, and which frames, matters only where one is not.
+        if snapshot.frames_finite:
+            self.valid = None
+        else:
+            self.valid = self._find_valid(snapshot, snapshot.frame_poses(self._robot))
+            if self.valid is not None and not self.valid.any():
+                return False
+        self.stamp_ns = stamp
+        return True
+
     def take(self, snapshot: Snapshot) -> FloatArray | None:
         """Returns the poses to send now, stamped `stamp_ns`, those that are `valid`.
 
         Returns:
             (F, 7) `parent_from_frame` in the order of RobotFrames.moving, overwritten at the next tick. None where
-            nothing is known of the robot, it has no moving frame, its state has been sent already, or no pose is
-            finite.
+            nothing is `due`, or the robot has no moving frame.
         """
-        stamp = snapshot.robot_time_ns(self._robot)
-        if stamp < 0 or stamp == self.stamp_ns:
+        if not self.due(snapshot):
             return None
         poses = snapshot.frame_poses(self._robot)
-        # All robots' at once; which robot's, and which frames, matters only where one is not.
-        self.valid = None if snapshot.frames_finite else self._find_valid(snapshot, poses)
-        if not len(poses) or (self.valid is not None and not self.valid.any()):
-            return None
-        self.stamp_ns = stamp
-        return poses
+        return poses if len(poses) else None
 
     def sample(self, snapshot: Snapshot) -> TransformSample | None:
         """Returns what to send now as one object, None where `take` has nothing."""

@@ -33,11 +33,13 @@ class Snapshot:
     Attributes:
         state: What the backend measured; there from the first `begin` on, as is all that follows from it.
         time_ns: Bridge time of the state, nanoseconds.
+        tick: Counts the states that were shown: what follows from a state holds as long as this does not change.
         common_ns: The time of every robot's state; None where they have times of their own: ask `robot_time_ns`.
     """
 
     state: State
     time_ns: int
+    tick: int
     common_ns: int | None
 
     def __init__(
@@ -59,6 +61,7 @@ class Snapshot:
             sense: Returns a sensor's newest sample by its prim path, None while there is none; None where the backend
                 serves no sensors.
         """
+        self.tick = 0
         self._sense = sense
         self._samples: dict[str, SensorSample | None] = {}
         self._plan = plan
@@ -102,6 +105,7 @@ class Snapshot:
                 f"{dofs} and {bodies}"
             )
         self.state = state
+        self.tick += 1
         self.time_ns = state.time_ns
         times = state.robot_time_ns
         self._robot_times = None if times is None else times.tolist()

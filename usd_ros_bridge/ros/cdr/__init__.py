@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from usd_ros_bridge.ros.cdr.copies import Copies
 from usd_ros_bridge.ros.cdr.layout import TemplateError
 from usd_ros_bridge.ros.cdr.outlet import Outlet
 from usd_ros_bridge.ros.cdr.shared import SharedMessages
 from usd_ros_bridge.ros.cdr.template import Column, StampColumn, Template
+from usd_ros_bridge.ros.cdr.together import Row, Together
 
-__all__ = ["Column", "Outlet", "SharedMessages", "StampColumn", "Template", "TemplateError"]
+__all__ = [
+    "Column", "Copies", "Outlet", "Row", "SharedMessages", "StampColumn", "Template", "TemplateError", "Together",
+]  # fmt: skip

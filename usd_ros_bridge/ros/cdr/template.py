@@ -54,7 +54,7 @@ class Template:
         except Exception as error:
             raise TemplateError(f"{type(message).__name__} cannot be serialized: {error}") from error
         self.size = self._layout.size
-        self.data = _aligned(self.size)
+        self.data = aligned(self.size)
         self._fill(serialized)
         self._prove(type(message))
         self._layout.forget_contents()
@@ -166,7 +166,7 @@ class Column:
     """
 
     def __init__(self, data: bytearray, dtype: np.dtype[Any], offsets: NDArray[np.intp], width: int) -> None:
-        self.flat = _flat(data, dtype)
+        self.flat = flat_view(data, dtype)
         self.indices = (offsets[:, None] - HEADER_BYTES) // dtype.itemsize + np.arange(width)
         self._by_component = np.ascontiguousarray(self.indices.T).ravel()
 
@@ -191,7 +191,7 @@ class StampColumn:
     def __init__(self, data: bytearray, offsets: NDArray[np.intp]) -> None:
         # A stamp is eight bytes aligned to four: that of the first element commonly lies between two 64-bit numbers.
         even = (offsets - HEADER_BYTES) % 8 == 0
-        self._flat = _flat(data, np.dtype("<i8"))
+        self._flat = flat_view(data, np.dtype("<i8"))
         self._where = _slice_or_indices((offsets[even] - HEADER_BYTES) // 8)
         self._others = [partial(_STAMP.pack_into, data, offset) for offset in offsets[~even].tolist()]
 
@@ -208,15 +208,16 @@ class StampColumn:
             self._flat[self._where] = nanoseconds << 32 | (seconds & 0xFFFFFFFF)
 
 
-def _aligned(size: int) -> bytearray:
-    """Zeroes, placed so that what follows the encapsulation header is aligned to eight bytes."""
+def aligned(size: int) -> bytearray:
+    """Returns zeroes, placed so that what follows the encapsulation header is aligned to eight bytes."""
     # Memory comes aligned to 16 bytes, and a bytearray gives up its first bytes without moving the rest.
     data = bytearray(size + HEADER_BYTES)
     del data[:HEADER_BYTES]
     return data
 
 
-def _flat(data: bytearray, dtype: np.dtype[Any]) -> NDArray[Any]:
+def flat_view(data: bytearray, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Returns all that follows the encapsulation header as numbers of a type."""
     return np.frombuffer(data, dtype, (len(data) - HEADER_BYTES) // dtype.itemsize, HEADER_BYTES)
 
 
@@ -275,7 +276,7 @@ def _scatter(data: bytearray, numbers: Numbers, values: NDArray[Any]) -> None:
             np.frombuffer(data, numbers.dtype, count, offset)[:] = values[end - count : end]
         return
     starts = (offsets - HEADER_BYTES) // numbers.dtype.itemsize - (ends - counts)
-    _flat(data, numbers.dtype)[np.repeat(starts, counts) + np.arange(values.size)] = values
+    flat_view(data, numbers.dtype)[np.repeat(starts, counts) + np.arange(values.size)] = values
 
 
 def _decoded(numbers: Numbers) -> NDArray[Any]:

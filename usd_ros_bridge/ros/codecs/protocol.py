@@ -41,6 +41,10 @@ class Encoding:
         stamp_ns: Returns the time of what is shown, nanoseconds, -1 where there is nothing; None for the time of the
             robot's state.
         sensed: Whether a backend's sensor feeds it (`Capabilities.sensors`).
+        whole: Returns arrays (N,) of all robots, one per sequence, of which `values` returns the same `rows`; empty
+            ones stand for themselves, and rows that begin with NaN may be shown as empty. None where it is not so:
+            then each message is written alone. For messages with a header, without blocks.
+        rows: See `whole`.
     """
 
     values: Callable[[Snapshot], Values | None]
@@ -49,6 +53,8 @@ class Encoding:
     sequences: tuple[str, ...] = ()
     stamp_ns: Callable[[Snapshot], int] | None = None
     sensed: bool = False
+    whole: Callable[[Snapshot], Sequence[NDArray[np.float64]]] | None = None
+    rows: slice | None = None
 
 
 EncodingFactory = Callable[[TopicPlan, BridgePlan], Encoding]

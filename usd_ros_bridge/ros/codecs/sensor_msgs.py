@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import JointStateSample, SensorSample
+from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.ros.codecs.protocol import (
     Carrier,
     Decoder,
@@ -60,7 +61,17 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
             UNKNOWN if effort is UNKNOWN else known(effort[rows]),
         )
 
-    return Encoding(values=values, prepare=prepare, sequences=("position", "velocity", "effort"))
+    return Encoding(
+        values=values,
+        prepare=prepare,
+        sequences=("position", "velocity", "effort"),
+        whole=_joint_arrays if isinstance(rows, slice) else None,
+        rows=rows if isinstance(rows, slice) else None,
+    )
+
+
+def _joint_arrays(snapshot: Snapshot) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return snapshot.state.joint_position, snapshot.joint_velocity, snapshot.joint_effort
 
 
 def decode_joint_state(message: Any) -> JointStateSample:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import TopicPlan
-from usd_ros_bridge.ros.cdr import Outlet, SharedMessages, Template, TemplateError
+from usd_ros_bridge.ros.cdr import Copies, Outlet, Row, SharedMessages, Template, TemplateError, Together
 from usd_ros_bridge.ros.codecs.protocol import SECOND_NS, Encoding, Values, set_stamp
 from usd_ros_bridge.ros.domains import Report
+from usd_ros_bridge.runtime.snapshot import Snapshot
 
 Write = Callable[[Values, int, bytes], None]
 PackHeader = Callable[[int, bytes], None]
@@ -38,11 +39,12 @@ class MessageWriter:
 
     Attributes:
         values: The encoding's: returns what a snapshot shows.
+        row: Of the robots whose messages can be written `together`.
     """
 
     __slots__ = (
-        "_class", "_encoding", "_first", "_frame", "_kept", "_key", "_many", "_report", "_shared",
-        "_templates", "_topic", "_written", "values",
+        "_class", "_encoding", "_first", "_frame", "_kept", "_key", "_many", "_number", "_report", "_shared",
+        "_templates", "_together", "_topic", "_written", "row", "values",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,26 @@ class MessageWriter:
         self._written: Serialized | None = None
         self._kept: dict[Hashable, Serialized] = {}
         self._templates = True
+        self.row = Row(0)
+        self._number = 0
+        self._together: Together | None = None
+
+    def together(self, snapshot: Snapshot, time_ns: int) -> bytearray | None:
+        """Returns the message of what a snapshot shows, written along with those of robots of the same kind.
+
+        Args:
+            snapshot: The snapshot.
+            time_ns: Its stamp, nanoseconds.
+
+        Returns:
+            The caller's own; None where the message is to be published alone.
+        """
+        if self._together is None or snapshot.common_ns is None:
+            return None
+        message = self._together.message(self.row, self._number, snapshot, time_ns)
+        if message is not None and self._written is not None and self._written.frame is not None:
+            message[self._written.frame] = self._frame
+        return message
 
     def publish(self, outlet: Outlet, values: Values, time_ns: int) -> None:
         """Publishes one message.
@@ -85,6 +107,7 @@ class MessageWriter:
         if written is None or key != self._key:
             written = self._written = self._choose(key, values)
             self._key = key
+            self._join(written)
         if written is None:
             outlet.publisher.publish(self.message(values, time_ns))
             return
@@ -101,6 +124,13 @@ class MessageWriter:
             message.header.frame_id = self._topic.frame_id
             set_stamp(message.header.stamp, time_ns)
         return message
+
+    def _join(self, written: Serialized | None) -> None:
+        """Joins the robots whose messages are written as this one's are now."""
+        rows = self._encoding.rows
+        self._together = None if written is None or rows is None else written.together
+        if rows is not None and self._together is not None:
+            self.row, self._number = self._together.join(rows)
 
     def _choose(self, key: Hashable, values: Values) -> Serialized | None:
         written = self._kept.get(key)
@@ -147,9 +177,11 @@ class Serialized:
         data: The message.
         write: `write(values, time_ns, frame)` writes what an encoding's `values` returned, the stamp, and the header's
             frame: UTF-8 with a zero at its end.
+        frame: Where that is in the message; None where it has no header.
+        together: Writes it for several robots at once, but for the frame; None where nothing does.
     """
 
-    __slots__ = ("__weakref__", "data", "write")
+    __slots__ = ("__weakref__", "data", "frame", "together", "write")
 
     def __init__(self, template: Template, encoding: Encoding, values: Values, frame: bytes | None) -> None:
         """Finds the places.
@@ -161,17 +193,63 @@ class Serialized:
             frame: Of the length that `write` gets; None where the message has no header.
         """
         self.data = template.data
+        self.frame = None if frame is None else _frame_place(template, frame)
         header = _no_header if frame is None else _header_packer(template, frame)
         packers = [_packer(template, path) for path in encoding.blocks]
         arrays = values[len(packers) :]
         targets = [
             _target(template, path, value) for path, value in zip(encoding.sequences, arrays, strict=True)
         ]
+        rows = None if encoding.whole is None else _RowOfArrays(template, encoding, arrays)
+        self.together = None if rows is None else Together(rows)
         self.write: Write = _sequences(header, packers, targets) if targets else _blocks(header, packers)
+
+
+class _RowOfArrays:
+    """Writes messages of robots of a kind, rows of the same arrays; copied when the first row is written."""
+
+    def __init__(self, template: Template, encoding: Encoding, arrays: Values) -> None:
+        self.most = Copies.fitting(template)
+        self._template = template
+        self._encoding = encoding
+        self._widths = [len(each) for each in arrays]
+        self._copies: Copies | None = None
+
+    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> bool:
+        whole = self._encoding.whole
+        assert whole is not None
+        copies = self._copies or self._copy()
+        copies.write_stamp(stamp_ns)
+        for view, width, numbers in zip(self._views, self._widths, whole(snapshot), strict=True):
+            if (width == 0) != (numbers.size == 0):
+                return False
+            if width:
+                values = numbers[rows].reshape(-1, width)
+                first = values[:, 0]
+                if (first != first).any():
+                    return False
+                view[: len(values)] = values
+        return True
+
+    def message(self, number: int) -> bytearray:
+        assert self._copies is not None
+        return self._copies.message(number)
+
+    def _copy(self) -> Copies:
+        copies = self._copies = Copies(self._template)
+        paths = zip(self._encoding.sequences, self._widths, strict=True)
+        self._views = [copies.view(path) if width else np.zeros(0) for path, width in paths]
+        return copies
 
 
 def _no_header(time_ns: int, frame: bytes) -> None:
     """Stands for a message without a header."""
+
+
+def _frame_place(template: Template, frame: bytes) -> slice:
+    # In a std_msgs/Header the frame's name stands behind the stamp and the name's length: three numbers of four bytes.
+    begin = template.offset("header.stamp.sec") + 12
+    return slice(begin, begin + len(frame))
 
 
 def _header_packer(template: Template, frame: bytes) -> PackHeader:

@@ -96,10 +96,14 @@ class TopicPublisher:
             time_ns = snapshot.robot_time_ns(self._robot)
         if time_ns < 0 or time_ns == self._sent_ns:
             return False
-        values = writer.values(snapshot)
-        if values is None:
-            return False
-        writer.publish(outlet, values, time_ns)
+        together = writer.together(snapshot, time_ns) if writer.row.several else None
+        if together is not None:
+            outlet.send(together)
+        else:
+            values = writer.values(snapshot)
+            if values is None:
+                return False
+            writer.publish(outlet, values, time_ns)
         self._sent_ns = time_ns
         return True
 

@@ -1,0 +1,99 @@
+"""Messages of robots of a kind whose numbers lie side by side, written at once."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from usd_ros_bridge.runtime.snapshot import Snapshot
+
+
+class RowWriter(Protocol):
+    """Writes the messages of robots in a row."""
+
+    @property
+    def most(self) -> int:
+        """How many robots there may be in a row."""
+
+    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> bool:
+        """Writes the messages of the robots whose numbers are `rows` of all robots'; returns False where it cannot."""
+
+    def message(self, number: int) -> bytearray:
+        """Returns the message of one of them, the caller's own."""
+
+
+class Row:
+    """Robots whose numbers lie one behind another among those of all robots.
+
+    Attributes:
+        start: Where the numbers of the first begin.
+        stop: Where those of the last end.
+        several: Whether it is more than one robot: else nothing is gained.
+    """
+
+    __slots__ = ("several", "start", "stop")
+
+    def __init__(self, start: int) -> None:
+        """Is empty.
+
+        Args:
+            start: Where its numbers begin.
+        """
+        self.start = self.stop = start
+        self.several = False
+
+
+class Together:
+    """Messages of robots of a kind: one is asked for, and those of its whole row are written.
+
+    A robot joins when it sends: those that nobody listened to yet are not written for the others' sake. All rows
+    are written to the same place, whose turn it is, as robots are asked in the order of the plan.
+    """
+
+    __slots__ = ("_last", "_places", "_shown", "_writer", "_written")
+
+    def __init__(self, writer: RowWriter) -> None:
+        """Has no robots yet.
+
+        Args:
+            writer: Writes their messages.
+        """
+        self._writer = writer
+        self._places: dict[int, tuple[Row, int]] = {}
+        self._last: Row | None = None
+        self._shown: tuple[Row, int, int] | None = None
+        self._written = False
+
+    def join(self, span: slice) -> tuple[Row, int]:
+        """Adds a robot, once.
+
+        Args:
+            span: Of its numbers among those of all robots; as many as every other has.
+
+        Returns:
+            Its row, and which robot of it it is: what `message` takes.
+        """
+        place = self._places.get(span.start)
+        if place is None:
+            size, row = span.stop - span.start, self._last
+            if row is None or row.stop != span.start or row.stop - row.start >= self._writer.most * size:
+                row = self._last = Row(span.start)
+            place = self._places[span.start] = row, (span.start - row.start) // size
+            row.stop = span.stop
+            row.several = row.stop - row.start > size
+        return place
+
+    def message(self, row: Row, number: int, snapshot: Snapshot, stamp_ns: int) -> bytearray | None:
+        """Returns the message of one robot, the caller's own; None where it is to be made alone.
+
+        Args:
+            row: As `join` returned it.
+            number: As `join` returned it.
+            snapshot: Where all states have one time.
+            stamp_ns: That time, nanoseconds.
+        """
+        shown = row, snapshot.tick, row.stop
+        if shown != self._shown:
+            self._shown = shown
+            self._written = False  # Also where the next line raises.
+            self._written = self._writer.write(snapshot, slice(row.start, row.stop), stamp_ns)
+        return self._writer.message(number) if self._written else None
