@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from usd_ros_bridge.ros.cdr.copies import Copies
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 
@@ -14,11 +15,12 @@ class RowWriter(Protocol):
     def most(self) -> int:
         """How many robots there may be in a row."""
 
-    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> bool:
-        """Writes the messages of the robots whose numbers are `rows` of all robots'; returns False where it cannot."""
+    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> Copies | None:
+        """Writes the messages of the robots whose numbers are `rows` of all robots'.
 
-    def message(self, number: int) -> bytearray:
-        """Returns the message of one of them, the caller's own."""
+        Returns:
+            Copies that hold them, in the order of the robots; None where it cannot be done.
+        """
 
 
 class Row:
@@ -61,7 +63,7 @@ class Together:
         self._places: dict[int, tuple[Row, int]] = {}
         self._last: Row | None = None
         self._shown: tuple[Row, int, int] | None = None
-        self._written = False
+        self._written: Copies | None = None
 
     def join(self, span: slice) -> tuple[Row, int]:
         """Adds a robot, once.
@@ -94,6 +96,7 @@ class Together:
         shown = row, snapshot.tick, row.stop
         if shown != self._shown:
             self._shown = shown
-            self._written = False  # Also where the next line raises.
+            self._written = None  # Also where the next line raises.
             self._written = self._writer.write(snapshot, slice(row.start, row.stop), stamp_ns)
-        return self._writer.message(number) if self._written else None
+        written = self._written
+        return None if written is None else written.message(number)

@@ -215,25 +215,21 @@ class _RowOfArrays:
         self._widths = [len(each) for each in arrays]
         self._copies: Copies | None = None
 
-    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> bool:
+    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> Copies | None:
         whole = self._encoding.whole
         assert whole is not None
         copies = self._copies or self._copy()
         copies.write_stamp(stamp_ns)
         for view, width, numbers in zip(self._views, self._widths, whole(snapshot), strict=True):
             if (width == 0) != (numbers.size == 0):
-                return False
+                return None
             if width:
                 values = numbers[rows].reshape(-1, width)
                 first = values[:, 0]
                 if (first != first).any():
-                    return False
+                    return None
                 view[: len(values)] = values
-        return True
-
-    def message(self, number: int) -> bytearray:
-        assert self._copies is not None
-        return self._copies.message(number)
+        return copies
 
     def _copy(self) -> Copies:
         copies = self._copies = Copies(self._template)

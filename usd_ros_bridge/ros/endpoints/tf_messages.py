@@ -94,8 +94,9 @@ class _RowOfTransforms:
         self._copies: Copies | None = None
         self._stamp_ns = -1
 
-    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> bool:
-        if self._copies is None:
+    def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> Copies | None:
+        copies = self._copies
+        if copies is None:
             copies = self._copies = Copies(self._template)
             self._stamps = copies.stamps(STAMPS)
             self._column = copies.column(TRANSFORMS if self._components.start is None else ROTATIONS)
@@ -103,11 +104,7 @@ class _RowOfTransforms:
             self._stamps.write(stamp_ns)
             self._stamp_ns = stamp_ns
         self._column.write_components(snapshot.all_frame_poses.T[self._components, rows])
-        return True
-
-    def message(self, number: int) -> bytearray:
-        assert self._copies is not None
-        return self._copies.message(number)
+        return copies
 
 
 class RobotTransforms:
