@@ -27,11 +27,15 @@ _STAMPS_KEPT = 1024
 
 
 class TfTopic:
-    """One publisher of TFMessage, shared by all robots of a domain that use the topic."""
+    """One publisher of TFMessage, shared by all robots of a domain that use the topic.
+
+    Attributes:
+        recent_stamps: Nanoseconds of what was sent lately.
+    """
 
     __slots__ = (
-        "_always", "_domain", "_errors", "_meter", "_outlet", "_report", "_stamps", "_static", "_whole",
-        "name",
+        "_always", "_domain", "_errors", "_meter", "_outlet", "_report", "_static", "_whole", "name",
+        "recent_stamps",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +59,7 @@ class TfTopic:
         self._outlet: Outlet | None = None
         self._whole: dict[Hashable, list[Any]] = {}
         self._meter = RateMeter()
-        self._stamps: deque[int] | None = None
+        self.recent_stamps: deque[int] = deque(maxlen=_STAMPS_KEPT)
 
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
@@ -83,8 +87,8 @@ class TfTopic:
         outlet = self._outlet
         if outlet is None:
             return
-        stamps = self._stamps
-        if stamps is not None and (not stamps or stamps[-1] != time_ns):
+        stamps = self.recent_stamps
+        if not stamps or stamps[-1] != time_ns:
             stamps.append(time_ns)
         try:
             if type(message) is bytearray:
@@ -95,15 +99,6 @@ class TfTopic:
             self._errors += 1
             raise
         self._meter.mark(time_ns)
-
-    def remember_stamps(self, remember: bool) -> None:
-        """Begins or ends to remember what is sent, from any thread."""
-        self._stamps = deque(maxlen=_STAMPS_KEPT) if remember else None
-
-    def sent(self, stamp_ns: int) -> bool:
-        """Returns whether a message of a stamp is among those that were remembered."""
-        stamps = self._stamps
-        return stamps is not None and stamp_ns in stamps
 
     def set_share(self, owner: Hashable, transforms: Sequence[Any]) -> None:
         """Replaces one owner's share of a latched topic; `publish_whole` sends it."""

@@ -90,8 +90,6 @@ class TfGuard:
         self._foreign = foreign
         listen = bool(foreign) and time.monotonic() < self._until
         if listen and self._subscription is None:
-            # Before the first message can arrive.
-            self._remember(True)
             self._subscription = node.create_subscription(
                 TFMessage,
                 self._name,
@@ -102,11 +100,6 @@ class TfGuard:
         elif not listen and self._subscription is not None:
             subscription, self._subscription = self._subscription, None
             node.destroy_subscription(subscription)
-            self._remember(False)
-
-    def _remember(self, remember: bool) -> None:
-        if self._own is not None:
-            self._own.remember_stamps(remember)
 
     def _receive(self, message: Any) -> None:
         # Who sent a message cannot be asked: EventsExecutor fails on callbacks that take a MessageInfo.
@@ -129,5 +122,5 @@ class TfGuard:
         key = (child, transform.header.stamp.sec * 1_000_000_000 + transform.header.stamp.nanosec)
         again = key in self._seen
         self._seen.add(key)
-        sent = self._own is not None and self._own.sent(key[1])
+        sent = self._own is not None and key[1] in self._own.recent_stamps
         return again or not sent or transform.header.frame_id != parent
