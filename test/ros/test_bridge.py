@@ -259,6 +259,26 @@ def test_close_is_idempotent_and_leaves_nothing_behind(ros_harness):
     assert not rclpy.get_default_context().ok()
 
 
+def test_a_reset_allows_the_same_stamp_again(ros_harness):
+    """A simulation that starts over shows its first state again: as a transform, and as a message."""
+    states, transforms = [], []
+    ros_harness.node.create_subscription(JointState, "/arm/joint_states", states.append, 10)
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 10)
+    with Bridge(plan(JOINT_STATES), tf_rate=None) as bridge:
+        rows = ["/arm/joint_states", "/arm/tf"]
+
+        def matched():
+            found = [row.matched for row in bridge.status().interfaces if row.name in rows]
+            return len(found) == 2 and all(found)
+
+        ros_harness.wait_for(matched, what="both subscriptions")
+        for _ in range(2):
+            bridge.step(time_ns=5_000_000_000)
+        bridge.reset()
+        bridge.step(time_ns=5_000_000_000)
+        ros_harness.wait_for(lambda: len(states) == len(transforms) == 2, what="two of each")
+
+
 def test_close_while_callbacks_and_ticks_run(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     stop = threading.Event()

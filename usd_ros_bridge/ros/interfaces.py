@@ -131,6 +131,7 @@ class Interfaces:
                 # A sensor measures when it wants to, whenever the robot's state arrives.
                 robot = None if plan.path in self._runtime.capabilities.sensors else plan.robot
                 self._runtime.add_emitter(endpoint, name=plan.path, rate=plan.publish_rate, robot=robot)
+                self._runtime.on_reset(endpoint.reset)
         except _UNAVAILABLE as error:
             self._refuse(plan, kind, str(error))
         except _BAD_NAME as error:

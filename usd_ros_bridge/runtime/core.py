@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -86,7 +86,7 @@ class Runtime:
         self.inputs: tuple[BackendInput, ...] = ()
         self._fed: frozenset[int] = frozenset()
         self._deliveries: list[Delivery] = []
-        self._feeds: list[TransformFeed] = []
+        self._forget: list[Callable[[], None]] = []
         self._snapshot: Snapshot | None = None
         self._frames: FrameTable | None = None
         self._last_time: int | None = None
@@ -199,8 +199,12 @@ class Runtime:
     def transform_feed(self, robot: int) -> TransformFeed:
         """Returns what to send to /tf for a robot, re-armed by every reset."""
         feed = TransformFeed(self.plan, robot, self.reporter.report)
-        self._feeds.append(feed)
+        self.on_reset(feed.reset)
         return feed
+
+    def on_reset(self, forget: Callable[[], None]) -> None:
+        """Has `forget` called at every reset: what was sent may be sent again, whatever its stamp."""
+        self._forget.append(forget)
 
     def bind_sink(self, topic: TopicPlan, *, sink: Sink | None = None) -> Delivery:
         """Binds a subscription to what takes its samples.
@@ -276,8 +280,8 @@ class Runtime:
         self._silence()
         self.emissions.reset()
         self.snapshot.reset()
-        for feed in self._feeds:
-            feed.reset()
+        for forget in self._forget:
+            forget()
         if self.frame_resolver is not None:
             self.frame_resolver.reset()
         try:

@@ -109,7 +109,9 @@ class RateMeter:
     def _turn(self, time_ns: int) -> None:
         """Begins a window with an event; time that went back leaves the last rate."""
         if self._start < self._end <= time_ns:
-            self._rate = self._since(time_ns)
+            # Events that came often and then not for a whole window had ceased: what begins now is measured anew.
+            ceased = time_ns - self._end > WINDOW_NS and self.count - self._start_count > 2
+            self._rate = 0.0 if ceased else self._since(time_ns)
         self._start, self._end, self._start_count = time_ns, time_ns + WINDOW_NS, self.count
 
     def _since(self, time_ns: int) -> float:

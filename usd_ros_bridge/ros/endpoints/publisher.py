@@ -107,6 +107,10 @@ class TopicPublisher:
         self._sent_ns = time_ns
         return True
 
+    def reset(self) -> None:
+        """Allows the last stamp again: time may have started over."""
+        self._sent_ns = -1
+
     def close(self) -> None:
         """Destroys the publisher. Idempotent."""
         outlet, self._outlet = self._outlet, None
