@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.runtime.arrivals import Arrivals
@@ -14,18 +13,26 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
 
 
-@dataclass(slots=True, eq=False)
-class _Emission:
-    """An emitter and its counters."""
+class _Emission(RateMeter):
+    """An emitter and its counters: one object, because a tick may look at thousands.
 
-    name: str
-    emitter: Emitter
-    rate: float | None
-    entry: int
-    meter: RateMeter = field(default_factory=RateMeter)
-    errors: int = 0
-    last_error: str = ""
-    removed: bool = False
+    Attributes:
+        emit: The emitter's.
+        asked_rate: Hz, None for every tick.
+    """
+
+    __slots__ = ("asked_rate", "emit", "emitter", "entry", "errors", "last_error", "name", "removed")
+
+    def __init__(self, name: str, emitter: Emitter, rate: float | None, entry: int) -> None:
+        super().__init__()
+        self.name = name
+        self.emitter = emitter
+        self.emit = emitter.emit
+        self.asked_rate = rate
+        self.entry = entry
+        self.errors = 0
+        self.last_error = ""
+        self.removed = False
 
 
 class Emissions:
@@ -91,7 +98,7 @@ class Emissions:
             emission.removed = True
             del self._all[emission]
             self._arrivals.remove(emission)
-            if emission.rate is None:
+            if emission.asked_rate is None:
                 self._every_tick.remove(emission)
             elif emission.entry >= 0:
                 self._schedule.remove(emission.entry)
@@ -128,8 +135,8 @@ class Emissions:
                 continue
             # Spelled out, and not by `_emit`: thousands may be due at once.
             try:
-                if due.emitter.emit(snapshot):
-                    due.meter.mark(state_ns)
+                if due.emit(snapshot):
+                    due.mark(state_ns)
             except Exception as error:  # noqa: BLE001 - the runtime's edge
                 self._count_error(due, error)
         if self._on_arrival:
@@ -157,9 +164,9 @@ class Emissions:
         return tuple(
             EmitterStatus(
                 name=emission.name,
-                rate=emission.rate,
-                published=emission.meter.count,
-                achieved_rate=emission.meter.rate(time_ns),
+                rate=emission.asked_rate,
+                published=emission.count,
+                achieved_rate=emission.rate(time_ns),
                 skipped=self._schedule.skipped(emission.entry) if emission.entry >= 0 else 0,
                 errors=emission.errors,
                 last_error=emission.last_error,
@@ -171,8 +178,8 @@ class Emissions:
         if emission.removed:
             return False
         try:
-            if emission.emitter.emit(snapshot):
-                emission.meter.mark(snapshot.time_ns)
+            if emission.emit(snapshot):
+                emission.mark(snapshot.time_ns)
                 return True
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             self._count_error(emission, error)

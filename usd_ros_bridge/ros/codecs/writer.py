@@ -39,12 +39,14 @@ class MessageWriter:
 
     Attributes:
         values: The encoding's: returns what a snapshot shows.
+        fixed: The message of an encoding without sequences, once there is one: `publish` would write it and send it.
+        frame: The header's frame: UTF-8 with a zero at its end.
         row: Of the robots whose messages can be written `together`.
     """
 
     __slots__ = (
-        "_class", "_encoding", "_first", "_frame", "_kept", "_key", "_many", "_number", "_report", "_shared",
-        "_templates", "_together", "_topic", "_written", "row", "values",
+        "_class", "_encoding", "_first", "_kept", "_key", "_many", "_number", "_report", "_shared", "_templates",
+        "_together", "_topic", "_written", "fixed", "frame", "row", "values",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +70,8 @@ class MessageWriter:
         self._report = report
         self._first = len(encoding.blocks)
         self._many = bool(encoding.sequences)
-        self._frame = topic.frame_id.encode() + b"\0"
+        self.frame = topic.frame_id.encode() + b"\0"
+        self.fixed: Serialized | None = None
         self._key: Hashable = None
         self._written: Serialized | None = None
         self._kept: dict[Hashable, Serialized] = {}
@@ -91,7 +94,7 @@ class MessageWriter:
             return None
         message = self._together.message(self.row, self._number, snapshot, time_ns)
         if message is not None and self._written is not None and self._written.frame is not None:
-            message[self._written.frame] = self._frame
+            message[self._written.frame] = self.frame
         return message
 
     def publish(self, outlet: Outlet, values: Values, time_ns: int) -> None:
@@ -108,10 +111,11 @@ class MessageWriter:
             written = self._written = self._choose(key, values)
             self._key = key
             self._join(written)
+            self.fixed = None if self._many else written
         if written is None:
             outlet.publisher.publish(self.message(values, time_ns))
             return
-        written.write(values, time_ns, self._frame)
+        written.write(values, time_ns, self.frame)
         outlet.send(written.data)
 
     def message(self, values: Values, time_ns: int) -> Any:
@@ -159,10 +163,10 @@ class MessageWriter:
         blank = _blank(values, self._first)
         message = self.message(blank, 0)
         if hasattr(message, "header"):
-            message.header.frame_id = " " * (len(self._frame) - 1)
+            message.header.frame_id = " " * (len(self.frame) - 1)
         template, encoding = Template(message), self._encoding
         make = partial(
-            Serialized, template, encoding, blank, self._frame if hasattr(message, "header") else None
+            Serialized, template, encoding, blank, self.frame if hasattr(message, "header") else None
         )
         if self._shared is None or template.size > MAX_SHARED_BYTES:
             return make()

@@ -103,7 +103,13 @@ class TopicPublisher:
             values = writer.values(snapshot)
             if values is None:
                 return False
-            writer.publish(outlet, values, time_ns)
+            # Most messages have neither sequences nor rows: a call less.
+            fixed = writer.fixed
+            if fixed is None:
+                writer.publish(outlet, values, time_ns)
+            else:
+                fixed.write(values, time_ns, writer.frame)
+                outlet.send(fixed.data)
         self._sent_ns = time_ns
         return True
 
