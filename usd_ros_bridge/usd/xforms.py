@@ -61,7 +61,10 @@ def _motion(prim: Usd.Prim) -> _Motion:
     if not xformable:
         return _Motion(type_name, resets=False, varying=False, broken=False)
     resets = xformable.GetResetXformStack()
-    missing = _missing_ops(prim, xformable)
+    order = xformable.GetXformOpOrderAttr().Get()
+    if order is not None and not isinstance(order, Vt.TokenArray):
+        return _Motion(type_name, resets=resets, varying=False, broken=True)
+    missing = _missing_ops(prim, order or ())
     if not all(name.startswith(OP_PREFIX) for name in missing):
         return _Motion(type_name, resets=resets, varying=False, broken=True)
     try:
@@ -83,9 +86,8 @@ def _shared_motion(source: PrimProperties) -> _Motion:
     return motion
 
 
-def _missing_ops(prim: Usd.Prim, xformable: UsdGeom.Xformable) -> tuple[str, ...]:
+def _missing_ops(prim: Usd.Prim, order: Sequence[str]) -> tuple[str, ...]:
     """Returns the ops that a prim's order names and that are not there, which OpenUSD leaves out in silence."""
-    order = xformable.GetXformOpOrderAttr().Get() or ()
     names = (name.removeprefix("!invert!") for name in map(str, order) if name != RESET)
     return tuple(name for name in names if not (name and prim.HasAttribute(name)))
 

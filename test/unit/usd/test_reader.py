@@ -505,6 +505,13 @@ def test_reading_twice_gives_the_same(write: Write) -> None:
     assert list(first.order.items()) == list(second.order.items())
 
 
+@pytest.mark.parametrize("order", ["bool xformOpOrder = 0", 'string[] xformOpOrder = ["xformOp:translate"]'])
+def test_an_order_of_ops_of_another_type_is_a_transform_that_is_not_known(read: Read, order: str) -> None:
+    """OpenUSD would take the prim to be where its parent is, in silence."""
+    text = f'def Xform "Robot"\n{{\ndouble3 xformOp:translate = (1, 2, 3)\nuniform {order}\n}}\n'
+    assert all(map(math.isnan, read(text).xforms["/Robot"].world_from_prim))
+
+
 def test_nan_and_infinity_pass_through(read: Read) -> None:
     records = read(
         """
