@@ -257,7 +257,7 @@ def test_a_child_that_dies_is_told_with_its_last_words() -> None:
 
 
 def test_a_child_is_ended_with_its_block() -> None:
-    script = "import json, time; print(json.dumps({'event': 'ready', 'n': 3}), flush=True); time.sleep(60)"
+    script = "import json, signal; print(json.dumps({'event': 'ready', 'n': 3}), flush=True); signal.pause()"
     with processes.Child([sys.executable, "-c", script], name="sleeper") as child:
         assert child.wait_for("ready")["n"] == 3
         child.check_alive()

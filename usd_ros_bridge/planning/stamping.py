@@ -21,7 +21,7 @@ from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.controller_schemas import SCHEMAS
 from usd_ros_bridge.planning.copies import Fleet
 from usd_ros_bridge.planning.interfaces import ODOMETRY
-from usd_ros_bridge.planning.merging import Unlike, copies_of, merge
+from usd_ros_bridge.planning.merging import Merged, Unlike, copies_of, merge
 from usd_ros_bridge.planning.paths import prim_name
 from usd_ros_bridge.planning.poses import as_poses
 from usd_ros_bridge.planning.robot_stamp import Imprint, RobotStamp, Shift, renumbered_robot
@@ -229,7 +229,36 @@ class _Stamping:
     def _interfaces(
         self, plans: Sequence[Any], stamp_of: Callable[[RobotStamp], Callable[[Any, Imprint], Any]]
     ) -> tuple[Any, ...]:
-        merged = merge(self._fleet, [plan.path for plan in plans])
+        def renumber(plan: Any, robot: int) -> Any:
+            numbers: dict[str, Any] = {"robot": robot, "body": self._bodies.rows[plan.body]}
+            if isinstance(plan, TopicPlan):
+                numbers["dofs"] = tuple([self._dof_rows[row] for row in plan.dofs])
+                numbers["camera"] = self._cameras.rows[plan.camera]
+            return replace(plan, **numbers)
+
+        return self._merged(plans, merge(self._fleet, [plan.path for plan in plans]), stamp_of, renumber)
+
+    def _controllers(self) -> tuple[ControllerPlan, ...]:
+        def renumber(plan: ControllerPlan, robot: int) -> ControllerPlan:
+            return replace(plan, dofs=tuple([self._dof_rows[row] for row in plan.dofs]), robot=robot)
+
+        plans = self._plan.controllers
+        # Declared ones, then those that topics imply, then those that actions do.
+        phases = [
+            (1 + (plan.schema == SCHEMAS[JointTrajectoryRecord].name)) if plan.implied else 0
+            for plan in plans
+        ]
+        merged = merge(self._fleet, [plan.path for plan in plans], phases)
+        return self._merged(plans, merged, lambda stamp: stamp.controller, renumber)
+
+    def _merged(
+        self,
+        plans: Sequence[Any],
+        merged: Merged,
+        stamp_of: Callable[[RobotStamp], Callable[[Any, Imprint], Any]],
+        renumber: Callable[[Any, int], Any],
+    ) -> tuple[Any, ...]:
+        """Returns the plans of distinct robots, with `renumber(plan, robot)`, and stamped ones, in one order."""
         self._check_reasons(plans)
         robots = [self._numbers[robot.path] for robot in self._plan.robots]
         result = []
@@ -238,37 +267,8 @@ class _Stamping:
             if owner:
                 stamp = self._stamps[self._fleet.originals[owner]]
                 result.append(stamp_of(stamp)(plan, self._imprints[owner]))
-                continue
-            numbers: dict[str, Any] = {
-                "robot": robots[plan.robot] if plan.robot >= 0 else -1,
-                "body": self._bodies.rows[plan.body],
-            }
-            if isinstance(plan, TopicPlan):
-                numbers["dofs"] = tuple([self._dof_rows[row] for row in plan.dofs])
-                numbers["camera"] = self._cameras.rows[plan.camera]
-            result.append(replace(plan, **numbers))
-        return tuple(result)
-
-    def _controllers(self) -> tuple[ControllerPlan, ...]:
-        plans = self._plan.controllers
-        self._check_reasons(plans)
-        # Declared ones, then those that topics imply, then those that actions do.
-        phases = [
-            (1 + (plan.schema == SCHEMAS[JointTrajectoryRecord].name)) if plan.implied else 0
-            for plan in plans
-        ]
-        merged = merge(self._fleet, [plan.path for plan in plans], phases)
-        robots = [self._numbers[robot.path] for robot in self._plan.robots]
-        result = []
-        for source, owner in zip(merged.sources, merged.owners, strict=True):
-            plan = plans[source]
-            if owner:
-                stamp = self._stamps[self._fleet.originals[owner]]
-                result.append(stamp.controller(plan, self._imprints[owner]))
             else:
-                dofs = tuple([self._dof_rows[row] for row in plan.dofs])
-                robot = robots[plan.robot] if plan.robot >= 0 else -1
-                result.append(replace(plan, dofs=dofs, robot=robot))
+                result.append(renumber(plan, robots[plan.robot] if plan.robot >= 0 else -1))
         return tuple(result)
 
     def _check_reasons(self, plans: Iterable[InterfacePlan | ControllerPlan]) -> None:

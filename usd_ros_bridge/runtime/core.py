@@ -17,7 +17,7 @@ from usd_ros_bridge.backends.rest import rest_state
 from usd_ros_bridge.model.errors import BackendError, BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray
+from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.emissions import Emissions
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
@@ -26,7 +26,14 @@ from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS
-from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, SinkRefusal, UnknownFrameError, make_sink
+from usd_ros_bridge.runtime.sinks import (
+    FrameResolver,
+    SinkContext,
+    SinkRefusal,
+    UnknownFrameError,
+    make_sink,
+    own_frame,
+)
 from usd_ros_bridge.runtime.snapshot import Sense, Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
 
@@ -400,14 +407,10 @@ class Runtime:
         )
 
     def _resolve_frame(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
-        """Finds a frame: the world under its names, the robot's own frames, else what the outer layer knows."""
-        robot = self.plan.robots[topic.robot] if topic.robot >= 0 else None
-        if frame_id in ("", robot.parent_frame if robot else "world"):
-            return IDENTITY
-        if robot is not None and self._state_known:
-            world_from_frame = self.snapshot.frame_pose(topic.robot, frame_id)
-            if world_from_frame is not None:
-                return world_from_frame
+        snapshot = self.snapshot if self._state_known else None
+        world_from_frame = own_frame(self.plan, snapshot, topic, frame_id)
+        if world_from_frame is not None:
+            return world_from_frame
         if self.frame_resolver is None:
             raise UnknownFrameError("no transform to it is known")
         return self.frame_resolver.resolve(topic, frame_id, stamp_ns)

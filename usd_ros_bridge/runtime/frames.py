@@ -290,24 +290,12 @@ class TransformFeed:
         self.stamp_ns = stamp
         return True
 
-    def take(self, snapshot: Snapshot) -> FloatArray | None:
-        """Returns the poses to send now, stamped `stamp_ns`, those that are `valid`.
-
-        Returns:
-            (F, 7) `parent_from_frame` in the order of RobotFrames.moving, overwritten at the next tick. None where
-            nothing is `due`, or the robot has no moving frame.
-        """
+    def sample(self, snapshot: Snapshot) -> TransformSample | None:
+        """Returns what to send now as one object; None where nothing is `due`, or the robot has no moving frame."""
         if not self.due(snapshot):
             return None
         poses = snapshot.frame_poses(self._robot)
-        return poses if len(poses) else None
-
-    def sample(self, snapshot: Snapshot) -> TransformSample | None:
-        """Returns what to send now as one object, None where `take` has nothing."""
-        poses = self.take(snapshot)
-        return (
-            None if poses is None else TransformSample(stamp_ns=self.stamp_ns, poses=poses, valid=self.valid)
-        )
+        return TransformSample(stamp_ns=self.stamp_ns, poses=poses, valid=self.valid) if len(poses) else None
 
     def _find_valid(self, snapshot: Snapshot, poses: FloatArray) -> NDArray[np.bool_] | None:
         finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))

@@ -13,9 +13,10 @@ from usd_ros_bridge.backends.protocol import Capabilities, Report
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
-from usd_ros_bridge.model.transforms import FloatArray, compose, normalized
+from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, normalized
 from usd_ros_bridge.runtime.endpoints import Sink
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.snapshot import Snapshot
 
 Resolve = Callable[[TopicPlan, str, int], FloatArray]
 """`resolve(topic, frame_id, stamp_ns)`: `world_from_frame` (7,). Raises UnknownFrameError."""
@@ -45,6 +46,23 @@ class FrameResolver(Protocol):
 
     def reset(self) -> None:
         """Forgets what depends on time, which may start over."""
+
+
+def own_frame(
+    plan: BridgePlan, snapshot: Snapshot | None, topic: TopicPlan, frame_id: str
+) -> FloatArray | None:
+    """Returns `world_from_frame` (7,) of the world under its names or of a frame of the topic's robot, else None.
+
+    Args:
+        plan: The plan.
+        snapshot: Where its frames are; None while that is not known.
+        topic: The subscription that a pose came by.
+        frame_id: The frame that it is given in.
+    """
+    robot = plan.robots[topic.robot] if topic.robot >= 0 else None
+    if frame_id in ("", robot.parent_frame if robot else "world"):
+        return IDENTITY
+    return None if robot is None or snapshot is None else snapshot.frame_pose(topic.robot, frame_id)
 
 
 class SinkRefusal(Exception):  # noqa: N818 - an answer, never an error that a user sees as an exception

@@ -69,11 +69,6 @@ class TopicPublisher:
         """Whether nothing feeds it."""
         return self._encoding is None
 
-    @property
-    def sensed(self) -> bool:
-        """Whether a backend's sensor feeds it."""
-        return self._encoding is not None and self._encoding.sensed
-
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
         callbacks = PublisherEventCallbacks(
