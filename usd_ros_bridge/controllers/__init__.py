@@ -1,0 +1,1 @@
+"""Controllers: state, goals and time to commands, without ROS."""
