@@ -308,6 +308,10 @@ class ControllerPlan:
         robot: Index in BridgePlan.robots, -1 where it belongs to none.
         enabled: Whether it starts active.
         reason: Why not, "" where enabled.
+        switchable: Whether it could work: it does, or it is off because of `starts_enabled` or of another controller
+            that is active. Such a plan is complete, and may be switched on at run time; another one never can.
+        claims: What it writes and no other active controller may: layout rows of degrees of freedom (int) and prim
+            paths of bodies (str); empty for a controller that only reads.
         implied: Whether an interface stands for it without a schema.
     """
 
@@ -320,6 +324,8 @@ class ControllerPlan:
     robot: int = -1
     enabled: bool = True
     reason: str = ""
+    switchable: bool = True
+    claims: tuple[int | str, ...] = ()
     implied: bool = False
 
 

@@ -113,7 +113,9 @@ class ControllerPlanner:
                 )
         if not reason and record.starts_enabled is False:
             reason = STARTS_DISABLED
-        return replace(plan, enabled=not reason, reason=reason)
+        return replace(
+            plan, enabled=not reason, reason=reason, switchable=not reason or reason == STARTS_DISABLED
+        )
 
     def _robot_of(self, path: str) -> int:
         return self._joints.robot_of_root.get(self._contexts.root_of(path), -1)
@@ -275,6 +277,7 @@ class ControllerPlanner:
             implied=True,
             enabled=not draft.reason,
             reason=draft.reason,
+            switchable=not draft.reason,
         )
         if (draft.type, draft.role) == (TRAJECTORY, "server"):
             dofs = self._joints.commandable(draft.path)
@@ -291,7 +294,13 @@ class ControllerPlanner:
                 schema=SCHEMAS[JointTrajectoryRecord].name,
                 parameters=_defaults(JointTrajectoryRecord),
             )
-            return plan if dofs else replace(plan, enabled=False, reason="the robot has no joint to command")
+            return (
+                plan
+                if dofs
+                else replace(
+                    plan, enabled=False, reason="the robot has no joint to command", switchable=False
+                )
+            )
         if (draft.type, draft.role) == (JOINT_STATE, "publisher"):
             return replace(
                 self._with_dofs(plan, self._joints.below(draft.path)),
@@ -309,21 +318,29 @@ class ControllerPlanner:
 
     # --- Conflicts --------------------------------------------------------------------------------------------
 
+    def _with_claims(self, plan: ControllerPlan) -> ControllerPlan:
+        """A differential drive has its robot's base as well: two would move it to two places."""
+        if not {schema.name: schema.writes for schema in SCHEMAS.values()}[plan.schema]:
+            return plan
+        claims: list[int | str] = list(plan.dofs)
+        if "body" in plan.parameters:
+            claims.append(plan.parameters["body"])
+        elif plan.schema == SCHEMAS[DiffDriveRecord].name and plan.robot >= 0:
+            base = self._bases[plan.robot]
+            claims += [base.body] if base.free else []
+        return replace(plan, claims=tuple(claims))
+
     def _settle_claims(self, plans: Iterable[ControllerPlan]) -> list[ControllerPlan]:
         """Lets the first active controller have a joint or a body; later ones stay inactive."""
-        writes = {schema.name: schema.writes for schema in SCHEMAS.values()}
         owners: dict[int | str, str] = {}
         result = []
-        for plan in plans:
-            claims: list[int | str] = list(plan.dofs)
-            if "body" in plan.parameters:
-                claims.append(plan.parameters["body"])
-            if not plan.enabled or not writes[plan.schema]:
+        for plan in map(self._with_claims, plans):
+            if not plan.enabled:
                 result.append(plan)
                 continue
-            taken = next((claim for claim in claims if claim in owners), None)
+            taken = next((claim for claim in plan.claims if claim in owners), None)
             if taken is None:
-                owners.update(dict.fromkeys(claims, plan.path))
+                owners.update(dict.fromkeys(plan.claims, plan.path))
                 result.append(plan)
                 continue
             what = taken if isinstance(taken, str) else plan.joints[plan.dofs.index(taken)]

@@ -215,6 +215,12 @@ class RobotStamp:
             path=self._moved(plan.path, imprint),
             interfaces=tuple([self._moved(path, imprint) for path in plan.interfaces]),
             dofs=tuple([imprint.dofs[row] for row in plan.dofs]),
+            claims=tuple(
+                [
+                    self._moved(claim, imprint) if isinstance(claim, str) else imprint.dofs[claim]
+                    for claim in plan.claims
+                ]
+            ),
             parameters=parameters,
             robot=imprint.number,
         )

@@ -240,7 +240,9 @@ class _Stamping:
 
     def _controllers(self) -> tuple[ControllerPlan, ...]:
         def renumber(plan: ControllerPlan, robot: int) -> ControllerPlan:
-            return replace(plan, dofs=tuple([self._dof_rows[row] for row in plan.dofs]), robot=robot)
+            rows = self._dof_rows
+            claims = tuple([claim if isinstance(claim, str) else rows[claim] for claim in plan.claims])
+            return replace(plan, dofs=tuple([rows[row] for row in plan.dofs]), claims=claims, robot=robot)
 
         plans = self._plan.controllers
         # Declared ones, then those that topics imply, then those that actions do.
