@@ -19,6 +19,12 @@ LINK_LENGTH = 0.1
 SPACING = 2.0
 """Metres between two robots of a fleet."""
 
+WHEEL_RADIUS = 0.1
+"""Metres, of differential drives."""
+
+WHEEL_SEPARATION = 0.4
+"""Metres, of differential drives."""
+
 
 def write_fleet(
     directory: str | os.PathLike[str],
@@ -43,9 +49,37 @@ def write_fleet(
     Returns:
         The path of the stage.
     """
-    folder = Path(directory)
+    return _write(Path(directory), robots, _robot_content(links, publish_rate), flat=flat)
+
+
+def write_drives(
+    directory: str | os.PathLike[str],
+    *,
+    robots: int = 200,
+    publish_rate: float = 100.0,
+    cmd_vel_timeout: float = 0.5,
+    flat: bool = False,
+) -> Path:
+    """Writes a stage with many differential drives, each an outermost context with a namespace of its own.
+
+    A robot is a base with two driven wheels, a RosControlDiffDriveAPI that listens to `cmd_vel` and owns `odom`, and a
+    publisher of the wheels' joint states. Speeds are limited, accelerations are not.
+
+    Args:
+        directory: Where `fleet.usda` goes, and `robot.usda` where the fleet refers to it. It is made if need be.
+        robots: How many robots; they stand on a square grid and are called `robot_0`, `robot_1` and so on.
+        publish_rate: Rate of odometry and joint states in Hz.
+        cmd_vel_timeout: Seconds after which a command is stale; 0 for never.
+        flat: Whether each robot is written in full instead of as a reference to one robot file.
+
+    Returns:
+        The path of the stage.
+    """
+    return _write(Path(directory), robots, _drive_content(publish_rate, cmd_vel_timeout), flat=flat)
+
+
+def _write(folder: Path, robots: int, content: str, *, flat: bool) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    content = _robot_content(links, publish_rate)
     if not flat:
         (folder / "robot.usda").write_text(_robot_layer(content), encoding="utf-8")
     columns = max(1, math.isqrt(robots))
@@ -82,35 +116,14 @@ def _fleet_member(name: str, place: tuple[float, float, float], content: str) ->
 
 def _robot_content(links: int, publish_rate: float) -> str:
     """Returns the prims below a robot's root; `<ROBOT` stands for the start of that root's path."""
-    prims = [
-        f"""
-    def Scope "joint_states" (
-        prepend apiSchemas = ["RosTopicAPI"]
-    )
-    {{
-        token ros:topic:role = "publisher"
-        string ros:topic:name = "joint_states"
-        string ros:topic:type = "sensor_msgs/msg/JointState"
-        double ros:topic:publish_rate = {publish_rate}
-    }}
-"""
-    ]
+    prims = [_topic("joint_states", "sensor_msgs/msg/JointState", publish_rate)]
     prims += [_link(number) for number in range(links)]
     prims += [_joint(number) for number in range(links)]
     return "".join(prims)
 
 
 def _link(number: int) -> str:
-    root = ', "PhysicsArticulationRootAPI"' if number == 0 else ""
-    return f"""
-    def Xform "link_{number}" (
-        prepend apiSchemas = ["PhysicsRigidBodyAPI"{root}]
-    )
-    {{
-        double3 xformOp:translate = (0, 0, {LINK_LENGTH * number:.6g})
-        uniform token[] xformOpOrder = ["xformOp:translate"]
-    }}
-"""
+    return _body(f"link_{number}", (0.0, 0.0, LINK_LENGTH * number), root=number == 0)
 
 
 def _joint(number: int) -> str:
@@ -136,3 +149,83 @@ def _joint(number: int) -> str:
         float drive:angular:physics:stiffness = 100
     }}
 """
+
+
+def _drive_content(publish_rate: float, cmd_vel_timeout: float) -> str:
+    """Returns the prims below a differential drive's root; `<ROBOT` stands for the start of that root's path."""
+    half = WHEEL_SEPARATION / 2.0
+    controller = f"""
+    def Scope "diff_drive" (
+        prepend apiSchemas = ["RosControlDiffDriveAPI"]
+    )
+    {{
+        rel ros:diff_drive:subscriber = <ROBOT/cmd_vel>
+        rel ros:diff_drive:odom = <ROBOT/odom>
+        rel ros:diff_drive:left_wheels = <ROBOT/left_wheel_joint>
+        rel ros:diff_drive:right_wheels = <ROBOT/right_wheel_joint>
+        uniform double ros:diff_drive:wheel_separation = {WHEEL_SEPARATION}
+        uniform double ros:diff_drive:wheel_radius = {WHEEL_RADIUS}
+        uniform double ros:diff_drive:cmd_vel_timeout = {cmd_vel_timeout}
+        uniform double ros:diff_drive:linear:x:max_velocity = 2
+        uniform double ros:diff_drive:angular:z:max_velocity = 4
+    }}
+"""
+    return "".join(
+        [
+            _topic("joint_states", "sensor_msgs/msg/JointState", publish_rate),
+            _topic("odom", "nav_msgs/msg/Odometry", publish_rate),
+            _topic("cmd_vel", "geometry_msgs/msg/Twist", None),
+            controller,
+            _body("base_link", (0.0, 0.0, 0.0), root=True),
+            _wheel("left", half),
+            _wheel("right", -half),
+        ]
+    )
+
+
+def _topic(name: str, type_name: str, publish_rate: float | None) -> str:
+    """Returns a publisher, or a subscription where there is no rate."""
+    rate = "" if publish_rate is None else f"\n        double ros:topic:publish_rate = {publish_rate}"
+    return f"""
+    def Scope "{name}" (
+        prepend apiSchemas = ["RosTopicAPI"]
+    )
+    {{
+        token ros:topic:role = "{"subscription" if publish_rate is None else "publisher"}"
+        string ros:topic:name = "{name}"
+        string ros:topic:type = "{type_name}"{rate}
+    }}
+"""
+
+
+def _body(name: str, place: tuple[float, float, float], *, root: bool = False) -> str:
+    articulation = ', "PhysicsArticulationRootAPI"' if root else ""
+    return f"""
+    def Xform "{name}" (
+        prepend apiSchemas = ["PhysicsRigidBodyAPI"{articulation}]
+    )
+    {{
+        double3 xformOp:translate = ({place[0]:.6g}, {place[1]:.6g}, {place[2]:.6g})
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }}
+"""
+
+
+def _wheel(side: str, offset: float) -> str:
+    """Returns a wheel and its joint, `offset` to the left of the base."""
+    return (
+        _body(f"{side}_wheel", (0.0, offset, WHEEL_RADIUS))
+        + f"""
+    def PhysicsRevoluteJoint "{side}_wheel_joint" (
+        prepend apiSchemas = ["PhysicsDriveAPI:angular"]
+    )
+    {{
+        uniform token physics:axis = "Y"
+        rel physics:body0 = <ROBOT/base_link>
+        rel physics:body1 = <ROBOT/{side}_wheel>
+        point3f physics:localPos0 = (0, {offset:.6g}, {WHEEL_RADIUS:.6g})
+        float drive:angular:physics:damping = 10
+        float drive:angular:physics:maxForce = 50
+    }}
+"""
+    )

@@ -10,7 +10,13 @@ import pytest
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.testing.stages import LINK_LENGTH, write_fleet
+from usd_ros_bridge.testing.stages import (
+    LINK_LENGTH,
+    WHEEL_RADIUS,
+    WHEEL_SEPARATION,
+    write_drives,
+    write_fleet,
+)
 
 
 def plan_fleet(directory: Path, *, flat: bool) -> BridgePlan:
@@ -43,3 +49,20 @@ def test_the_flat_variant_means_the_same(tmp_path: Path) -> None:
         referenced, asset=""
     )
     assert np.array_equal(flat.layout.body_pose, referenced.layout.body_pose)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_drives_have_a_controller_each_that_owns_its_odometry(tmp_path: Path, flat: bool) -> None:
+    plan = load_plan(write_drives(tmp_path, robots=3, publish_rate=40.0, cmd_vel_timeout=0.25, flat=flat))
+    assert plan.diagnostics == ()
+    drives = [each for each in plan.controllers if each.schema == "RosControlDiffDriveAPI"]
+    assert [each.robot for each in drives] == [0, 1, 2]
+    assert all(each.enabled for each in drives)
+    assert {each.parameters["wheel_radius"] for each in drives} == {WHEEL_RADIUS}
+    assert {each.parameters["wheel_separation"] for each in drives} == {WHEEL_SEPARATION}
+    assert {each.parameters["cmd_vel_timeout"] for each in drives} == {0.25}
+    assert [robot.base_transform for robot in plan.robots] == ["odometry"] * 3
+    published = {topic.name: topic.publish_rate for topic in plan.topics if topic.role == "publisher"}
+    assert published == {f"/robot_{n}/{name}": 40.0 for n in range(3) for name in ("joint_states", "odom")}
+    commands = [topic.name for topic in plan.topics if topic.role == "subscription"]
+    assert commands == [f"/robot_{number}/cmd_vel" for number in range(3)]
