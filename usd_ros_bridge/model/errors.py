@@ -32,6 +32,14 @@ class StrictError(BridgeError):
     """The plan has error diagnostics and the caller asked for `strict`."""
 
 
+class HandlerTimeoutError(BridgeError):
+    """A handler gave no answer within its time-out."""
+
+
+class CallTimeoutError(BridgeError):
+    """A call got no answer within its time-out; the message says whether there was a server."""
+
+
 def choices(values: Iterable[str]) -> str:
     """Returns `values` as a readable list for an error message, or "none"."""
     return ", ".join(sorted(values)) or "none"
