@@ -41,9 +41,9 @@ class Encoding:
         stamp_ns: Returns the time of what is shown, nanoseconds, -1 where there is nothing; None for the time of the
             robot's state.
         sensed: Whether a backend's sensor feeds it (`Capabilities.sensors`).
-        whole: Returns arrays (N,) of all robots, one per sequence, of which `values` returns the same `rows`; empty
-            ones stand for themselves, and rows that begin with NaN may be shown as empty. None where it is not so:
-            then each message is written alone. For messages with a header, without blocks.
+        whole: Returns arrays of all robots, one per block (N, size) and then one per sequence (N,), of which `values`
+            returns the same `rows`; empty sequences stand for themselves, and rows that begin with NaN may be shown as
+            empty. None where it is not so: then each message is written alone. For messages with a header.
         rows: See `whole`.
     """
 

@@ -204,7 +204,7 @@ class Serialized:
         targets = [
             _target(template, path, value) for path, value in zip(encoding.sequences, arrays, strict=True)
         ]
-        rows = None if encoding.whole is None else _RowOfArrays(template, encoding, arrays)
+        rows = None if encoding.whole is None else _RowOfArrays(template, encoding, values)
         self.together = None if rows is None else Together(rows)
         self.write: Write = _sequences(header, packers, targets) if targets else _blocks(header, packers)
 
@@ -212,11 +212,11 @@ class Serialized:
 class _RowOfArrays:
     """Writes messages of robots of a kind, rows of the same arrays; copied when the first row is written."""
 
-    def __init__(self, template: Template, encoding: Encoding, arrays: Values) -> None:
+    def __init__(self, template: Template, encoding: Encoding, values: Values) -> None:
         self.most = Copies.fitting(template)
         self._template = template
         self._encoding = encoding
-        self._widths = [len(each) for each in arrays]
+        self._widths = [len(each) for each in values]
         self._copies: Copies | None = None
 
     def write(self, snapshot: Snapshot, rows: slice, stamp_ns: int) -> Copies | None:
@@ -237,7 +237,8 @@ class _RowOfArrays:
 
     def _copy(self) -> Copies:
         copies = self._copies = Copies(self._template)
-        paths = zip(self._encoding.sequences, self._widths, strict=True)
+        fields = (*self._encoding.blocks, *self._encoding.sequences)
+        paths = zip(fields, self._widths, strict=True)
         self._views = [copies.view(path) if width else np.zeros(0) for path, width in paths]
         return copies
 
