@@ -1,13 +1,22 @@
 """Codecs: numbers to messages and back, one module per message package.
 
-To add a message type, write a function and put a row into `ENCODERS` or `DECODERS` of the package's module.
+To add a message type, write a function and put a row into `ENCODERS` or `DECODERS` of the package's module; for an
+action that a controller follows, into `ACTIONS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from usd_ros_bridge.ros.codecs import geometry_msgs, nav_msgs, sensor_msgs, std_msgs
+from usd_ros_bridge.ros.codecs import (
+    control_msgs,
+    geometry_msgs,
+    nav_msgs,
+    sensor_msgs,
+    std_msgs,
+    trajectory_msgs,
+)
+from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec
 from usd_ros_bridge.ros.codecs.protocol import Decoder, EncodingFactory
 
 ENCODERS: Mapping[str, EncodingFactory] = {
@@ -19,6 +28,8 @@ DECODERS: Mapping[str, Decoder] = {
     **geometry_msgs.DECODERS,
     **sensor_msgs.DECODERS,
     **std_msgs.DECODERS,
+    **trajectory_msgs.DECODERS,
 }
+ACTIONS: Mapping[str, ActionCodec] = control_msgs.ACTIONS
 
-__all__ = ["DECODERS", "ENCODERS"]
+__all__ = ["ACTIONS", "DECODERS", "ENCODERS"]
