@@ -25,6 +25,11 @@ WHEEL_RADIUS = 0.1
 WHEEL_SEPARATION = 0.4
 """Metres, of differential drives."""
 
+_LIMITS = """\
+        float physics:lowerLimit = -90
+        float physics:upperLimit = 90
+"""
+
 
 def write_fleet(
     directory: str | os.PathLike[str],
@@ -78,6 +83,68 @@ def write_drives(
     return _write(Path(directory), robots, _drive_content(publish_rate, cmd_vel_timeout), flat=flat)
 
 
+def write_arm(
+    directory: str | os.PathLike[str],
+    *,
+    joints: int = 7,
+    publish_rate: float = 100.0,
+    monitor_rate: float = 20.0,
+) -> Path:
+    """Writes a stage with an arm that follows trajectories.
+
+    It is a chain of `joints` revolute joints about X, Y and Z in turn that stands on the ground, with a
+    RosControlJointTrajectoryAPI that serves `follow_joint_trajectory` and a publisher of joint states, in the namespace
+    `arm`. Its joints, `joint_1` and so on, have no limits.
+
+    Args:
+        directory: Where `arm.usda` goes. It is made if need be.
+        joints: Revolute joints.
+        publish_rate: Rate of joint states in Hz.
+        monitor_rate: Rate of feedback in Hz.
+
+    Returns:
+        The path of the stage.
+    """
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    commanded = ", ".join(f"</arm/joint_{number}>" for number in range(1, joints + 1))
+    controller = f"""
+    def Scope "follow_joint_trajectory" (
+        prepend apiSchemas = ["RosActionAPI"]
+    )
+    {{
+        token ros:action:role = "server"
+        string ros:action:name = "follow_joint_trajectory"
+        string ros:action:type = "control_msgs/action/FollowJointTrajectory"
+    }}
+
+    def Scope "joint_trajectory_controller" (
+        prepend apiSchemas = ["RosControlJointTrajectoryAPI"]
+    )
+    {{
+        rel ros:joint_trajectory:server = </arm/follow_joint_trajectory>
+        rel ros:joint_trajectory:command_joints = [{commanded}]
+        uniform double ros:joint_trajectory:action_monitor_rate = {monitor_rate}
+    }}
+"""
+    head = (
+        f'#usda 1.0\n(\n    defaultPrim = "arm"\n{METADATA})\n\n'
+        'def Xform "arm" (\n    prepend apiSchemas = ["RosContextAPI"]\n)\n{\n'
+        '    string ros:context:namespace = "arm"\n'
+    )
+    parts = [
+        head,
+        _topic("joint_states", "sensor_msgs/msg/JointState", publish_rate),
+        controller,
+        *(_link(number) for number in range(joints + 1)),
+        *(_joint(number, limits="").replace("<ROBOT", "</arm") for number in range(joints + 1)),
+        "}\n",
+    ]
+    path = folder / "arm.usda"
+    path.write_text("".join(parts), encoding="utf-8")
+    return path
+
+
 def _write(folder: Path, robots: int, content: str, *, flat: bool) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if not flat:
@@ -126,7 +193,7 @@ def _link(number: int) -> str:
     return _body(f"link_{number}", (0.0, 0.0, LINK_LENGTH * number), root=number == 0)
 
 
-def _joint(number: int) -> str:
+def _joint(number: int, *, limits: str = _LIMITS) -> str:
     if number == 0:
         return """
     def PhysicsFixedJoint "anchor"
@@ -143,9 +210,7 @@ def _joint(number: int) -> str:
         rel physics:body0 = <ROBOT/link_{number - 1}>
         rel physics:body1 = <ROBOT/link_{number}>
         point3f physics:localPos0 = (0, 0, {LINK_LENGTH})
-        float physics:lowerLimit = -90
-        float physics:upperLimit = 90
-        float drive:angular:physics:maxForce = 50
+{limits}        float drive:angular:physics:maxForce = 50
         float drive:angular:physics:stiffness = 100
     }}
 """

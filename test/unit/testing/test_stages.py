@@ -14,6 +14,7 @@ from usd_ros_bridge.testing.stages import (
     LINK_LENGTH,
     WHEEL_RADIUS,
     WHEEL_SEPARATION,
+    write_arm,
     write_drives,
     write_fleet,
 )
@@ -66,3 +67,15 @@ def test_drives_have_a_controller_each_that_owns_its_odometry(tmp_path: Path, fl
     assert published == {f"/robot_{n}/{name}": 40.0 for n in range(3) for name in ("joint_states", "odom")}
     commands = [topic.name for topic in plan.topics if topic.role == "subscription"]
     assert commands == [f"/robot_{number}/cmd_vel" for number in range(3)]
+
+
+def test_an_arm_has_a_controller_of_all_its_joints(tmp_path: Path) -> None:
+    plan = load_plan(write_arm(tmp_path, joints=5, publish_rate=40.0, monitor_rate=10.0))
+    assert plan.diagnostics == ()
+    trajectory = next(each for each in plan.controllers if each.schema == "RosControlJointTrajectoryAPI")
+    assert trajectory.enabled
+    assert trajectory.joints == tuple(f"joint_{number}" for number in range(1, 6))
+    assert trajectory.parameters["action_monitor_rate"] == 10.0
+    assert [action.name for action in plan.actions] == ["/arm/follow_joint_trajectory"]
+    assert np.isinf(plan.layout.upper).all()
+    assert [topic.publish_rate for topic in plan.topics] == [40.0]
