@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from usd_ros_bridge.backends.protocol import (
     Backend,
@@ -14,24 +13,26 @@ from usd_ros_bridge.backends.protocol import (
     SensorBackend,
 )
 from usd_ros_bridge.backends.rest import rest_state
+from usd_ros_bridge.controllers.registry import make_groups
 from usd_ros_bridge.model.errors import BackendError, BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.controllers import Controllers, GroupMaker
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.emissions import Emissions
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
 from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
+from usd_ros_bridge.runtime.goals import GoalDesk
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
+from usd_ros_bridge.runtime.intake import Intake
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
-from usd_ros_bridge.runtime.schedule import NEVER_NS
+from usd_ros_bridge.runtime.schedule import NEVER_NS, period_ns
 from usd_ros_bridge.runtime.sinks import (
     FrameResolver,
     SinkContext,
-    SinkRefusal,
     UnknownFrameError,
-    make_sink,
     own_frame,
 )
 from usd_ros_bridge.runtime.snapshot import Sense, Snapshot
@@ -46,11 +47,14 @@ class RuntimeOptions:
         backend_options: The backend's `key=value` options, as text.
         seed: Seed for anything random in the backend.
         queue_depth: Samples kept per subscription between two ticks; the newest win.
+        controller_rate: Hz at which a loop ticks while controllers are busy (update_rate of controller_manager). A
+            host's steps run them anyway.
     """
 
     backend_options: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     queue_depth: int = DEFAULT_DEPTH
+    controller_rate: float = 100.0
 
 
 class Runtime:
@@ -59,8 +63,9 @@ class Runtime:
     A tick in which nothing arrived, nothing is commanded and nobody is due costs next to nothing: unless the backend
     asks for every step (`Capabilities.every_step`), it is passed by, and the next one steps over it.
 
-    `tick`, `add_emitter`, `bind_sink` and `reset` belong to one thread; `Delivery.deliver`, `inbox.put` and `status`
-    to any. What a backend, a sink or an emitter raises is reported once per kind, counted, and stops nothing else.
+    `tick`, `add_emitter`, `bind_sink` and `reset` belong to one thread; `Delivery.deliver`, `post`, goal desks and
+    `status` to any. What a backend, a sink, a controller or an emitter raises is reported once per kind, counted, and
+    stops nothing else.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class Runtime:
         options: RuntimeOptions | None = None,
         reporter: Reporter | None = None,
         wakeup: Wakeup | None = None,
+        groups: GroupMaker = make_groups,
     ) -> None:
         """Stores what to run; `open` acquires.
 
@@ -80,19 +86,24 @@ class Runtime:
             options: Defaults where None.
             reporter: Where warnings go; the standard library's logging by default.
             wakeup: Set when a sample arrives that the loop must not let wait.
+            groups: Makes the groups of the plan's controllers.
         """
         self.plan = plan
         self.backend = backend
         self.options = options or RuntimeOptions()
         self.reporter = reporter or Reporter()
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
+        self.intake = Intake(self.inbox, self.reporter.report)
         self.emissions = Emissions(self.reporter.report)
         self.kinematics = Kinematics(plan)
         self._commands = Commands.empty(plan.layout)
         self.frame_resolver: FrameResolver | None = None
         self.inputs: tuple[BackendInput, ...] = ()
         self._fed: frozenset[int] = frozenset()
-        self._deliveries: list[Delivery] = []
+        self._make_groups = groups
+        self._controllers: Controllers | None = None
+        self._control_period_ns = period_ns(self.options.controller_rate)
+        self._control_ns = NEVER_NS
         self._forget: list[Callable[[], None]] = []
         self._snapshot: Snapshot | None = None
         self._frames: FrameTable | None = None
@@ -135,20 +146,31 @@ class Runtime:
             self.close()
             name = type(self.backend).__name__
             raise BackendError(f"backend {name} cannot be opened: {describe(error)}") from error
-        joint_driven = self.capabilities.joint_driven
+        report, joint_driven = self.reporter.report, self.capabilities.joint_driven
+        self._controllers = Controllers(
+            self.plan, self.capabilities, report=report, inbox=self.inbox, make=self._make_groups
+        )
+        odometry = self._controllers.odometry
         self._frames = FrameTable(
-            self.plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report
+            self.plan, self.kinematics, joint_driven=joint_driven, report=report, odometry=odometry
         )
         self._snapshot = Snapshot(
-            self.plan, self.kinematics, self._frames, joint_driven=joint_driven, sense=self._find_sense()
+            self.plan,
+            self.kinematics,
+            self._frames,
+            joint_driven=joint_driven,
+            sense=self._find_sense(),
+            odometry=odometry,
         )
         return self
 
     def close(self) -> None:
-        """Closes the backend. Idempotent; emitters belong to those who added them."""
+        """Ends goals and closes the backend. Idempotent; emitters belong to those who added them."""
         if not self._open:
             return
         self._open = False
+        if self._controllers is not None:
+            self._controllers.close()
         try:
             self.backend.close()
         except Exception as error:  # noqa: BLE001 - the runtime's edge: closing goes on
@@ -176,6 +198,12 @@ class Runtime:
         """The frames of all robots; once open."""
         assert self._frames is not None, "the runtime is not open"
         return self._frames
+
+    @property
+    def controllers(self) -> Controllers:
+        """The controllers; once open."""
+        assert self._controllers is not None, "the runtime is not open"
+        return self._controllers
 
     @property
     def snapshot(self) -> Snapshot:
@@ -218,40 +246,37 @@ class Runtime:
 
         Args:
             topic: The subscription.
-            sink: An embedder's own; by default the built-in one for the topic's type.
+            sink: An embedder's own; by default the controllers that name the topic, else what its type has built in.
 
         Returns:
             Where to deliver samples. `accepted` is false, with a reason, where nothing takes them: they are counted
             and dropped.
         """
-        reason = ""
-        if sink is None:
-            try:
-                sink = make_sink(self._sink_context(), topic)
-            except SinkRefusal as refusal:
-                reason = str(refusal)
-        take = None
-        if sink is not None:
-            taker = sink
-            take = lambda sample: taker.apply(sample, self.commands)  # noqa: E731
-        return self._add_delivery(Delivery(self.inbox, topic.name, take, reason))
+        return self.intake.bind_sink(
+            topic, sink, self.controllers, self._sink_context(), lambda: self.commands
+        )
 
     def bind_input(self, backend_input: BackendInput) -> Delivery:
         """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
-        key = backend_input.key
-        delivery = Delivery(self.inbox, backend_input.topic, partial(self.backend.receive, key))
-        self.inbox.configure(delivery, wakes=self.capabilities.topic_driven)
-        return self._add_delivery(delivery)
+        return self.intake.bind_input(self.backend, backend_input)
+
+    def goal_desk(self, path: str) -> GoalDesk | None:
+        """Returns where goals of an action server go, by its prim path; None where no controller serves it."""
+        return self.controllers.desk(path)
+
+    def post(self, job: Callable[[], None]) -> None:
+        """Has a job done once in the tick's thread, at the start of the next tick, which is woken for; any thread."""
+        self.intake.post(job)
 
     # --- Time --------------------------------------------------------------------------------------------------
 
     def next_due_ns(self) -> int | None:
         """Returns the bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
-        wake_ns = self.emissions.wake_ns
+        wake_ns = min(self.emissions.wake_ns, self._control_ns)
         return None if wake_ns == NEVER_NS else wake_ns
 
     def tick(self, time_ns: int) -> bool:
-        """Does everything once: samples that arrived, the backend's step, what is due.
+        """Does everything once: what arrived, controllers, the backend's step, what is due.
 
         Args:
             time_ns: Bridge time, nanoseconds. Less than at the last tick means that time started over: a reset.
@@ -285,6 +310,7 @@ class Runtime:
         self._last_time = None
         self._passed_by = self._can_rest = False
         self._silence()
+        self.controllers.reset()
         self.emissions.reset()
         self.snapshot.reset()
         for forget in self._forget:
@@ -304,7 +330,7 @@ class Runtime:
             backend_errors=self._backend_errors,
             last_backend_error=self._last_backend_error,
             emitters=self.emissions.status(self._last_time or 0),
-            sinks=tuple(delivery.status() for delivery in tuple(self._deliveries)),
+            sinks=self.intake.status(),
             reports=self.reporter.reported(),
         )
 
@@ -325,21 +351,33 @@ class Runtime:
             if last is not None and (self.inbox.pending or not self._commands.silent):
                 self._catch_up(last)
         self._last_time = time_ns
-        arrived = self.inbox.drain()
-        for delivery, sample in arrived:
-            assert isinstance(delivery, Delivery)
-            try:
-                delivery.take(sample)
-            except Exception as error:  # noqa: BLE001 - the runtime's edge: one sink's fault stops nothing else
-                self._count_sink_error(delivery, error)
-        self.emissions.choose(time_ns, previous_ns=last, arrived=bool(arrived))
+        controllers = self._controllers
+        assert controllers is not None
+        if controllers.present:
+            controllers.begin(time_ns)
+        arrived = self.intake.take()
+        self.emissions.choose(time_ns, previous_ns=last, arrived=arrived)
+        if controllers.present:
+            controllers.command(time_ns, self._commands)
         stepped = self._step(time_ns)
+        if controllers.present:
+            self._end_control(controllers, time_ns, stepped)
         if not self._state_known:
             self.emissions.move_on()
             return False
         self.emissions.emit(self.snapshot, time_ns)
-        self._can_rest = stepped and not self.capabilities.every_step
+        # A tick that controllers need is never passed by: no look at them is needed in those that are.
+        self._can_rest = stepped and not (self.capabilities.every_step or controllers.busy)
         return stepped
+
+    def _end_control(self, controllers: Controllers, time_ns: int, stepped: bool) -> None:
+        """Shows controllers what the step left, and finds out when they need the next tick: on an absolute grid."""
+        state = self.snapshot.state if self._state_known else None
+        if stepped and state is not None:
+            controllers.observe(state)
+        controllers.end(state)
+        period = self._control_period_ns
+        self._control_ns = (time_ns // period + 1) * period if controllers.busy else NEVER_NS
 
     def _find_sense(self) -> Sense | None:
         backend = self.backend
@@ -347,18 +385,13 @@ class Runtime:
             return backend.sense
         return None
 
-    def _count_sink_error(self, delivery: Delivery, error: Exception) -> None:
-        delivery.errors += 1
-        delivery.last_error = describe(error)
-        self.reporter.report(
-            f"sink.error:{delivery.name}", f"what takes {delivery.name} failed: {delivery.last_error}"
-        )
-
     def _catch_up(self, time_ns: int) -> None:
         """Brings the backend to the last tick that was passed by: what is commanded now does not hold before it."""
         nothing = self._commands if self._commands.silent else Commands.empty(self.plan.layout)
         try:
-            self.backend.step(time_ns, nothing)
+            state = self.backend.step(time_ns, nothing)
+            if self.controllers.present:
+                self.controllers.observe(state)
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
             self._count_backend_error("step", error)
 
@@ -392,10 +425,6 @@ class Runtime:
             f"backend.{what}:{type(error).__name__}",
             f"the backend failed to {what}: {self._last_backend_error}",
         )
-
-    def _add_delivery(self, delivery: Delivery) -> Delivery:
-        self._deliveries.append(delivery)
-        return delivery
 
     def _sink_context(self) -> SinkContext:
         return SinkContext(

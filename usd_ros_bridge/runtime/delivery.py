@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.runtime.inbox import Inbox, Take, Wakeup
+from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.status import SinkStatus
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.runtime.controllers import Route
 
 
 class Delivery:
@@ -16,7 +22,14 @@ class Delivery:
     """
 
     def __init__(
-        self, inbox: Inbox, name: str, take: Callable[[object], None] | None, reason: str = ""
+        self,
+        inbox: Inbox,
+        name: str,
+        take: Callable[[object], None] | None,
+        reason: str = "",
+        *,
+        route: Route | None = None,
+        report: Report | None = None,
     ) -> None:
         """Makes a delivery; the runtime does.
 
@@ -25,9 +38,13 @@ class Delivery:
             name: For people.
             take: Takes one sample in the tick; None where nothing does.
             reason: Why not.
+            route: The way to controllers, where `take` is theirs.
+            report: For what `take` raises.
         """
         self.name = name
-        self.reason = reason
+        self._reason = reason
+        self._route = route
+        self._report = report
         self._inbox = inbox
         self._accepted = take is not None
         self.take: Callable[[object], None] = take or _refuse
@@ -39,6 +56,11 @@ class Delivery:
     def accepted(self) -> bool:
         """Whether anything takes the samples."""
         return self._accepted
+
+    @property
+    def reason(self) -> str:
+        """Why samples are dropped now, "" where something takes them."""
+        return self._reason if self._route is None or self._reason else self._route.reason
 
     def deliver(self, sample: object) -> None:
         """Puts one decoded sample into the inbox; drops and counts it where nothing takes it."""
@@ -60,13 +82,21 @@ class Delivery:
         """Asks it no more. Idempotent."""
         self._inbox.remove_source(self, source)
 
+    def failed(self, error: Exception) -> None:
+        """Counts and reports what `take` raised."""
+        self.errors += 1
+        self.last_error = describe(error)
+        if self._report is not None:
+            self._report(f"sink.error:{self.name}", f"what takes {self.name} failed: {self.last_error}")
+
     def status(self) -> SinkStatus:
         """Returns the counters."""
         counts = self._inbox.counts(self)
+        unheard = 0 if self._route is None else self._route.dropped
         return SinkStatus(
             name=self.name,
             received=counts.received + self._refused,
-            dropped=counts.dropped + self._refused,
+            dropped=counts.dropped + self._refused + unheard,
             errors=self.errors,
             last_error=self.last_error,
             reason=self.reason,

@@ -14,6 +14,7 @@ from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose
 from usd_ros_bridge.runtime.edges import IndexArray, Selection, pose_array, selection
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.odometry import OdometryTable, OdometryWriter
 from usd_ros_bridge.runtime.posed import WORLD, PosedFrame, PosedFrames, posed_frames
 
 if TYPE_CHECKING:
@@ -70,7 +71,13 @@ class FrameTable:
     """
 
     def __init__(
-        self, plan: BridgePlan, kinematics: Kinematics, *, joint_driven: bool, report: Report
+        self,
+        plan: BridgePlan,
+        kinematics: Kinematics,
+        *,
+        joint_driven: bool,
+        report: Report,
+        odometry: OdometryTable | None = None,
     ) -> None:
         """Makes the index arrays.
 
@@ -80,11 +87,14 @@ class FrameTable:
             joint_driven: Whether the backend's joint positions determine the bodies below joints; if not, the
                 transforms of frames that joints end in come from body poses, too.
             report: Where a transform that is not finite is reported.
+            odometry: What controllers know of their robots' bases: it is the transform of a base whose robot says
+                `odometry`; where none does, the base's true motion since the start is.
         """
         self._plan = plan
         self._kinematics = kinematics
         self._joint_driven = joint_driven
         self._report = report
+        self._reckoned = odometry or OdometryTable()
         self.robots: tuple[RobotFrames, ...] = self._split(plan)
         self._compile()
 
@@ -111,6 +121,8 @@ class FrameTable:
                 self._edge_columns[...] = edges.T[self._edge_part, self._edge_rows]
         if self._posed is not None:
             finite = self._posed.write(snapshot) and finite
+        if self._odometry is not None:
+            finite = self._odometry.write(self._components) and finite
         self.finite = finite or bool(np.isfinite(self._components).all())
         return self._out
 
@@ -165,6 +177,7 @@ class FrameTable:
         edge_slots: list[int] = []
         edge_rows: list[int] = []
         posed: list[PosedFrame] = []
+        bases: dict[int, int] = {}
         rest = []
         for index, robot in enumerate(self._plan.robots):
             for place, number in enumerate(self.robots[index].moving):
@@ -174,10 +187,12 @@ class FrameTable:
                 if edge >= 0:
                     edge_slots.append(slot)
                     edge_rows.append(edge)
+                elif number == robot.base and robot.base_transform == "odometry" and index in self._reckoned:
+                    bases[index] = slot
                 elif (between := _posed(robot, number, slot)) is not None:
                     posed.append(between)
         constant = np.ones(len(rest), dtype=bool)
-        constant[edge_slots + [frame.slot for frame in posed]] = False
+        constant[[*edge_slots, *(frame.slot for frame in posed), *bases.values()]] = False
         self._constant_slots: IndexArray = np.flatnonzero(constant)
         # By component, (7, F), as the edges: see Kinematics.
         components: FloatArray = np.ascontiguousarray(np.array(rest).reshape(-1, 7).T)
@@ -206,6 +221,9 @@ class FrameTable:
         self._out: FloatArray = components.T
         self.robot_poses: tuple[FloatArray, ...] = tuple(self._out[robot.span] for robot in self.robots)
         self.finite = False
+        self._odometry: OdometryWriter | None = (
+            self._reckoned.writer(bases, bases.values()) if bases else None
+        )
         self._posed: PosedFrames | None = posed_frames(
             posed, self._kinematics, joint_driven=self._joint_driven, components=components
         )

@@ -200,6 +200,14 @@ class Inbox:
                 self._queues[key].received += len(payloads)
         return items
 
+    def withdraw(self, key: Hashable) -> list[object]:
+        """Returns and removes what waits under one key; sources are not asked."""
+        with self._lock:
+            queue = self._queue(key)
+            payloads = [payload for _, payload in queue.waiting]
+            queue.waiting.clear()
+            return payloads
+
     @property
     def pending(self) -> bool:
         """Whether anything waits, or may wait in a source."""

@@ -16,6 +16,7 @@ from usd_ros_bridge.runtime.frames import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.known import Known
 from usd_ros_bridge.runtime.motion import MotionTracker, TimeArray
+from usd_ros_bridge.runtime.odometry import Odometry, OdometryTable
 from usd_ros_bridge.runtime.scalar import Floats
 
 Sense = Callable[[str], SensorSample | None]
@@ -50,6 +51,7 @@ class Snapshot:
         *,
         joint_driven: bool,
         sense: Sense | None = None,
+        odometry: OdometryTable | None = None,
     ) -> None:
         """Prepares for the ticks of one open backend.
 
@@ -60,9 +62,11 @@ class Snapshot:
             joint_driven: Whether joint positions determine the bodies below joints (Capabilities.joint_driven).
             sense: Returns a sensor's newest sample by its prim path, None while there is none; None where the backend
                 serves no sensors.
+            odometry: What controllers know of their robots' bases.
         """
         self.tick = 0
         self._sense = sense
+        self._odometry = odometry or OdometryTable()
         self._samples: dict[str, SensorSample | None] = {}
         self._plan = plan
         self._kinematics = kinematics
@@ -233,6 +237,14 @@ class Snapshot:
     def start_poses(self) -> FloatArray:
         """(B, 7) `world_from_body` at the first state after opening or a reset, NaN before."""
         return self._start
+
+    def odometry(self, robot: int) -> Odometry | None:
+        """Returns where a controller reckons a robot's base to be, None where none does: its true motion counts.
+
+        Args:
+            robot: Index in BridgePlan.robots.
+        """
+        return self._odometry.of(robot, self.tick)
 
     @property
     def all_frame_poses(self) -> FloatArray:

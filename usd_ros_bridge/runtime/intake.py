@@ -1,0 +1,137 @@
+"""The intake: everything that reaches the tick from outside, and what takes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from usd_ros_bridge.backends.protocol import Backend, BackendInput, Report
+from usd_ros_bridge.model.plan import TopicPlan
+from usd_ros_bridge.model.state import Commands
+from usd_ros_bridge.runtime.controllers import Controllers
+from usd_ros_bridge.runtime.delivery import Delivery
+from usd_ros_bridge.runtime.endpoints import Sink
+from usd_ros_bridge.runtime.inbox import Inbox
+from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.runtime.sinks import SinkContext, SinkRefusal, make_sink
+from usd_ros_bridge.runtime.status import SinkStatus
+
+Job = Callable[[], None]
+
+
+class Taker(Protocol):
+    """A key of the inbox: what waits under it is its own to take."""
+
+    def take(self, payload: object) -> None:
+        """Takes one item, in the tick."""
+
+    def failed(self, error: Exception) -> None:
+        """Hears what `take` raised."""
+
+
+class Jobs:
+    """Takes what other threads want done in the tick's."""
+
+    def __init__(self, report: Report) -> None:
+        """Reports what jobs raise."""
+        self._report = report
+
+    def take(self, payload: object) -> None:
+        """Does a job."""
+        assert callable(payload)
+        payload()
+
+    def failed(self, error: Exception) -> None:
+        """Reports what a job raised."""
+        self._report("runtime.job", f"a job in the tick failed: {describe(error)}")
+
+
+class Intake:
+    """Binds what arrives to what takes it, and has it taken at the start of a tick."""
+
+    def __init__(self, inbox: Inbox, report: Report) -> None:
+        """Has nothing bound yet.
+
+        Args:
+            inbox: Where things wait for the tick.
+            report: For what sinks and jobs raise.
+        """
+        self._inbox = inbox
+        self._report = report
+        self._deliveries: list[Delivery] = []
+        self._jobs = Jobs(report)
+        # A job that gave way to another one unread would be missed by whoever waits for it.
+        inbox.configure(self._jobs, depth=sys.maxsize, wakes=True)
+
+    def post(self, job: Job) -> None:
+        """Has a job done at the start of the next tick; from any thread."""
+        self._inbox.put(self._jobs, job)
+
+    def bind_sink(
+        self,
+        topic: TopicPlan,
+        sink: Sink | None,
+        controllers: Controllers,
+        context: SinkContext,
+        commands: Callable[[], Commands],
+    ) -> Delivery:
+        """Binds a subscription: to `sink`, else to the controllers that name it, else to the built-in of its type.
+
+        Args:
+            topic: The subscription.
+            sink: An embedder's own.
+            controllers: Those of the plan. A topic that one of them names moves nothing but through it.
+            context: What built-in sinks are made from.
+            commands: What sinks write to.
+        """
+        route = None if sink is not None else controllers.route(topic)
+        if route is not None:
+            delivery = Delivery(
+                self._inbox,
+                topic.name,
+                None if route.refusal else route.take,
+                route.refusal,
+                route=route,
+                report=self._report,
+            )
+            self._inbox.configure(delivery, wakes=True)
+            return self._add(delivery)
+        reason = ""
+        if sink is None:
+            try:
+                sink = make_sink(context, topic)
+            except SinkRefusal as refusal:
+                reason = str(refusal)
+        take = None
+        if sink is not None:
+            taker = sink
+            take = lambda sample: taker.apply(sample, commands())  # noqa: E731
+        return self._add(Delivery(self._inbox, topic.name, take, reason, report=self._report))
+
+    def bind_input(self, backend: Backend, backend_input: BackendInput) -> Delivery:
+        """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
+        take = partial(backend.receive, backend_input.key)
+        delivery = Delivery(self._inbox, backend_input.topic, take, report=self._report)
+        self._inbox.configure(delivery, wakes=backend.capabilities.topic_driven)
+        return self._add(delivery)
+
+    def take(self) -> bool:
+        """Has everything that waits taken, in the order of arrival; returns whether there was anything."""
+        arrived = self._inbox.drain()
+        for key, payload in arrived:
+            taker: Taker = key  # type: ignore[assignment]  # nothing else is put into a runtime's inbox
+            try:
+                taker.take(payload)
+            except Exception as error:  # noqa: BLE001 - the runtime's edge: one taker's fault stops nothing else
+                taker.failed(error)
+        return bool(arrived)
+
+    def status(self) -> tuple[SinkStatus, ...]:
+        """Returns the counters of every subscription, from any thread."""
+        return tuple(delivery.status() for delivery in tuple(self._deliveries))
+
+    def _add(self, delivery: Delivery) -> Delivery:
+        self._deliveries.append(delivery)
+        return delivery

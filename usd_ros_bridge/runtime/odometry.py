@@ -1,0 +1,116 @@
+"""Odometry of controllers: where wheels say that a base is, for messages and for /tf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.controllers.protocol import OdometryGroup
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.scalar import Floats
+
+_NO_COVARIANCE: Floats = (0.0,) * 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odometry:
+    """Where a robot's base is by a controller's reckoning, and how it moves. Plain floats, SI units.
+
+    Attributes:
+        pose: `odom_from_base`, 7 floats.
+        twist: Linear then angular velocity in the base's own frame, 6 floats.
+        pose_covariance: Diagonal of the covariance of the pose: x, y, z, and rotations about them.
+        twist_covariance: Diagonal of the covariance of the twist.
+    """
+
+    pose: Floats
+    twist: Floats
+    pose_covariance: Floats = _NO_COVARIANCE
+    twist_covariance: Floats = _NO_COVARIANCE
+
+
+class _Source:
+    """One group, whose arrays become lists of floats at most once per state."""
+
+    def __init__(self, group: OdometryGroup) -> None:
+        self.group = group
+        self.tick = -1
+        self.poses: list[list[float]] = []
+        self.twists: list[list[float]] = []
+
+    def look(self, tick: int) -> None:
+        if self.tick != tick:
+            self.tick = tick
+            self.poses = self.group.odom_from_base.tolist()
+            self.twists = self.group.base_twist.tolist()
+
+
+class OdometryTable:
+    """Which row of which group knows where a robot's base is. The first that serves a robot has it."""
+
+    def __init__(self, groups: Iterable[tuple[OdometryGroup, Iterable[int]]] = ()) -> None:
+        """Looks up who serves which robot.
+
+        Args:
+            groups: Groups, each with the rows of it that can work.
+        """
+        self._rows: dict[int, tuple[_Source, int]] = {}
+        for group, rows in groups:
+            source = _Source(group)
+            robots = group.odometry_robots.tolist()
+            for row in rows:
+                if robots[row] >= 0:
+                    self._rows.setdefault(robots[row], (source, row))
+
+    def __contains__(self, robot: int) -> bool:
+        """Returns whether a controller serves the robot with this index."""
+        return robot in self._rows
+
+    def of(self, robot: int, tick: int) -> Odometry | None:
+        """Returns a robot's odometry, None where no controller serves it.
+
+        Args:
+            robot: Index in BridgePlan.robots.
+            tick: Counts states: what was asked for at the same one holds.
+        """
+        place = self._rows.get(robot)
+        if place is None:
+            return None
+        source, row = place
+        source.look(tick)
+        return Odometry(pose=source.poses[row], twist=source.twists[row])
+
+    def writer(self, robots: Iterable[int], slots: Iterable[int]) -> OdometryWriter:
+        """Returns what writes poses of robots that controllers serve into columns `slots`."""
+        by_source: dict[_Source, tuple[list[int], list[int]]] = {}
+        for robot, slot in zip(robots, slots, strict=True):
+            source, row = self._rows[robot]
+            rows, places = by_source.setdefault(source, ([], []))
+            rows.append(row)
+            places.append(slot)
+        return OdometryWriter(
+            [
+                (source.group, np.array(rows, dtype=np.intp), np.array(places, dtype=np.intp))
+                for source, (rows, places) in by_source.items()
+            ]
+        )
+
+
+class OdometryWriter:
+    """Writes `odom_from_base` of many robots where frames are kept, with one assignment per group."""
+
+    def __init__(self, parts: list[tuple[OdometryGroup, NDArray[np.intp], NDArray[np.intp]]]) -> None:
+        """Takes each group with rows of it and the columns that they go to."""
+        self._parts = parts
+
+    def write(self, components: FloatArray) -> bool:
+        """Writes into (7, F) `components`; returns whether every number is finite."""
+        finite = True
+        for group, rows, slots in self._parts:
+            poses = group.odom_from_base[rows]
+            components[:, slots] = poses.T
+            finite = finite and bool(np.isfinite(poses).all())
+        return finite
