@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import disable_conflicts
 from usd_ros_bridge.ros.clock import RosClock
 from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.interfaces import Interfaces, input_topic
 from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.transforms import Transforms
@@ -24,52 +24,7 @@ from usd_ros_bridge.runtime.report import Reporter, log_warning
 
 NODE_NAME = "usd_ros_bridge"
 DEFAULT_TF_RATE = 50.0
-_WORTH_A_LOOK_S = 1e-3
-_OVERRUNS_WORTH_TELLING = 5
-
 Show = Callable[[str, str], None]
-
-
-class _GuardedRuntime(Runtime):
-    """A runtime whose ticks exclude `close`, are measured, and run what waits for domains without a thread."""
-
-    def __init__(self, *arguments: Any, lock: threading.RLock, domains: Domains, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._lock = lock
-        self._domains = domains
-        self.tick_seconds = 0.0
-        self._overruns = 0
-        self.stopped = False
-
-    def tick(self, time_ns: int) -> bool:
-        with self._lock:
-            if self.stopped:
-                return False
-            deferred = self._domains.deferred
-            if not deferred and self.pass_by(time_ns):
-                return True
-            start = time.perf_counter()
-            if deferred:
-                self._domains.poll(callbacks=False)
-            stepped = self._tick(time_ns)
-            elapsed = time.perf_counter() - start
-            self.tick_seconds += (elapsed - self.tick_seconds) * (0.1 if self.tick_seconds else 1.0)
-            if elapsed > _WORTH_A_LOOK_S:
-                self._look_for_overrun(elapsed)
-            else:
-                self._overruns = 0
-            return stepped
-
-    def _look_for_overrun(self, elapsed: float) -> None:
-        """Reports ticks that take longer than there is time for; a slow one now and then is no news."""
-        period = (self.emissions.shortest_period_ns or 0) * 1e-9
-        self._overruns = self._overruns + 1 if 0.0 < period < elapsed else 0
-        if self._overruns >= _OVERRUNS_WORTH_TELLING:
-            self.reporter.report(
-                "loop.overrun",
-                f"ticks take longer than their period: {self._overruns} in a row, the last one {elapsed * 1e3:.3g} ms "
-                f"of {period * 1e3:.3g} ms",
-            )
 
 
 class Bridge:
@@ -145,7 +100,7 @@ class Bridge:
             report=self._reporter.report,
         )
         self._domains = domains
-        self._runtime: _GuardedRuntime | None = None
+        self._runtime: GuardedRuntime | None = None
         self._interfaces: Interfaces | None = None
         self._transforms: Transforms | None = None
         self._clock: RosClock | None = None
@@ -316,7 +271,7 @@ class Bridge:
         if self._domains is None:
             self._domains = self._make_domains()
         main = self._domains.main
-        runtime = _GuardedRuntime(
+        runtime = GuardedRuntime(
             self.plan,
             backend,
             options=RuntimeOptions(backend_options=self._backend_options, seed=self._seed),
@@ -357,7 +312,7 @@ class Bridge:
             if (resolve(topic.name), default_id if topic.domain_id is None else topic.domain_id) in heard:
                 yield topic.name, topic.domain_id
 
-    def _opened(self) -> tuple[_GuardedRuntime, RosClock]:
+    def _opened(self) -> tuple[GuardedRuntime, RosClock]:
         if self._runtime is None or self._clock is None or self._closed:
             raise BridgeError("the bridge is not open")
         return self._runtime, self._clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -53,3 +54,21 @@ def policy_name(kind: Any) -> str:
 def publisher_count(subscription: Any) -> int:
     """Returns how many publishers are matched with `subscription`."""
     return int(subscription.get_publisher_count())
+
+
+def defer_responses(service: Any, answer: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Lets a service answer later, whatever executor runs its callback.
+
+    rclpy awaits coroutine callbacks in some executors and refuses them in others (Jazzy's EventsExecutor). All of them
+    hand what the callback returned, and the request's header, to the service's `send_response`.
+
+    Args:
+        service: An rclpy service.
+        answer: Called with what the callback returned and the header instead of sending it.
+
+    Returns:
+        What sends a response, from any thread: `send(response, header)`.
+    """
+    send: Callable[[Any, Any], None] = service.send_response
+    service.send_response = answer
+    return send

@@ -57,6 +57,7 @@ class Domain:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._executor: Any = None
+        self._poller: int | None = None
 
     @property
     def domain_id(self) -> int:
@@ -67,6 +68,12 @@ class Domain:
     def threaded(self) -> bool:
         """Whether a thread of the bridge's own runs the callbacks."""
         return self._threaded
+
+    @property
+    def current(self) -> bool:
+        """Whether it is the calling thread that runs the callbacks, as far as is known of a host's executor."""
+        thread = self._thread
+        return threading.get_ident() == (self._poller if thread is None else thread.ident)
 
     @property
     def ok(self) -> bool:
@@ -108,6 +115,7 @@ class Domain:
         if self._thread is not None:
             return
         if callbacks and self._executor is not None:
+            self._poller = threading.get_ident()
             for _ in range(_POLL_ROUNDS):
                 if not self.ok:
                     return

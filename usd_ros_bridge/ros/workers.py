@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import heapq
 import inspect
-import itertools
 import threading
 import time
 from collections import deque
@@ -16,12 +14,12 @@ from contextlib import suppress
 from typing import Any
 
 from usd_ros_bridge.model.errors import BridgeError, HandlerTimeoutError
+from usd_ros_bridge.ros.deadlines import Deadlines
 
 DEFAULT_THREADS = 32
 DEFAULT_QUEUE = 100
 _IDLE_S = 10.0
 _JOIN_S = 0.5
-_TIDY = 64
 
 
 class _Job:
@@ -54,6 +52,9 @@ class Workers:
 
     Jobs of one key run one at a time, in the order of their submission: a handler that is stuck blocks its own
     interface and, of the others, nothing but one of the threads. All threads are daemons.
+
+    Attributes:
+        deadlines: For other futures with a time-out.
     """
 
     def __init__(self, *, threads: int = DEFAULT_THREADS, queue: int = DEFAULT_QUEUE) -> None:
@@ -72,7 +73,7 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._running: set[_Job] = set()
-        self._deadlines = _Deadlines()
+        self.deadlines = Deadlines()
         self._coroutines = _Coroutines()
         self._closed = False
 
@@ -105,13 +106,17 @@ class Workers:
                 job.future.set_exception(BridgeError(f"{self._queue} requests wait already"))
                 return job.future
             if timeout is not None:
-                self._deadlines.add(job, timeout)
+                self.deadlines.add(job.future, timeout, functools.partial(_expire, job, timeout))
             if lane is not None:
                 lane.jobs.append(job)
                 return job.future
             lane = self._lanes[key] = _Lane(key)
             self._begin(lane, job)
         return job.future
+
+    def in_event_loop(self) -> bool:
+        """Returns whether the calling thread runs the coroutines: nothing there may wait but by `await`."""
+        return self._coroutines.is_current()
 
     def close(self) -> None:
         """Ends all that can be ended, cancels coroutines and fails what is not done. Idempotent; waits for nobody."""
@@ -127,7 +132,7 @@ class Workers:
             threads = set(self._threads)
         for job in jobs:
             _settle(job, error=BridgeError("the bridge was closed"))
-        self._deadlines.close()
+        self.deadlines.close()
         self._coroutines.close()
         end = time.monotonic() + _JOIN_S
         for thread in threads:
@@ -196,64 +201,6 @@ class Workers:
         _settle(job, result)
 
 
-class _Deadlines:
-    """One thread that fails jobs whose time is over."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._earlier = threading.Condition(self._lock)
-        self._heap: list[tuple[float, int, float, _Job]] = []
-        self._number = itertools.count()
-        self._tidy_at = _TIDY
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def add(self, job: _Job, timeout: float) -> None:
-        with self._lock:
-            if len(self._heap) >= self._tidy_at:
-                # Else answers would stay in memory until their time is over.
-                self._heap = [entry for entry in self._heap if not entry[3].future.done()]
-                heapq.heapify(self._heap)
-                self._tidy_at = max(_TIDY, 2 * len(self._heap))
-            entry = (time.monotonic() + timeout, next(self._number), timeout, job)
-            heapq.heappush(self._heap, entry)
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(
-                    target=self._run, name="usd_ros_bridge-deadlines", daemon=True
-                )
-                self._thread.start()
-            elif self._heap[0] is entry:
-                self._earlier.notify()
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._heap.clear()
-            self._earlier.notify()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_JOIN_S)
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                # What ended in time goes first, so that only what runs has the thread wait.
-                while self._heap and self._heap[0][3].future.done():
-                    heapq.heappop(self._heap)
-                if self._closed:
-                    return
-                wait = self._heap[0][0] - time.monotonic() if self._heap else _IDLE_S
-                if wait > 0.0:
-                    self._earlier.wait(wait)
-                    if not self._heap:
-                        self._thread = None
-                        return
-                    continue
-                _, _, timeout, job = heapq.heappop(self._heap)
-            _settle(job, error=HandlerTimeoutError(f"no answer within {timeout:g} s"))
-            del job
-
-
 class _Coroutines:
     """One event loop in a thread of its own."""
 
@@ -262,6 +209,9 @@ class _Coroutines:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+
+    def is_current(self) -> bool:
+        return self._thread is threading.current_thread()
 
     def run(
         self,
@@ -354,6 +304,10 @@ def _finish(job: _Job, end: Callable[[], None], task: asyncio.Task[Any]) -> None
         _settle(job, error=error)
     else:
         _settle(job, task.result())
+
+
+def _expire(job: _Job, timeout: float) -> None:
+    _settle(job, error=HandlerTimeoutError(f"no answer within {timeout:g} s"))
 
 
 def _settle(job: _Job, result: Any = None, *, error: BaseException | None = None) -> None:

@@ -1,0 +1,59 @@
+"""Calls: requests on their way to a server elsewhere, awaited in asyncio or waited for in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError
+
+
+class Call:
+    """A call on its way. `await` it in a coroutine of any event loop, or ask for its `result` in a thread.
+
+    It fails with CallTimeoutError where nobody answered in time, and with BridgeError where the bridge was closed.
+    """
+
+    def __init__(self, future: Future[Any], *, forbidden: Callable[[], str] = lambda: "") -> None:
+        """Stores what will be done.
+
+        Args:
+            future: Ends with the answer.
+            forbidden: Returns why the calling thread must not wait, "" where it may.
+        """
+        self._future = future
+        self._forbidden = forbidden
+
+    def done(self) -> bool:
+        """Returns whether there is an answer, or none will come."""
+        return self._future.done()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for the answer and returns it.
+
+        Args:
+            timeout: Seconds to wait, None for as long as the call may take.
+
+        Raises:
+            CallTimeoutError: Nobody answered, or not within `timeout`; in the latter case the call goes on.
+            BridgeError: This thread must not wait: the answer would come through it.
+        """
+        if not self._future.done() and (reason := self._forbidden()):
+            raise BridgeError(reason)
+        try:
+            return self._future.result(timeout)
+        except FutureTimeoutError:
+            if self._future.done():
+                raise
+            raise CallTimeoutError(f"no answer yet, after {timeout:g} s") from None
+
+    def cancel(self) -> None:
+        """Gives the call up. What the server does about it is the server's; a goal is asked to be cancelled."""
+        self._future.cancel()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Waits in a coroutine; a coroutine that is cancelled gives the call up."""
+        return asyncio.wrap_future(self._future).__await__()

@@ -1,0 +1,61 @@
+"""The runtime as a bridge runs it: its ticks exclude closing, are measured, and run what waits for other threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.runtime.core import Runtime
+
+_WORTH_A_LOOK_S = 1e-3
+_OVERRUNS_WORTH_TELLING = 5
+
+
+class GuardedRuntime(Runtime):
+    """A runtime whose ticks exclude `close`, are measured, and run what waits for domains without a thread."""
+
+    def __init__(self, *arguments: Any, lock: threading.RLock, domains: Domains, **options: Any) -> None:
+        """Stores what ticks exclude and run; the rest is the runtime's."""
+        super().__init__(*arguments, **options)
+        self._lock = lock
+        self._domains = domains
+        self.tick_seconds = 0.0
+        self._overruns = 0
+        self.stopped = False
+        self.ticking: int | None = None
+        """The thread that is in a tick now, by its identifier."""
+
+    def tick(self, time_ns: int) -> bool:
+        """Does everything once, unless the bridge is closed; else as the runtime."""
+        with self._lock:
+            if self.stopped:
+                return False
+            deferred = self._domains.deferred
+            if not deferred and self.pass_by(time_ns):
+                return True
+            start = time.perf_counter()
+            self.ticking = threading.get_ident()
+            if deferred:
+                self._domains.poll(callbacks=False)
+            stepped = self._tick(time_ns)
+            self.ticking = None
+            elapsed = time.perf_counter() - start
+            self.tick_seconds += (elapsed - self.tick_seconds) * (0.1 if self.tick_seconds else 1.0)
+            if elapsed > _WORTH_A_LOOK_S:
+                self._look_for_overrun(elapsed)
+            else:
+                self._overruns = 0
+            return stepped
+
+    def _look_for_overrun(self, elapsed: float) -> None:
+        """Reports ticks that take longer than there is time for; a slow one now and then is no news."""
+        period = (self.emissions.shortest_period_ns or 0) * 1e-9
+        self._overruns = self._overruns + 1 if 0.0 < period < elapsed else 0
+        if self._overruns >= _OVERRUNS_WORTH_TELLING:
+            self.reporter.report(
+                "loop.overrun",
+                f"ticks take longer than their period: {self._overruns} in a row, the last one {elapsed * 1e3:.3g} ms "
+                f"of {period * 1e3:.3g} ms",
+            )
