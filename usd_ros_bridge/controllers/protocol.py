@@ -67,6 +67,9 @@ class ControllerGroup(Protocol):
     def command(self, time_ns: int, state: State, commands: Commands) -> None:
         """Writes what active controllers want at `time_ns`, the end of the step to come.
 
+        Called in ticks in which the group is `busy` or something reached it (`take`, `start`, a switch, a parameter).
+        The step to come began at `state.time_ns`, which may be long ago where nothing happened since.
+
         Args:
             time_ns: Bridge time of the tick, nanoseconds; not less than at the last call except after `reset`.
             state: The state that the last step left.
@@ -123,13 +126,19 @@ class OdometryGroup(ControllerGroup, Protocol):
     """Controllers that know where their robot's base is. Arrays have a row per controller and change in `observe`."""
 
     odometry_robots: NDArray[np.intp]
-    """(K,) index in BridgePlan.robots."""
+    """(K,) index in BridgePlan.robots, -1 for a controller that can never run."""
 
     odom_from_base: FloatArray
     """(K, 7) pose of the base in its odometry frame: where it stood at the start or the last reset (REP 105)."""
 
     base_twist: FloatArray
     """(K, 6) linear then angular velocity in the base's own frame."""
+
+    pose_covariance: FloatArray
+    """(K, 6) variances of x, y, z, m^2, and of the rotations about them, rad^2: the diagonal of Odometry's."""
+
+    twist_covariance: FloatArray
+    """(K, 6) variances of the linear velocity, (m/s)^2, and of the angular one, (rad/s)^2."""
 
 
 class GroupFactory(Protocol):

@@ -37,6 +37,7 @@ from usd_ros_bridge.runtime.sinks import (
 )
 from usd_ros_bridge.runtime.snapshot import Sense, Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
+from usd_ros_bridge.runtime.stepper import Stepper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,8 @@ class Runtime:
         self.intake = Intake(self.inbox, self.reporter.report)
         self.emissions = Emissions(self.reporter.report)
         self.kinematics = Kinematics(plan)
-        self._commands = Commands.empty(plan.layout)
+        self._stepper = Stepper(backend, plan.layout, self.reporter.report)
+        self._commands = self._stepper.commands
         self.frame_resolver: FrameResolver | None = None
         self.inputs: tuple[BackendInput, ...] = ()
         self._fed: frozenset[int] = frozenset()
@@ -112,8 +114,6 @@ class Runtime:
         self._state_known = False
         self._can_rest = False
         self._ticks = 0
-        self._backend_errors = 0
-        self._last_backend_error = ""
         self._open = False
 
     # --- Life cycle --------------------------------------------------------------------------------------------
@@ -171,10 +171,7 @@ class Runtime:
         self._open = False
         if self._controllers is not None:
             self._controllers.close()
-        try:
-            self.backend.close()
-        except Exception as error:  # noqa: BLE001 - the runtime's edge: closing goes on
-            self.reporter.report("backend.close", f"the backend failed to close: {describe(error)}")
+        self._stepper.close()
 
     def __enter__(self) -> Runtime:
         return self.open()
@@ -220,12 +217,14 @@ class Runtime:
 
         Args:
             emitter: Asked when it is due.
-            name: Prim path or topic, for status and reports.
+            name: Prim path or topic, for status and reports. A publisher that a joint state broadcaster names is
+                asked while that is active.
             rate: Hz; None asks it at every tick.
             robot: Index of the robot whose state alone it shows, None for anything else. Where that state arrives by
                 topic it is asked when something arrived, at most at its rate, and no deadline wakes the loop for it.
         """
-        self.emissions.add(emitter, name=name, rate=rate, on_arrival=robot in self._fed)
+        gate = None if self._controllers is None else self._controllers.gate(name)
+        self.emissions.add(emitter, name=name, rate=rate, on_arrival=robot in self._fed, gate=gate)
 
     def remove_emitter(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
@@ -309,7 +308,6 @@ class Runtime:
         """Goes back to the state at rest; everything is due again and time may be anything."""
         self._last_time = None
         self._passed_by = self._can_rest = False
-        self._silence()
         self.controllers.reset()
         self.emissions.reset()
         self.snapshot.reset()
@@ -317,18 +315,15 @@ class Runtime:
             forget()
         if self.frame_resolver is not None:
             self.frame_resolver.reset()
-        try:
-            self.backend.reset()
-        except Exception as error:  # noqa: BLE001 - the runtime's edge
-            self._count_backend_error("reset", error)
+        self._stepper.reset()
 
     def status(self) -> RuntimeStatus:
         """Returns the counters, from any thread."""
         return RuntimeStatus(
             time_ns=self._last_time,
             ticks=self._ticks,
-            backend_errors=self._backend_errors,
-            last_backend_error=self._last_backend_error,
+            backend_errors=self._stepper.errors,
+            last_backend_error=self._stepper.last_error,
             emitters=self.emissions.status(self._last_time or 0),
             sinks=self.intake.status(),
             reports=self.reporter.reported(),
@@ -349,7 +344,9 @@ class Runtime:
         if self._passed_by:
             self._passed_by = False
             if last is not None and (self.inbox.pending or not self._commands.silent):
-                self._catch_up(last)
+                state = self._stepper.catch_up(last)
+                if state is not None and self.controllers.present:
+                    self.controllers.observe(state)
         self._last_time = time_ns
         controllers = self._controllers
         assert controllers is not None
@@ -385,46 +382,17 @@ class Runtime:
             return backend.sense
         return None
 
-    def _catch_up(self, time_ns: int) -> None:
-        """Brings the backend to the last tick that was passed by: what is commanded now does not hold before it."""
-        nothing = self._commands if self._commands.silent else Commands.empty(self.plan.layout)
-        try:
-            state = self.backend.step(time_ns, nothing)
-            if self.controllers.present:
-                self.controllers.observe(state)
-        except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
-            self._count_backend_error("step", error)
-
     def _step(self, time_ns: int) -> bool:
         """Shows the backend's state. Where that fails, the last one holds, so that /tf goes on."""
-        try:
-            self.snapshot.begin(self.backend.step(time_ns, self._commands))
+        if self._stepper.step(time_ns, self.snapshot.begin):
             self._state_known = True
             return True
-        except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
-            self._count_backend_error("step", error)
-            if not self._state_known and not self.capabilities.topic_driven:
-                self.snapshot.begin(rest_state(self.plan))
-                self._state_known = True
-            if self._state_known:
-                self.snapshot.hold(time_ns)
-            return False
-        finally:
-            self._silence()
-
-    def _silence(self) -> None:
-        """Takes back what was commanded; a look at the flag spares five writes where nothing was."""
-        if not self._commands.silent:
-            self._commands.clear()
-            self._commands.silent = True
-
-    def _count_backend_error(self, what: str, error: Exception) -> None:
-        self._backend_errors += 1
-        self._last_backend_error = describe(error)
-        self.reporter.report(
-            f"backend.{what}:{type(error).__name__}",
-            f"the backend failed to {what}: {self._last_backend_error}",
-        )
+        if not self._state_known and not self.capabilities.topic_driven:
+            self.snapshot.begin(rest_state(self.plan))
+            self._state_known = True
+        if self._state_known:
+            self.snapshot.hold(time_ns)
+        return False
 
     def _sink_context(self) -> SinkContext:
         return SinkContext(

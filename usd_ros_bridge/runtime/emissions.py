@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.runtime.arrivals import Arrivals
@@ -11,6 +11,8 @@ from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
+
+Gate = Callable[[], bool]
 
 
 class _Emission(RateMeter):
@@ -23,11 +25,13 @@ class _Emission(RateMeter):
 
     __slots__ = ("asked_rate", "emit", "emitter", "entry", "errors", "last_error", "name", "removed")
 
-    def __init__(self, name: str, emitter: Emitter, rate: float | None, entry: int) -> None:
+    def __init__(
+        self, name: str, emitter: Emitter, rate: float | None, entry: int, gate: Gate | None = None
+    ) -> None:
         super().__init__()
         self.name = name
         self.emitter = emitter
-        self.emit = emitter.emit
+        self.emit = emitter.emit if gate is None else _gated(gate, emitter.emit)
         self.asked_rate = rate
         self.entry = entry
         self.errors = 0
@@ -69,7 +73,13 @@ class Emissions:
         return self._schedule.shortest_period_ns
 
     def add(
-        self, emitter: Emitter, *, name: str, rate: float | None = None, on_arrival: bool = False
+        self,
+        emitter: Emitter,
+        *,
+        name: str,
+        rate: float | None = None,
+        on_arrival: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         """Adds an emitter.
 
@@ -78,10 +88,11 @@ class Emissions:
             name: For status and reports.
             rate: Hz; None asks it at every tick.
             on_arrival: It shows what arrives: it is asked when something did, at most at its rate.
+            gate: Tells whether it may be asked; None for always.
         """
         scheduled = rate is not None and not on_arrival
         entry = self._schedule.add(name, rate) if rate is not None and scheduled else -1
-        emission = _Emission(name, emitter, rate, entry)
+        emission = _Emission(name, emitter, rate, entry, gate)
         self._all[emission] = None
         if rate is None:
             self._every_tick.append(emission)
@@ -192,3 +203,7 @@ class Emissions:
         self._report(
             f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}"
         )
+
+
+def _gated(gate: Gate, emit: Callable[[Snapshot], bool]) -> Callable[[Snapshot], bool]:
+    return lambda snapshot: gate() and emit(snapshot)
