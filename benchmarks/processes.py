@@ -138,6 +138,20 @@ class Child:
         self.check_alive()
         return cpu_seconds(self.pid)
 
+    def say(self, line: str) -> None:
+        """Writes a line to its input.
+
+        Raises:
+            BenchmarkError: It ended, or its input is closed.
+        """
+        self.check_alive()
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise BenchmarkError(f"{self.name} takes no more input: {error}") from error
+
     def close_input(self) -> None:
         """Asks a peer to end: its input is over."""
         if self._process.stdin is not None and not self._process.stdin.closed:
