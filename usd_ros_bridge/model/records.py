@@ -119,12 +119,27 @@ class ServiceRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRecord(Record):
-    """RosActionAPI (REP 0158 section 2.6)."""
+    """RosActionAPI (REP 0158 section 2.6).
+
+    Grippers have no controller schema: what parallel_gripper_controller of ros2_controllers takes as parameters is
+    authored beside the server, in the bridge's own namespace, with the same defaults.
+    """
 
     role: str | None = attribute("ros:action:role", "token")
     name: str | None = attribute("ros:action:name", "string")
     type: str | None = attribute("ros:action:type", "string")
     starts_enabled: bool | None = attribute("ros:action:starts_enabled", "bool", True)
+    gripper_joints: tuple[str, ...] | None = attribute("usd_ros_bridge:gripper:joints", "rel")
+    gripper_goal_tolerance: float | None = attribute("usd_ros_bridge:gripper:goal_tolerance", "double", 0.01)
+    gripper_stall_velocity_threshold: float | None = attribute(
+        "usd_ros_bridge:gripper:stall_velocity_threshold", "double", 0.001
+    )
+    gripper_stall_timeout: float | None = attribute("usd_ros_bridge:gripper:stall_timeout", "double", 1.0)
+    gripper_allow_stalling: bool | None = attribute("usd_ros_bridge:gripper:allow_stalling", "bool", False)
+    gripper_max_effort: float | None = attribute("usd_ros_bridge:gripper:max_effort", "double", 0.0)
+    gripper_action_monitor_rate: float | None = attribute(
+        "usd_ros_bridge:gripper:action_monitor_rate", "double", 20.0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +202,12 @@ class DiffDriveRecord(ControllerRecord):
     linear_max_acceleration: float | None = attribute("ros:diff_drive:linear:x:max_acceleration", "double")
     angular_max_velocity: float | None = attribute("ros:diff_drive:angular:z:max_velocity", "double")
     angular_max_acceleration: float | None = attribute("ros:diff_drive:angular:z:max_acceleration", "double")
+    pose_covariance_diagonal: tuple[float, ...] | None = attribute(
+        "usd_ros_bridge:diff_drive:pose_covariance_diagonal", "double[]", (0.0,) * 6
+    )
+    twist_covariance_diagonal: tuple[float, ...] | None = attribute(
+        "usd_ros_bridge:diff_drive:twist_covariance_diagonal", "double[]", (0.0,) * 6
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

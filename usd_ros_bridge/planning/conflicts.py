@@ -25,8 +25,13 @@ def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]
     topics = tuple(settle(topic) for topic in plan.topics)
     silent = {topic.path for before, topic in zip(plan.topics, topics, strict=True) if topic is not before}
     controllers = tuple(
-        replace(controller, enabled=False, reason=f"the interface {controller.interfaces[0]} is disabled")
-        if controller.enabled
+        replace(
+            controller,
+            enabled=False,
+            reason=f"the interface {controller.interfaces[0]} is disabled",
+            switchable=False,
+        )
+        if controller.switchable
         and controller.schema == "RosControlJointStateBroadcasterAPI"
         and silent.intersection(controller.interfaces)
         else controller

@@ -16,18 +16,38 @@ from usd_ros_bridge.model.records import (
     JointTrajectoryRecord,
     RigidBodyTwistRecord,
 )
-from usd_ros_bridge.planning.interfaces import JOINT_STATE, ODOMETRY, TRAJECTORY, TWISTS
+from usd_ros_bridge.planning.interfaces import (
+    JOINT_STATE,
+    ODOMETRY,
+    TRAJECTORY,
+    TWISTS,
+    InterfaceDraft,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A relationship of a controller to an interface."""
+    """A relationship of a controller to an interface.
+
+    Attributes:
+        field: The record's field.
+        kind: Kind of the interface.
+        role: Its role.
+        types: Types that it may have.
+        required: Whether there is no controller without it.
+        exclusive: Whether no other controller may have the same one.
+    """
 
     field: str
     kind: str
     role: str
     types: frozenset[str]
     required: bool = True
+    exclusive: bool = True
+
+    def takes(self, draft: InterfaceDraft) -> bool:
+        """Returns whether an interface is of the kind that is wanted."""
+        return draft.kind == self.kind and draft.role == self.role and draft.type in self.types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +59,7 @@ class ControllerSchema:
         ports: Relationships to interfaces, in the schema's order.
         joints: Fields with relationships to joints.
         writes: Whether it commands its joints.
+        has_topic: Whether JointTrajectory subscriptions belong to it that no relationship names.
         positive: Fields that must be authored as positive numbers.
     """
 
@@ -46,8 +67,12 @@ class ControllerSchema:
     ports: tuple[Port, ...] = ()
     joints: tuple[str, ...] = ()
     writes: bool = True
+    has_topic: bool = False
     positive: tuple[str, ...] = ()
 
+
+GRIPPER = "gripper"
+"""What stands for a schema in plans of grippers, which have none."""
 
 SCHEMAS: Mapping[type[ControllerRecord], ControllerSchema] = {
     ExternalControlRecord: ControllerSchema(name="RosControlExternalAPI"),
@@ -61,11 +86,12 @@ SCHEMAS: Mapping[type[ControllerRecord], ControllerSchema] = {
         name="RosControlJointTrajectoryAPI",
         ports=(Port(field="server", kind="action", role="server", types=frozenset({TRAJECTORY})),),
         joints=("command_joints",),
+        has_topic=True,
     ),
     DiffDriveRecord: ControllerSchema(
         name="RosControlDiffDriveAPI",
         ports=(
-            Port(field="subscriber", kind="topic", role="subscription", types=TWISTS),
+            Port(field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False),
             Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
         ),
         joints=("left_wheels", "right_wheels"),
@@ -73,6 +99,6 @@ SCHEMAS: Mapping[type[ControllerRecord], ControllerSchema] = {
     ),
     RigidBodyTwistRecord: ControllerSchema(
         name="RosControlRigidBodyTwistAPI",
-        ports=(Port(field="subscriber", kind="topic", role="subscription", types=TWISTS),),
+        ports=(Port(field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False),),
     ),
 }

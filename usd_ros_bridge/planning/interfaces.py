@@ -24,6 +24,8 @@ STARTS_DISABLED = "starts_enabled is false"
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 TRAJECTORY = "control_msgs/action/FollowJointTrajectory"
+TRAJECTORY_TOPIC = "trajectory_msgs/msg/JointTrajectory"
+GRIPPERS = frozenset({"control_msgs/action/GripperCommand", "control_msgs/action/ParallelGripperCommand"})
 ODOMETRY = "nav_msgs/msg/Odometry"
 TWISTS = frozenset({"geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"})
 OF_A_BODY = TWISTS | {

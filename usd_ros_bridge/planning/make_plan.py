@@ -8,7 +8,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import base_frames, choose_bases
 from usd_ros_bridge.planning.contexts import plan_contexts
-from usd_ros_bridge.planning.controllers import ControllerPlanner, odometry_owners, wheel_joints
+from usd_ros_bridge.planning.controllers import odometry_owners, plan_controllers, wheel_joints
 from usd_ros_bridge.planning.copies import find_fleet
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.frames import FramePlanner
@@ -75,9 +75,9 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
         needing=needing,
         wanting={d.context.root for d in interfaces if d.context is not None and d.type in OF_A_BODY},
     )
-    controllers = ControllerPlanner(
+    controllers, interfaces = plan_controllers(
         index, contexts, kinematics, robot_joints, bases, interfaces, findings
-    ).plan()
+    )
     base_transforms, odom_frames = resolve_base_transforms(
         bases, odometry_owners(controllers, interfaces), options
     )

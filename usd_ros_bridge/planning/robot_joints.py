@@ -38,6 +38,13 @@ class RobotJoints:
             self._known[context.path] = self._of_context(context.path, context.root)
         return self._known[context.path]
 
+    def is_narrowed(self, path: str) -> bool:
+        """Returns whether the joints for an interface at `path` are those of a nested context, not all the robot's."""
+        context = self._contexts.nearest(path)
+        if context is None or context.path == context.root:
+            return False
+        return len(self.below(path)) < len(self.below(context.root))
+
     def commandable(self, path: str) -> tuple[DofPlan, ...]:
         """Returns those that an inferred controller commands: no mimic followers, no passive joints.
 

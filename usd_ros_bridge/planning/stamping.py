@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, InterfacePlan, Pose, RobotPlan, TopicPlan
-from usd_ros_bridge.model.records import JointTrajectoryRecord
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout
 from usd_ros_bridge.model.transforms import IDENTITY, relative
 from usd_ros_bridge.planning import names
-from usd_ros_bridge.planning.controller_schemas import SCHEMAS
 from usd_ros_bridge.planning.copies import Fleet
 from usd_ros_bridge.planning.interfaces import ODOMETRY
 from usd_ros_bridge.planning.merging import Merged, Unlike, copies_of, merge
@@ -245,12 +243,7 @@ class _Stamping:
             return replace(plan, dofs=tuple([rows[row] for row in plan.dofs]), claims=claims, robot=robot)
 
         plans = self._plan.controllers
-        # Declared ones, then those that topics imply, then those that actions do.
-        phases = [
-            (1 + (plan.schema == SCHEMAS[JointTrajectoryRecord].name)) if plan.implied else 0
-            for plan in plans
-        ]
-        merged = merge(self._fleet, [plan.path for plan in plans], phases)
+        merged = merge(self._fleet, [plan.path for plan in plans], [plan.implied for plan in plans])
         return self._merged(plans, merged, lambda stamp: stamp.controller, renumber)
 
     def _merged(

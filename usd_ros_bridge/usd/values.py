@@ -90,15 +90,18 @@ def _vector(size: int, element: Callable[[Any], Any]) -> Callable[[Any], tuple[A
     return convert
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        raise Unusable
-    try:
-        if len(value) > MAX_ELEMENTS:
+def _array(element: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def convert(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str):
             raise Unusable
-        return tuple(_text(element) for element in value)
-    except TypeError:
-        raise Unusable from None
+        try:
+            if len(value) > MAX_ELEMENTS:
+                raise Unusable
+            return tuple(element(each) for each in value)
+        except TypeError:
+            raise Unusable from None
+
+    return convert
 
 
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -108,7 +111,8 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "double": _number,
     "string": _text,
     "token": _text,
-    "token[]": _texts,
+    "token[]": _array(_text),
+    "double[]": _array(_number),
     "int2": _vector(2, _integer),
     "float2": _vector(2, _number),
     "point3f": _vector(3, _number),

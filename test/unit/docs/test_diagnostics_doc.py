@@ -93,7 +93,9 @@ def reporters(module: ast.Module) -> dict[str, Reporter]:
     for function in ast.walk(module):
         if isinstance(function, ast.FunctionDef) and function.name not in SEVERITIES:
             names = [argument.arg for argument in function.args.args if argument.arg != "self"]
-            if "code" in names:
+            # Codes of results of actions are numbers.
+            texts = {a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == "str"}
+            if "code" in names and "code" in texts:
                 (inner,) = {
                     name_of(call)
                     for call in ast.walk(function)

@@ -16,7 +16,7 @@ from usd_ros_bridge.backends import joint_states, playback
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.protocol import Backend, Capabilities
 from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.model.records import CameraRecord, attribute_fields
+from usd_ros_bridge.model.records import ActionRecord, CameraRecord, DiffDriveRecord, attribute_fields
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.planning import contexts, implicit, interfaces, names, qos, resolvers
 from usd_ros_bridge.planning.joints import KINDS
@@ -102,12 +102,19 @@ def test_implicit_interfaces() -> None:
 
 def test_own_attributes() -> None:
     table = rows(section(INTERFACES, "Attributes of the bridge"), "prim")
-    specs = {spec.name: spec for _, spec in attribute_fields(CameraRecord)}
+    kinds = (CameraRecord, ActionRecord, DiffDriveRecord)
+    specs = {spec.name: spec for kind in kinds for _, spec in attribute_fields(kind)}
     own = {name for name in specs if name.startswith("usd_ros_bridge:")}
     assert {codes(row[1])[0] for row in table} == own
     for _, attribute, type_name, default, _ in table:
         spec = specs[codes(attribute)[0]]
-        assert (type_name, default) == (spec.type_name, str(spec.fallback))
+        assert (type_name, default) == (spec.type_name, as_documented(spec.fallback))
+
+
+def as_documented(value: object) -> str:
+    if value is None or value == (0.0,) * 6:
+        return "" if value is None else "six zeros"
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("False", "false")
 
 
 # --- frames.md ----------------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ TEXTS = st.one_of(
             "geometry_msgs/msg/Twist",
             "std_srvs/srv/Trigger",
             "control_msgs/action/FollowJointTrajectory",
+            "control_msgs/action/ParallelGripperCommand",
+            "trajectory_msgs/msg/JointTrajectory",
             "reliable",
             "X",
             "Y",
@@ -63,6 +65,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": st.one_of(st.none(), st.integers(-(2**31), 2**31)),
     "float": st.one_of(st.none(), NUMBERS),
     "double": st.one_of(st.none(), NUMBERS),
+    "double[]": st.one_of(st.none(), st.lists(NUMBERS, max_size=7).map(tuple)),
     "token[]": st.one_of(st.none(), st.lists(st.text(max_size=5), max_size=3).map(tuple)),
     "vector3f": st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS, NUMBERS)),
     "point3f": st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS, NUMBERS)),
@@ -204,6 +207,16 @@ def check_promises(plan: BridgePlan) -> None:
         assert interface.body < len(layout.bodies)
     for controller in plan.controllers:
         assert controller.enabled is (controller.reason == "")
+        assert controller.switchable or not controller.enabled
+        assert all(row in range(len(layout.dofs)) for row in controller.dofs)
+        assert len(controller.dofs) == len(controller.joints)
+        if controller.switchable:
+            numbers = [value for value in controller.parameters.values() if isinstance(value, float)]
+            assert np.isfinite(numbers).all()
+            bodies = {claim for claim in controller.claims if isinstance(claim, str)}
+            assert bodies <= set(layout.bodies)
+    claims = [claim for controller in plan.controllers if controller.enabled for claim in controller.claims]
+    assert len(set(claims)) == len(claims)
     for diagnostic in plan.diagnostics:
         assert diagnostic.message.isprintable()
 

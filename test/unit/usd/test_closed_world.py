@@ -16,6 +16,25 @@ from usd_ros_bridge.usd.values import plain
 GENERATED = str(DIRECTORY / "generatedSchema.usda")
 
 NOT_IN_SCHEMA = {
+    **dict.fromkeys(
+        (
+            "usd_ros_bridge:gripper:joints",
+            "usd_ros_bridge:gripper:goal_tolerance",
+            "usd_ros_bridge:gripper:stall_velocity_threshold",
+            "usd_ros_bridge:gripper:stall_timeout",
+            "usd_ros_bridge:gripper:allow_stalling",
+            "usd_ros_bridge:gripper:max_effort",
+            "usd_ros_bridge:gripper:action_monitor_rate",
+        ),
+        "grippers have no schema: what their controller needs, in the bridge's own namespace",
+    ),
+    **dict.fromkeys(
+        (
+            "usd_ros_bridge:diff_drive:pose_covariance_diagonal",
+            "usd_ros_bridge:diff_drive:twist_covariance_diagonal",
+        ),
+        "the schema has no covariances: diff_drive_controller's, in the bridge's own namespace",
+    ),
     "control:starts_enabled": "REP 0158 section 4.2.3 names it; the registry's schemas have no property for it",
     "ros:joint_state_broadcaster:frame_id": "the extension's text names it; its schema file does not",
     "usd_ros_bridge:camera:resolution": "what UsdGeomCamera leaves open, in the bridge's own namespace",

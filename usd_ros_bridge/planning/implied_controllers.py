@@ -1,0 +1,250 @@
+"""Controllers that an interface alone stands for, and which joints each commands (REP 0158 section 4.2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.records import (
+    ActionRecord,
+    ControllerRecord,
+    ExternalControlRecord,
+    JointStateBroadcasterRecord,
+    JointTrajectoryRecord,
+    RigidBodyTwistRecord,
+    attribute_fields,
+    fallback,
+)
+from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.controller_schemas import GRIPPER, SCHEMAS
+from usd_ros_bridge.planning.controller_targets import ControllerTargets, Fault
+from usd_ros_bridge.planning.declared_controllers import is_usable, report_unusable, with_dofs
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.interfaces import GRIPPERS, JOINT_STATE, TWISTS, InterfaceDraft
+from usd_ros_bridge.planning.robot_joints import RobotJoints
+from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.trajectory_topics import is_trajectory_server, is_trajectory_topic
+
+_JOINTS = "usd_ros_bridge:gripper:joints"
+_OF_A_GRIPPER = "gripper_"
+_NAMED = 8
+"""How many joints a warning lists by name."""
+
+
+class ImpliedControllers:
+    """Plans controllers for the interfaces that no controller names."""
+
+    def __init__(
+        self,
+        index: StageIndex,
+        contexts: Contexts,
+        targets: ControllerTargets,
+        joints: RobotJoints,
+        trajectory_topics: Mapping[str, Sequence[str]],
+        findings: Findings,
+    ) -> None:
+        """Stores what to look things up in; arguments as for `DeclaredControllers`."""
+        self._index = index
+        self._contexts = contexts
+        self._targets = targets
+        self._joints = joints
+        self._trajectory_topics = trajectory_topics
+        self._findings = findings
+        self._actions = {record.path: record for record in index.records.actions}
+
+    def plan(
+        self, interfaces: Iterable[InterfaceDraft], declared: Sequence[ControllerPlan]
+    ) -> list[ControllerPlan]:
+        """Returns the controllers in the traversal order of their interfaces.
+
+        Args:
+            interfaces: All interfaces.
+            declared: The declared controllers: joints that they command are theirs.
+        """
+        alone = self._alone(interfaces)
+        # What an external controller commands is the whole robot: who of the two has it is settled by who is active.
+        others = {SCHEMAS[JointStateBroadcasterRecord].name, SCHEMAS[ExternalControlRecord].name}
+        taken = {row for plan in declared if plan.schema not in others for row in plan.dofs}
+        grippers = self._grippers(alone, taken)
+        held = taken | {row for plan in grippers.values() for row in plan.dofs}
+        plans = []
+        for draft in sorted(alone, key=lambda draft: self._index.order(draft.path)):
+            plan = grippers.get(draft.path) if _is_gripper(draft) else self._implied(draft, held)
+            if plan is not None:
+                plans.append(plan)
+        return plans
+
+    def _alone(self, interfaces: Iterable[InterfaceDraft]) -> list[InterfaceDraft]:
+        """Returns the interfaces of robots that no relationship names and that are no other controller's."""
+        named = {
+            (port.kind, path)
+            for record in self._index.records.controllers
+            for port in SCHEMAS[type(record)].ports
+            for path in getattr(record, port.field) or ()
+        }
+        named |= {("topic", path) for paths in self._trajectory_topics.values() for path in paths}
+        external = {r.path for r in self._index.records.controllers if isinstance(r, ExternalControlRecord)}
+        return [
+            draft
+            for draft in interfaces
+            if draft.is_switchable
+            and (draft.kind, draft.path) not in named
+            and not (draft.implicit and draft.path in external)
+            and self._robot_of(draft.path) >= 0
+        ]
+
+    def _robot_of(self, path: str) -> int:
+        return self._joints.robot_of_root.get(self._contexts.root_of(path), -1)
+
+    def _implied(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan | None:
+        if is_trajectory_server(draft) or is_trajectory_topic(draft):
+            return self._trajectory(draft, held)
+        if (draft.type, draft.role) == (JOINT_STATE, "publisher"):
+            return replace(
+                with_dofs(self._bare(draft, JointStateBroadcasterRecord), self._joints.below(draft.path)),
+                parameters=_defaults(JointStateBroadcasterRecord),
+            )
+        if draft.type in TWISTS and draft.role == "subscription":
+            body = self._index.body_at(draft.path)
+            if not body or not self._targets.is_free(body):
+                body = self._targets.base_of(self._robot_of(draft.path))
+            return (
+                replace(self._bare(draft, RigidBodyTwistRecord), parameters={"body": body}) if body else None
+            )
+        return None
+
+    def _bare(self, draft: InterfaceDraft, record_type: type[ControllerRecord] | None) -> ControllerPlan:
+        return ControllerPlan(
+            path=draft.path,
+            schema=GRIPPER if record_type is None else SCHEMAS[record_type].name,
+            interfaces=(draft.path,),
+            robot=self._robot_of(draft.path),
+            implied=True,
+            enabled=not draft.reason,
+            reason=draft.reason,
+            # Nothing creates the interface at run time.
+            switchable=not draft.reason,
+        )
+
+    # --- Trajectories -----------------------------------------------------------------------------------------
+
+    def _trajectory(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan:
+        dofs = [dof for dof in self._joints.commandable(draft.path) if dof.row not in held]
+        self._findings.warning(
+            "4.2.3.implied",
+            draft.path,
+            f"no controller serves this {draft.kind}; one for "
+            f"{'the movable joint' if len(dofs) == 1 else f'the {len(dofs)} movable joints'} that no other controller "
+            "commands is assumed"
+            if dofs
+            else f"no controller serves this {draft.kind}, and the robot has no joint left to command",
+            "declare RosControlJointTrajectoryAPI with ros:joint_trajectory:command_joints",
+        )
+        plan = self._bare(draft, JointTrajectoryRecord)
+        topics = self._trajectory_topics.get(draft.path, ()) if is_trajectory_server(draft) else ()
+        plan = replace(
+            with_dofs(plan, dofs),
+            interfaces=(*plan.interfaces, *topics),
+            parameters=_defaults(JointTrajectoryRecord),
+        )
+        return plan if dofs else _off(plan, "the robot has no joint to command")
+
+    # --- Grippers ---------------------------------------------------------------------------------------------
+
+    def _grippers(self, alone: Sequence[InterfaceDraft], taken: set[int]) -> dict[str, ControllerPlan]:
+        """Returns the grippers by path: first those whose joints are named, then those that take what is left."""
+        servers = [draft for draft in alone if _is_gripper(draft)]
+        arms = {
+            self._robot_of(draft.path)
+            for draft in alone
+            if is_trajectory_server(draft) or is_trajectory_topic(draft)
+        }
+        authored = {draft.path for draft in servers if self._actions[draft.path].gripper_joints}
+        plans = {draft.path: self._named_gripper(draft) for draft in servers if draft.path in authored}
+        taken = taken | {row for plan in plans.values() for row in plan.dofs}
+        for draft in servers:
+            if draft.path not in authored:
+                plans[draft.path] = self._inferred_gripper(
+                    draft, taken, beside_arm=self._robot_of(draft.path) in arms
+                )
+        return plans
+
+    def _named_gripper(self, draft: InterfaceDraft) -> ControllerPlan:
+        plan, record = self._gripper(draft), self._actions[draft.path]
+        try:
+            dofs, robots = self._targets.dofs(draft.path, record.gripper_joints, _JOINTS, writes=True)
+            if not dofs:
+                raise Fault(f"{_JOINTS} names mimic joints only")
+            if robots != {plan.robot}:
+                raise Fault(f"{_JOINTS} names joints of another robot")
+        except Fault as fault:
+            self._no_gripper(draft, str(fault))
+            return _off(plan, str(fault))
+        return with_dofs(plan, dofs)
+
+    def _inferred_gripper(
+        self, draft: InterfaceDraft, taken: set[int], *, beside_arm: bool
+    ) -> ControllerPlan:
+        dofs = self._fingers(draft, taken, beside_arm=beside_arm)
+        if not dofs:
+            reason = "no joint is known to be the gripper's"
+            self._no_gripper(draft, f"{reason}: {_JOINTS} names none, and no mimic joint tells")
+            return _off(self._gripper(draft), reason)
+        names = ", ".join(dof.name for dof in dofs[:_NAMED]) + (", ..." if len(dofs) > _NAMED else "")
+        self._findings.warning(
+            "4.2.3.implied",
+            draft.path,
+            f"no controller serves this action; a gripper of {names} is assumed",
+            f"name the joints: rel {_JOINTS}",
+            attribute=_JOINTS,
+        )
+        return with_dofs(self._gripper(draft), dofs)
+
+    def _fingers(self, draft: InterfaceDraft, taken: set[int], *, beside_arm: bool) -> list[DofPlan]:
+        """Returns a nested context's own joints, else those that others mimic, else all where no arm needs them."""
+        free = [dof for dof in self._joints.commandable(draft.path) if dof.row not in taken]
+        if self._joints.is_narrowed(draft.path):
+            return free
+        followed = {dof.mimic.leader for dof in self._joints.below(draft.path) if dof.mimic is not None}
+        leaders = [dof for dof in free if dof.row in followed]
+        return leaders if leaders or beside_arm else free
+
+    def _no_gripper(self, draft: InterfaceDraft, fault: str) -> None:
+        self._findings.error(
+            "4.2.3.target",
+            draft.path,
+            f"{fault}; the gripper's controller stays inactive",
+            f"name the joints that it commands: rel {_JOINTS}",
+            attribute=_JOINTS,
+        )
+
+    def _gripper(self, draft: InterfaceDraft) -> ControllerPlan:
+        record = self._actions[draft.path]
+        parameters: dict[str, Any] = {}
+        for field, spec in attribute_fields(ActionRecord):
+            if spec.type_name == "rel" or not field.startswith(_OF_A_GRIPPER):
+                continue
+            value = fallback(record, field)
+            if not is_usable(value, spec.fallback):
+                report_unusable(self._findings, draft.path, spec.name, value)
+                value = spec.fallback
+            parameters[field.removeprefix(_OF_A_GRIPPER)] = value
+        return replace(self._bare(draft, None), parameters=parameters)
+
+
+def _is_gripper(draft: InterfaceDraft) -> bool:
+    return draft.kind == "action" and draft.type in GRIPPERS and draft.role == "server"
+
+
+def _off(plan: ControllerPlan, reason: str) -> ControllerPlan:
+    return replace(plan, enabled=False, reason=reason, switchable=False)
+
+
+def _defaults(record_type: type[ControllerRecord]) -> dict[str, Any]:
+    return {
+        field: spec.fallback
+        for field, spec in attribute_fields(record_type)
+        if spec.type_name != "rel" and field != "starts_enabled"
+    }

@@ -1,0 +1,128 @@
+"""JointTrajectory subscriptions: which trajectory controller's command topic each one is.
+
+joint_trajectory_controller of ros2_controllers has its action and its topic side by side, below its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.records import JointTrajectoryRecord
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.interfaces import TRAJECTORY, TRAJECTORY_TOPIC, InterfaceDraft
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A trajectory controller: one that is declared, or an action server that implies one."""
+
+    path: str
+    context: str
+    root: str
+    prefix: str
+
+
+def is_trajectory_server(draft: InterfaceDraft) -> bool:
+    """Returns whether an interface is the action of a trajectory controller."""
+    return (draft.kind, draft.type, draft.role) == ("action", TRAJECTORY, "server")
+
+
+def is_trajectory_topic(draft: InterfaceDraft) -> bool:
+    """Returns whether an interface is the command topic of a trajectory controller."""
+    return (draft.kind, draft.type, draft.role) == ("topic", TRAJECTORY_TOPIC, "subscription")
+
+
+def assign_trajectory_topics(
+    records: StageRecords, interfaces: Sequence[InterfaceDraft], contexts: Contexts, findings: Findings
+) -> tuple[list[InterfaceDraft], dict[str, list[str]]]:
+    """Finds the controller of each JointTrajectory subscription: by name, else as the only one of its context or robot.
+
+    Args:
+        records: The stage.
+        interfaces: All interfaces.
+        contexts: The contexts.
+        findings: Takes what is wrong.
+
+    Returns:
+        The interfaces, those disabled that might be several controllers'; and prim paths of command topics by path of
+        the controller (the declaring prim, else the action server's). A subscription without either stands alone.
+    """
+    topics = [draft for draft in interfaces if is_trajectory_topic(draft) and draft.is_switchable]
+    if not topics:
+        return list(interfaces), {}
+    owners = list(_owners(records, interfaces, contexts))
+    reasons: dict[str, str] = {}
+    assigned: dict[str, list[str]] = {}
+    for topic in topics:
+        candidates = _candidates(topic, owners, contexts)
+        if len(candidates) == 1:
+            assigned.setdefault(candidates[0].path, []).append(topic.path)
+        elif candidates:
+            reasons[topic.path] = "it might belong to any of several trajectory controllers"
+            findings.error(
+                "4.2.3.trajectory_topic",
+                topic.path,
+                f"{quoted(_last(topic.name))} might belong to any of {len(candidates)} trajectory controllers; it is "
+                "disabled",
+                "name it as one of the action servers but for the last segment (controller/joint_trajectory beside "
+                "controller/follow_joint_trajectory)",
+                attribute="ros:topic:name",
+            )
+    settled = [
+        replace(draft, reason=reasons[draft.path])
+        if draft.path in reasons and is_trajectory_topic(draft)
+        else draft
+        for draft in interfaces
+    ]
+    return settled, assigned
+
+
+def _owners(
+    records: StageRecords, interfaces: Iterable[InterfaceDraft], contexts: Contexts
+) -> Iterable[_Owner]:
+    servers = {draft.path: draft for draft in interfaces if is_trajectory_server(draft)}
+    named: set[str] = set()
+    for record in records.controllers:
+        if isinstance(record, JointTrajectoryRecord):
+            server = servers.get(next(iter(record.server or ()), ""))
+            named.update(record.server or ())
+            yield _owner(record.path, server, contexts)
+    for path, server in servers.items():
+        if path not in named and server.is_switchable:
+            yield _owner(path, server, contexts)
+
+
+def _owner(path: str, server: InterfaceDraft | None, contexts: Contexts) -> _Owner:
+    context = contexts.nearest(path)
+    return _Owner(
+        path=path,
+        context=context.path if context else "",
+        root=context.root if context else "",
+        prefix=_prefix(server.name) if server is not None else "",
+    )
+
+
+def _candidates(topic: InterfaceDraft, owners: Sequence[_Owner], contexts: Contexts) -> Sequence[_Owner]:
+    """Returns the owners that the nearest rule leaves: one, several that cannot be told apart, or none."""
+    root = contexts.root_of(topic.path)
+    context = topic.context.path if topic.context else ""
+    of_robot = [owner for owner in owners if owner.root == root]
+    rules: Mapping[str, Sequence[_Owner]] = {
+        "name": [owner for owner in of_robot if owner.prefix and owner.prefix == _prefix(topic.name)],
+        "context": [owner for owner in of_robot if owner.context == context],
+        "robot": of_robot,
+    }
+    found = [owners for owners in rules.values() if owners]
+    return next((owners for owners in found if len(owners) == 1), found[0] if found else ())
+
+
+def _prefix(name: str) -> str:
+    return name.rpartition("/")[0] + "/"
+
+
+def _last(name: str) -> str:
+    return "/".join(name.split("/")[-2:]).lstrip("/")
