@@ -13,6 +13,8 @@ from usd_ros_bridge.model.plan import ControllerPlan
 _HERE = "usd_ros_bridge.controllers"
 
 FACTORIES: Mapping[str, str] = {
+    "RosControlDiffDriveAPI": "diff_drive:DiffDrives",
+    "RosControlJointTrajectoryAPI": "joint_trajectory:JointTrajectoryControllers",
     "RosControlJointStateBroadcasterAPI": "joint_states:JointStateBroadcasters",
 }
 """`module:class` of this package by ControllerPlan.schema; only those that a plan has are imported."""

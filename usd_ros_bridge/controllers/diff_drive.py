@@ -1,0 +1,268 @@
+"""Differential drives: velocity commands to wheel speeds, and wheel odometry, for all drives of a plan at once.
+
+diff_drive_controller of ros2_controllers; RosControlDiffDriveAPI of ros-simulation/openusd-schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.controllers.limits import common_scale, largest_step, limit_change
+from usd_ros_bridge.controllers.odometry import WheelOdometry
+from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.controllers.wheels import find_wheels
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.model.state import Commands, FloatArray, State, TwistSample
+
+_SECONDS = 1e-9
+_NANOSECONDS = 1e9
+_DEFAULT_TIMEOUT = 0.5
+_STAMPED = "geometry_msgs/msg/TwistStamped"
+_LINEAR_X, _ANGULAR_Z = 0, 5
+FIRST_STEP_NS = 10_000_000
+"""Longest time that a drive at rest takes to have accelerated in for: ticks may have been far apart until then."""
+AHEAD_NS = 100_000_000
+"""By how much a stamp may lie in the future without a report: clocks of two machines differ."""
+
+
+class DiffDrives:
+    """All differential drives of a plan.
+
+    A command (v, w) is brought within the limits of speed, then within what the fastest wheel can do (as a whole, so
+    that the curvature stays), then approached within the limits of acceleration. The wheels of a side turn at
+    (v -/+ w L / 2) / r. Nothing is commanded before the first command.
+
+    Attributes:
+        odometry_robots: (K,) index in BridgePlan.robots, -1 for a drive that cannot run.
+        odom_from_base: (K, 7) pose of the base in its odometry frame.
+        base_twist: (K, 6) linear then angular velocity in the base's own frame.
+        pose_covariance: (K, 6) variances of x, y, z and of the rotations about them, m^2 and rad^2.
+        twist_covariance: (K, 6) variances of the twist, (m/s)^2 and (rad/s)^2.
+    """
+
+    dynamic: ClassVar[frozenset[str]] = frozenset({"cmd_vel_timeout"})
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
+        """Makes the drives of `plans`, active where their plans are enabled."""
+        count = len(plans)
+        self._report = context.report
+        self._paths = tuple(plan.path for plan in plans)
+        self._stamped = np.array([_is_stamped(context.plan, plan) for plan in plans], dtype=bool)
+        self._wheels = find_wheels(context.plan, plans)
+        self._arm = np.column_stack((-0.5 * self._wheels.separation, 0.5 * self._wheels.separation))
+        self._per_metre = 1.0 / self._wheels.radius[:, None]
+        self._side_limit = _side_limits(context.plan, self._wheels.slots, self._wheels.rows, count)
+        self._max_velocity = _limits(plans, "linear_max_velocity", "angular_max_velocity")
+        self._max_acceleration = _limits(plans, "linear_max_acceleration", "angular_max_acceleration")
+        self._timeout = np.array([_timeout_ns(_timeout(plan)) for plan in plans], dtype=np.int64)
+        self._bases = _base_rows(context, plans)
+        self._active = np.array([plan.enabled for plan in plans], dtype=bool)
+        self._halt = np.zeros(count, dtype=bool)
+        self._target = np.full((count, 2), np.nan)
+        self._stamp = np.zeros(count, dtype=np.int64)
+        self._last = np.zeros((count, 2))
+        self._live = np.zeros(count, dtype=bool)
+        self._busy = False
+        self._last_ns: int | None = None
+        self._odometry = WheelOdometry(self._wheels, piecewise_constant=context.kinematic)
+        self.odometry_robots = np.array(
+            [plan.robot if plan.switchable else -1 for plan in plans], dtype=np.intp
+        )
+        self.odom_from_base = self._odometry.odom_from_base
+        self.base_twist = self._odometry.base_twist
+        self.pose_covariance = _diagonals(plans, "pose_covariance_diagonal")
+        self.twist_covariance = _diagonals(plans, "twist_covariance_diagonal")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a drive moves or has been told to; one that stands costs nothing."""
+        return self._busy
+
+    def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
+        """Switches a drive on, at rest and without a command, or stops its wheels."""
+        if self._active[row] and not active:
+            self._halt[row] = self._busy = True
+        self._active[row] = active
+        self._forget(row)
+
+    def set_parameter(self, row: int, name: str, value: float) -> None:
+        """Changes `cmd_vel_timeout`, seconds; 0 is none."""
+        assert name in self.dynamic
+        self._timeout[row] = _timeout_ns(value)
+        self._live[row] = self._busy = True
+
+    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+        """Takes a Twist or TwistStamped: linear.x and angular.z. One that is not finite, or too old, is ignored.
+
+        A Twist is as old as its arrival; so is a TwistStamped without a stamp or with one from the future.
+        """
+        assert isinstance(sample, TwistSample)
+        path = self._paths[row]
+        target = sample.twist[[_LINEAR_X, _ANGULAR_Z]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            turning = (target[0] + target[1] * self._arm[row]) * self._per_metre[row]
+        if not (np.isfinite(target).all() and np.isfinite(turning).all()):
+            self._report(f"drive.finite:{path}", f"{path}: a velocity that is not finite is ignored")
+            return
+        stamp = time_ns
+        if self._stamped[row]:
+            stamp = self._checked_stamp(row, sample.stamp_ns, time_ns)
+            timeout = int(self._timeout[row])
+            if timeout and time_ns - stamp >= timeout:
+                self._report(
+                    f"drive.old:{path}",
+                    f"{path}: a command that is {(time_ns - stamp) * _SECONDS:.3f} s old is ignored; "
+                    f"cmd_vel_timeout is {timeout * _SECONDS:g} s",
+                )
+                return
+        self._target[row] = target
+        self._stamp[row] = stamp
+        self._live[row] = self._busy = True
+
+    def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
+        """Writes wheel speeds, and base twists where the backend has no contact between wheel and floor."""
+        seconds = self._elapsed(time_ns)
+        if not self._busy:
+            return
+        if self._halt.any():
+            self._write(self._halt, np.zeros_like(self._last), np.zeros_like(self._last), commands)
+            self._halt[:] = False
+        told = self._live & self._active & ~np.isnan(self._target[:, 0])
+        velocity, turning = self._next(time_ns, seconds)
+        self._write(told, velocity, turning, commands)
+        self._last = np.where(told[:, None], velocity, self._last)
+        self._live = told & (self._last.any(axis=1) | self._target.any(axis=1))
+        self._busy = bool(self._live.any())
+
+    def observe(self, state: State) -> None:
+        """Integrates the motion of the wheels, of inactive drives too."""
+        time_ns = np.full(len(self._paths), state.time_ns, dtype=np.int64)
+        if state.robot_time_ns is not None:
+            time_ns = np.where(self.odometry_robots >= 0, state.robot_time_ns[self.odometry_robots], -1)
+        self._odometry.update(state.joint_position, time_ns)
+
+    def reset(self) -> None:
+        """Forgets commands; odometry starts over at the origin."""
+        for row in range(len(self._paths)):
+            self._forget(row)
+        self._halt[:] = False
+        self._busy = False
+        self._last_ns = None
+        self._odometry.reset()
+
+    # --- Commands ---------------------------------------------------------------------------------------------
+
+    def _forget(self, row: int) -> None:
+        self._target[row] = np.nan
+        self._last[row] = 0.0
+        self._live[row] = False
+
+    def _checked_stamp(self, row: int, stamp_ns: int, time_ns: int) -> int:
+        path = self._paths[row]
+        if stamp_ns == 0:
+            self._report(f"drive.stamp:{path}", f"{path}: a TwistStamped without a stamp is taken for new")
+            return time_ns
+        if stamp_ns > time_ns + AHEAD_NS:
+            self._report(
+                f"drive.future:{path}",
+                f"{path}: a command's stamp is {(stamp_ns - time_ns) * _SECONDS:.3f} s in the future; "
+                "it is taken for new",
+            )
+        return min(stamp_ns, time_ns)
+
+    def _elapsed(self, time_ns: int) -> float:
+        """Returns the seconds that drives may have accelerated in since the last tick."""
+        elapsed = FIRST_STEP_NS if self._last_ns is None else max(time_ns - self._last_ns, 0)
+        self._last_ns = time_ns
+        if not self._last.any():
+            elapsed = min(elapsed, FIRST_STEP_NS)
+        return elapsed * _SECONDS
+
+    def _next(self, time_ns: int, seconds: float) -> tuple[FloatArray, FloatArray]:
+        """Returns (K, 2) velocities, linear and angular, and (K, 2) wheel speeds, left and right."""
+        stale = (self._timeout > 0) & (time_ns - self._stamp > self._timeout) & self._live
+        if stale.any():
+            self._brake(stale)
+        target = np.clip(np.nan_to_num(self._target), -self._max_velocity, self._max_velocity)
+        target *= common_scale(self._turning(target), self._side_limit)[:, None]
+        step = largest_step(self._max_acceleration, seconds)
+        velocity = limit_change(target, self._last, step)
+        # On the way from one velocity that the wheels can do to another, v and w change each at its own pace.
+        turning = self._turning(velocity)
+        scale = common_scale(turning, self._side_limit)[:, None]
+        return velocity * scale, turning * scale
+
+    def _brake(self, stale: NDArray[np.bool_]) -> None:
+        for row in np.flatnonzero(stale & self._target.any(axis=1)):
+            path = self._paths[row]
+            self._report(f"drive.timeout:{path}", f"{path}: no command came for cmd_vel_timeout; braking")
+        self._target[stale & ~np.isnan(self._target[:, 0])] = 0.0
+
+    def _turning(self, velocity: FloatArray) -> FloatArray:
+        """Returns (K, 2) speeds of the left and right wheels, rad/s."""
+        return (velocity[:, :1] + velocity[:, 1:] * self._arm) * self._per_metre
+
+    def _write(
+        self, drives: NDArray[np.bool_], velocity: FloatArray, turning: FloatArray, commands: Commands
+    ) -> None:
+        wheels = self._wheels
+        speeds = turning.ravel()[wheels.slots] * wheels.signs
+        bases = drives & (self._bases >= 0)
+        if drives.all():
+            commands.joint_velocity[wheels.rows] = speeds
+        else:
+            chosen = drives[wheels.slots // 2]
+            commands.joint_velocity[wheels.rows[chosen]] = speeds[chosen]
+        if bases.any():
+            twist = np.zeros((int(bases.sum()), 6))
+            twist[:, _LINEAR_X], twist[:, _ANGULAR_Z] = velocity[bases].T
+            commands.body_twist[self._bases[bases]] = twist
+
+
+def _is_stamped(plan: BridgePlan, drive: ControllerPlan) -> bool:
+    return any(topic.type == _STAMPED and topic.path in drive.interfaces for topic in plan.topics)
+
+
+def _timeout(plan: ControllerPlan) -> float:
+    value = plan.parameters.get("cmd_vel_timeout")
+    return _DEFAULT_TIMEOUT if value is None else float(value)
+
+
+def _timeout_ns(seconds: float) -> int:
+    return round(min(seconds, 1e9) * _NANOSECONDS)
+
+
+def _limits(plans: Sequence[ControllerPlan], *names: str) -> FloatArray:
+    """Returns (K, len(names)) parameters; inf where none is authored."""
+    values = [[plan.parameters.get(name) for name in names] for plan in plans]
+    unlimited = [[np.inf if value is None else float(value) for value in row] for row in values]
+    return np.array(unlimited, dtype=np.float64).reshape(-1, len(names))
+
+
+def _side_limits(plan: BridgePlan, slots: NDArray[np.intp], rows: NDArray[np.intp], count: int) -> FloatArray:
+    """Returns (K, 2) the largest speeds that all wheels of a side can do, rad/s."""
+    limits = np.full(2 * count, np.inf)
+    of_wheel = plan.layout.max_velocity[rows]
+    np.minimum.at(limits, slots, np.where(of_wheel > 0.0, of_wheel, np.inf))
+    return limits.reshape(-1, 2)
+
+
+def _base_rows(context: ControllerContext, plans: Sequence[ControllerPlan]) -> NDArray[np.intp]:
+    """Returns (K,) rows of bodies that drives move themselves, -1 where wheels do."""
+    rows = np.full(len(plans), -1, dtype=np.intp)
+    if context.kinematic:
+        for index, plan in enumerate(plans):
+            robot = context.plan.robots[plan.robot] if plan.robot >= 0 else None
+            if robot is not None and robot.base >= 0:
+                rows[index] = robot.base_row
+    return rows
+
+
+def _diagonals(plans: Sequence[ControllerPlan], name: str) -> FloatArray:
+    """Returns (K, 6) variances; 0 where none are given, as diff_drive_controller's defaults are."""
+    zeros = (0.0,) * 6
+    return np.array([plan.parameters.get(name) or zeros for plan in plans], dtype=np.float64).reshape(-1, 6)
