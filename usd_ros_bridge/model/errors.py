@@ -36,6 +36,15 @@ class HandlerTimeoutError(BridgeError):
     """A handler gave no answer within its time-out."""
 
 
+class GoalAbortedError(BridgeError):
+    """Raised by the handler of an action to end its goal aborted, with a result of its own."""
+
+    def __init__(self, message: str = "", result: object = None) -> None:
+        """Stores why, and the result message; None for one with nothing set."""
+        super().__init__(message)
+        self.result = result
+
+
 class CallTimeoutError(BridgeError):
     """A call got no answer within its time-out; the message says whether there was a server."""
 

@@ -21,14 +21,18 @@ from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
 from usd_ros_bridge.ros.codecs.writer import Serialized
+from usd_ros_bridge.ros.deadlines import Deadlines
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
-from usd_ros_bridge.ros.endpoints.action import ActionClient, ActionServer
+from usd_ros_bridge.ros.endpoints.action import ActionServer
+from usd_ros_bridge.ros.endpoints.action_client import ActionClient
 from usd_ros_bridge.ros.endpoints.publisher import TopicPublisher
 from usd_ros_bridge.ros.endpoints.service import ServiceClient, ServiceServer
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.ros.foreign_frames import ForeignFrames
+from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
+from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.report import describe
 
@@ -52,7 +56,8 @@ class Interfaces:
     """The endpoints of a plan."""
 
     def __init__(
-        self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, inform: Report, publish_unmatched: bool = False
+        self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, inform: Report, publish_unmatched: bool = False,
+        handlers: Handlers | None = None, workers: Workers | None = None, deadlines: Deadlines | None = None,
     ) -> None:  # fmt: skip
         """Stores what to make endpoints from.
 
@@ -62,7 +67,13 @@ class Interfaces:
             runtime: What feeds publishers and takes samples; open.
             inform: For changes that people should see.
             publish_unmatched: Publish also while nobody subscribes.
+            handlers: Who serves what; nobody by default.
+            workers: Where handlers run; closed by whoever made them.
+            deadlines: What ends calls that take too long; likewise.
         """
+        self._handlers = handlers or Handlers(plan)
+        self._workers = workers or Workers()
+        self._deadlines = deadlines or Deadlines()
         self._unmatched = publish_unmatched
         self._plan = plan
         self._domains = domains
@@ -202,8 +213,13 @@ class Interfaces:
         self, plan: ActionPlan, action_class: Any, domain: Domain
     ) -> ActionServer | ActionClient:
         if plan.role == "server":
-            return ActionServer(plan, action_class, domain, self._report)
-        return ActionClient(plan, action_class, domain)
+            return ActionServer(
+                plan, action_class, domain, self._report, handlers=self._handlers, workers=self._workers,
+                desk=self._runtime.goal_desk, time_ns=lambda: self._runtime.snapshot.time_ns,
+            )  # fmt: skip
+        return ActionClient(
+            plan, action_class, domain, self._report, workers=self._workers, deadlines=self._deadlines
+        )
 
     def _open_input(self, backend_input: BackendInput) -> None:
         name = input_topic(self._plan, backend_input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.ros.codecs.protocol import (
@@ -11,29 +12,43 @@ from usd_ros_bridge.ros.codecs.protocol import (
     EncodingFactory,
     NoSourceError,
     Values,
-    set_child_frame,
 )
-from usd_ros_bridge.runtime.scalar import finite, in_axes, relative
+from usd_ros_bridge.runtime.scalar import Floats, finite, in_axes, relative
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 
-def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
-    """Odometry of a body: its pose since the start (REP 105), its twist in the child frame.
+def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
+    """Odometry of a robot's base: by its drive's controller where there is one, else of the body, exact.
 
-    It is exact, and its covariances stay zero.
+    The pose is that since the start (REP 105), the twist is in the child frame; covariances that nobody gives stay
+    zero.
     """
     carrier = Carrier(topic)
-    if carrier.fixed:
+    if carrier.fixed and not any(topic.path in each.interfaces for each in plan.controllers):
         raise NoSourceError("no rigid body is at or above it")
+    robot = topic.robot
+    covariances: list[Floats] = []
 
     def values(snapshot: Snapshot) -> Values | None:
+        reckoned = snapshot.odometry(robot)
+        if reckoned is not None:
+            covariances[:] = (reckoned.pose_covariance, reckoned.twist_covariance)
+            pose, twist = reckoned.pose, reckoned.twist
+            return (pose, twist) if finite(pose) and finite(twist) else None
+        if carrier.fixed:
+            return None
         world_from_body = carrier.pose(snapshot)
         pose = relative(carrier.start(snapshot), world_from_body)
         if not finite(pose):
             return None
         return pose, in_axes(world_from_body[3:], carrier.twist(snapshot))
 
-    return Encoding(values=values, prepare=set_child_frame(topic), blocks=("pose.pose", "twist.twist"))
+    def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
+        message.child_frame_id = topic.child_frame_id
+        for part, diagonal in zip((message.pose, message.twist), covariances, strict=False):
+            part.covariance[::7] = diagonal
+
+    return Encoding(values=values, prepare=prepare, blocks=("pose.pose", "twist.twist"))
 
 
 ENCODERS: Mapping[str, EncodingFactory] = {"nav_msgs/msg/Odometry": encode_odometry}

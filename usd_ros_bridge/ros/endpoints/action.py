@@ -1,90 +1,325 @@
-"""Actions of the plan: servers that reject goals while nothing handles them, and clients."""
+"""Action servers of the plan: goals are followed by a handler, else by a controller in the tick, else rejected."""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
-from rclpy.action import ActionClient as RosActionClient
-from rclpy.action import ActionServer as RosActionServer
 from rclpy.action import GoalResponse
 
+from usd_ros_bridge.model.errors import GoalAbortedError, HandlerTimeoutError
+from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.plan import ActionPlan
+from usd_ros_bridge.ros.codecs import ACTIONS
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.endpoints.goals import DeskPort, HandledGoal, LiveGoal, goal_key
+from usd_ros_bridge.ros.goal_server import GoalServer
+from usd_ros_bridge.ros.handlers import Bound, Handlers
 from usd_ros_bridge.ros.status import InterfaceStatus
+from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.goals import GoalDesk
+from usd_ros_bridge.runtime.report import describe
 
-NO_HANDLER = "no handler is bound to this action"
+NO_HANDLER = "no handler is bound to this action and no controller serves it"
+CLOSED = "the bridge was closed"
+_MAX_REASONS = 16
+_STRANDED_S = 1.0
+"""rmw waits a tenth of that for a client that it cannot answer."""
+
+
+class _Prepared(NamedTuple):
+    """What was found out about a goal before it was accepted."""
+
+    request: Any
+    since: float
+    start: Callable[[LiveGoal], None]
+
+
+class _RefusedError(Exception):
+    """A goal is to be rejected; the message says why."""
 
 
 class ActionServer:
-    """Rejects every goal, so that no client waits for a result that will not come."""
+    """Looks for who follows a goal when it arrives: what is bound after the opening counts."""
 
-    def __init__(self, plan: ActionPlan, action_class: Any, domain: Domain, report: Report) -> None:
-        """Stores what to serve; `open` creates the server."""
+    def __init__(
+        self,
+        plan: ActionPlan,
+        action_class: Any,
+        domain: Domain,
+        report: Report,
+        *,
+        handlers: Handlers,
+        workers: Workers,
+        desk: Callable[[str], GoalDesk | None],
+        time_ns: Callable[[], int],
+    ) -> None:
+        """Stores what to serve; `open` creates the server.
+
+        Args:
+            plan: The action's plan.
+            action_class: Class of its type.
+            domain: Where it lives.
+            report: For rejected goals and handlers that raise.
+            handlers: Who serves what.
+            workers: Where handlers run.
+            desk: Returns where goals of a prim's action go, None where no controller serves it.
+            time_ns: Returns the bridge time.
+        """
         self.plan = plan
         self._class = action_class
         self._domain = domain
         self._report = report
-        self._server: Any = None
+        self._handlers = handlers
+        self._workers = workers
+        self._desk = desk
+        self._time_ns = time_ns
+        self._server: GoalServer | None = None
+        self._lock = threading.Lock()
+        # By identity of the request: rclpy names the goal to nobody before it is accepted.
+        self._prepared: dict[int, _Prepared] = {}
+        self._live: dict[bytes, LiveGoal] = {}
+        self._cancels: dict[bytes, Callable[[], object]] = {}
+        self._handled = 0
+        self._reasons: dict[str, str] = {}
         self._goals = 0
+        self._failed = 0
 
     def open(self) -> None:
         """Creates the server."""
-        self._server = RosActionServer(
-            self._domain.node, self._class, self.plan.name, self._execute, goal_callback=self._on_goal
+        self._server = GoalServer(
+            self._domain.node,
+            self._class,
+            self.plan.name,
+            on_goal=self._on_goal,
+            start=self._on_accepted,
+            on_cancel=self._on_cancel,
         )
 
     def close(self) -> None:
-        """Destroys the server. Idempotent."""
+        """Ends goals aborted, tells clients where possible, and destroys the server. Idempotent."""
         server, self._server = self._server, None
-        if server is not None:
-            server.destroy()
+        if server is None:
+            return
+        for handle in server.stranded():
+            handle.execute()
+        with self._lock:
+            goals = list(self._live.values())
+        for live in goals:
+            live.finish_now("aborted", self._unfinished(CLOSED))
+        # Whoever asks for a result just now is answered, too. Nothing to do for where another thread runs callbacks.
+        with suppress(Exception):
+            self._domain.poll()
+        server.destroy()
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
-        return _row(self.plan, self._domain, count=self._goals, reason=NO_HANDLER)
-
-    def _on_goal(self, goal: Any) -> Any:  # noqa: ARG002 - rclpy's signature
-        self._goals += 1
-        self._report(
-            f"action.rejected:{self.plan.path}",
-            f"{self.plan.path}: a goal for {self.plan.name} was rejected: {NO_HANDLER}",
+        self._look_for_others()
+        served = self._handlers.get("action", self.plan.path) is not None or self._serves() is not None
+        return action_row(
+            self.plan,
+            self._domain,
+            count=self._goals,
+            errors=self._failed,
+            state="active" if self._live else "idle" if served else "silent",
+            reason="" if served else NO_HANDLER,
         )
-        return GoalResponse.REJECT
 
-    def _execute(self, goal_handle: Any) -> Any:
-        # rclpy demands it, and calls it for accepted goals only.
-        goal_handle.abort()
-        return self._class.Result()
+    # --- Callbacks of rclpy ------------------------------------------------------------------------------------
+
+    def _on_goal(self, request: Any) -> GoalResponse:
+        self._goals += 1
+        try:
+            self._look_for_others()
+            self._end_stranded()
+            start = self._prepare(request)
+        except _RefusedError as refusal:
+            self._reject(str(refusal))
+            return GoalResponse.REJECT
+        except Exception as error:  # noqa: BLE001 - an exception here would leave the client waiting for ever
+            self._reject(f"it could not be looked at: {describe(error)}")
+            return GoalResponse.REJECT
+        with self._lock:
+            self._prepared[id(request)] = _Prepared(request, time.monotonic(), start)
+        return GoalResponse.ACCEPT
+
+    def _on_accepted(self, handle: Any) -> None:
+        server = self._server
+        if server is None:
+            return
+        live = LiveGoal(
+            server, handle, self._domain, path=self.plan.path, report=self._report, ended=self._on_ended
+        )
+        with self._lock:
+            prepared = self._prepared.pop(id(handle.request), None)
+            self._live[live.key] = live
+        if prepared is None or prepared.request is not handle.request:
+            live.finish("aborted", self._unfinished("the client could not be told that it was accepted"))
+            return
+        try:
+            prepared.start(live)
+        except Exception as error:  # noqa: BLE001 - the client waits for a result
+            self._report(
+                f"action.error:{self.plan.path}", f"{self.plan.path}: a goal did not start: {describe(error)}"
+            )
+            live.finish("aborted", self._unfinished(describe(error)))
+            return
+        if handle.is_cancel_requested:
+            self._on_cancel(handle)
+
+    def _on_cancel(self, handle: Any) -> None:
+        key = goal_key(handle)
+        with self._lock:
+            live, cancel = self._live.get(key), self._cancels.get(key)
+        if live is not None:
+            live.cancel_requested = True
+        if cancel is not None:
+            cancel()
+
+    # --- Who follows a goal ------------------------------------------------------------------------------------
+
+    def _prepare(self, request: Any) -> Callable[[LiveGoal], None]:
+        """Returns what starts a goal.
+
+        Raises:
+            _RefusedError: Nobody follows it.
+        """
+        if self._server is None:
+            raise _RefusedError(CLOSED)
+        bound = self._handlers.get("action", self.plan.path)
+        if bound is not None:
+            self._ask(bound, request)
+            return partial(self._start_handler, bound)
+        desk = self._serves()
+        if desk is None:
+            raise _RefusedError(NO_HANDLER)
+        goal = ACTIONS[self.plan.type].decode(request)
+        reason = desk.check(goal)
+        if reason:
+            raise _RefusedError(reason)
+        return partial(self._start_at_desk, desk, goal)
+
+    def _serves(self) -> GoalDesk | None:
+        return self._desk(self.plan.path) if self.plan.type in ACTIONS else None
+
+    def _ask(self, bound: Bound[Any], request: Any) -> None:
+        if self._handled >= bound.concurrent:
+            raise _RefusedError(f"its handler follows {bound.concurrent} at a time")
+        if bound.accept is None:
+            return
+        try:
+            answer = bound.accept(request)
+        except Exception as error:
+            self._report(
+                f"action.error:{self.plan.path}",
+                f"{self.plan.path}: what accepts goals of {self.plan.name} raised {describe(error)}",
+            )
+            raise _RefusedError("what accepts goals raised an exception") from error
+        if answer is not True:
+            raise _RefusedError(answer if isinstance(answer, str) and answer else "its handler does not accept it")
+
+    def _start_at_desk(self, desk: GoalDesk, goal: object, live: LiveGoal) -> None:
+        port = DeskPort(live, self._class, ACTIONS[self.plan.type])
+        with self._lock:
+            self._cancels[live.key] = partial(desk.cancel, port)
+        desk.start(goal, port)
+
+    # --- Handlers ----------------------------------------------------------------------------------------------
+
+    def _start_handler(self, bound: Bound[Any], live: LiveGoal) -> None:
+        goal = HandledGoal(live, self._time_ns)
+        with self._lock:
+            self._cancels[live.key] = goal.cancel
+            self._handled += 1
+        # A key of its own: goals of one action wait for no other.
+        future = self._workers.submit(
+            f"{self.plan.path}#{live.key.hex()}", goal.wrap(bound.handler), timeout=bound.timeout
+        )
+        future.add_done_callback(partial(self._on_handled, live))
+
+    def _on_handled(self, live: LiveGoal, future: Any) -> None:
+        with self._lock:
+            self._handled -= 1
+        outcome: Outcome = "aborted"
+        result = None
+        try:
+            result = future.result()
+            outcome = "canceled" if live.cancel_requested else "succeeded"
+        except GoalAbortedError as error:
+            result = error.result
+        except HandlerTimeoutError as error:
+            self._complain("timeout", f"was aborted: {error}")
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the client waits for a result
+            if self._server is not None:
+                self._complain("error", f"was aborted: its handler raised {describe(error)}")
+        if result is None:
+            result = self._class.Result()
+        elif not isinstance(result, self._class.Result):
+            self._complain("error", f"was aborted: its handler returned {type(result).__name__}, no Result")
+            outcome, result = "aborted", self._class.Result()
+        live.finish(outcome, result)
+
+    def _complain(self, what: str, text: str) -> None:
+        self._report(
+            f"action.{what}:{self.plan.path}", f"{self.plan.path}: a goal of {self.plan.name} {text}"
+        )
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _on_ended(self, live: LiveGoal) -> None:
+        with self._lock:
+            self._live.pop(live.key, None)
+            self._cancels.pop(live.key, None)
+            self._failed += live.outcome == "aborted"
+
+    def _reject(self, reason: str) -> None:
+        self._failed += 1
+        # The first goal of each reason is shown; a client that finds ever new ones does not fill the log.
+        place = self._reasons.get(reason)
+        if place is None:
+            number = len(self._reasons)
+            place = self.plan.path if number == 0 else f"{self.plan.path}#{min(number, _MAX_REASONS) + 1}"
+            if number < _MAX_REASONS:
+                self._reasons[reason] = place
+        self._report(
+            f"action.rejected:{place}",
+            f"{self.plan.path}: a goal for {self.plan.name} was rejected: {reason}",
+        )
+
+    def _end_stranded(self) -> None:
+        """Ends goals that were accepted, and whose client could not be told, which rclpy would keep for ever."""
+        with self._lock:
+            late = time.monotonic() - _STRANDED_S
+            stale = [key for key, each in self._prepared.items() if each.since < late]
+            for key in stale:
+                del self._prepared[key]
+        if stale and self._server is not None:
+            for handle in self._server.stranded():
+                handle.execute()
+
+    def _look_for_others(self) -> None:
+        if count_servers(self.plan, self._domain) > 1:
+            self._report(
+                f"action.taken:{self.plan.path}",
+                f"{self.plan.path}: another node serves the action {self.plan.name}, too: clients hear both",
+            )
+
+    def _unfinished(self, why: str) -> Any:
+        codec = ACTIONS.get(self.plan.type)
+        return self._class.Result() if codec is None else codec.unfinished(self._class, why)
 
 
-class ActionClient:
-    """A client, there for whoever binds to its prim."""
-
-    def __init__(self, plan: ActionPlan, action_class: Any, domain: Domain) -> None:
-        """Stores what to call; `open` creates the client."""
-        self.plan = plan
-        self._class = action_class
-        self._domain = domain
-        self._client: Any = None
-
-    def open(self) -> None:
-        """Creates the client."""
-        self._client = RosActionClient(self._domain.node, self._class, self.plan.name)
-
-    def close(self) -> None:
-        """Destroys the client. Idempotent."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.destroy()
-
-    def status(self) -> InterfaceStatus:
-        """Returns a row."""
-        return _row(self.plan, self._domain, count=0, reason="nothing here calls it")
+def count_servers(plan: ActionPlan, domain: Domain) -> int:
+    """Returns how many servers of an action the graph shows."""
+    return int(domain.node.count_services(_goal_service(plan, domain)))
 
 
-def _row(plan: ActionPlan, domain: Domain, *, count: int, reason: str) -> InterfaceStatus:
-    # An action is three services and two topics; whoever uses it uses this one.
-    goal_service = domain.node.resolve_service_name(f"{plan.name}/_action/send_goal")
+def action_row(plan: ActionPlan, domain: Domain, **values: Any) -> InterfaceStatus:
+    """Returns the row of a server or client; `values` are the fields that differ."""
     server = plan.role == "server"
     return InterfaceStatus(
         kind="action",
@@ -93,10 +328,14 @@ def _row(plan: ActionPlan, domain: Domain, *, count: int, reason: str) -> Interf
         name=plan.name,
         type=plan.type,
         domain_id=domain.domain_id,
-        matched=domain.node.count_clients(goal_service)
+        matched=int(domain.node.count_clients(_goal_service(plan, domain)))
         if server
-        else domain.node.count_services(goal_service),
-        count=count,
-        state="silent",
-        reason=reason,
+        else count_servers(plan, domain),
+        **values,
     )
+
+
+def _goal_service(plan: ActionPlan, domain: Domain) -> str:
+    # An action is three services and two topics; whoever uses it uses this one.
+    name: str = domain.node.resolve_service_name(f"{plan.name}/_action/send_goal")
+    return name
