@@ -1,0 +1,143 @@
+"""Reads and checks what clients send as a trajectory: into a controller's own order, or a reason to refuse it.
+
+The rules are those of joint_trajectory_controller of ros2_controllers with its defaults; beyond them, every number
+must be one that a joint can take, and no joint may be named twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from usd_ros_bridge.controllers.trajectory import BoolArray, Knots
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.goals import FollowTrajectoryGoal, TrajectorySample
+from usd_ros_bridge.model.state import FloatArray
+
+BOUND = 1e30
+"""Magnitudes beyond this are refused, so that no polynomial overflows."""
+
+_AT_REST = float(np.finfo(np.float32).eps)
+"""rad/s or m/s. A last point that is slower counts as standing still (joint_trajectory_controller)."""
+
+_SECOND_NS = 1e9
+
+
+class Refusal(Exception):  # noqa: N818 (not an error of the program: the reason a client is told)
+    """Why a trajectory cannot be followed."""
+
+
+def read_goal(goal: object, joints: Sequence[str], *, time_ns: int | None) -> Knots:
+    """Returns the points of a FollowTrajectoryGoal; `Refusal` where it is to be rejected.
+
+    Args:
+        goal: The goal, unchecked.
+        joints: The controller's joints.
+        time_ns: Bridge time, which the end must not lie before; None where that was checked.
+    """
+    if not isinstance(goal, FollowTrajectoryGoal):
+        raise Refusal(f"a {quoted(type(goal).__name__)} is no FollowJointTrajectory goal")
+    if goal.multi_dof:
+        raise Refusal(
+            "trajectories and tolerances of joints with several degrees of freedom are not supported"
+        )
+    return read_trajectory(goal.trajectory, joints, time_ns=time_ns)
+
+
+def read_trajectory(sample: TrajectorySample, joints: Sequence[str], *, time_ns: int | None) -> Knots:
+    """Returns the points of a trajectory, their times from its start; `Refusal` where it cannot be followed.
+
+    Args:
+        sample: The trajectory, unchecked.
+        joints: The controller's joints.
+        time_ns: Bridge time, which the end must not lie before; None where that was checked.
+    """
+    order = _order(sample.joint_names, joints)
+    times_ns = _times(sample)
+    names = sample.joint_names
+    position, has_position = _read("positions", sample.positions, names, len(times_ns))
+    if not has_position.all():
+        raise Refusal(f"point {int(np.argmin(has_position))} has no positions")
+    velocity, has_velocity = _read("velocities", sample.velocities, names, len(times_ns))
+    acceleration, has_acceleration = _read("accelerations", sample.accelerations, names, len(times_ns))
+    effort, has_effort = _read("efforts", sample.efforts, names, len(times_ns))
+    moving = np.abs(velocity[-1]) > _AT_REST
+    if moving.any():
+        joint = int(np.argmax(moving))
+        raise Refusal(
+            f"the last point's velocity of joint {quoted(names[joint])} is {velocity[-1, joint]:g}, not zero"
+        )
+    if time_ns is not None and sample.stamp_ns != 0 and sample.stamp_ns + times_ns[-1] < time_ns:
+        late = (time_ns - sample.stamp_ns - times_ns[-1]) / _SECOND_NS
+        raise Refusal(f"the trajectory ended {late:g} s ago (stamp {sample.stamp_ns / _SECOND_NS:.9f})")
+    return Knots(
+        times_ns=times_ns,
+        position=position[:, order],
+        velocity=velocity[:, order],
+        acceleration=acceleration[:, order],
+        effort=effort[:, order] if has_effort.any() else None,
+        has_velocity=has_velocity,
+        has_acceleration=has_acceleration,
+    )
+
+
+def _order(names: Sequence[str], joints: Sequence[str]) -> list[int]:
+    """Returns which of `names` is each of the controller's joints."""
+    if not names:
+        raise Refusal("no joint names")
+    columns: dict[str, int] = {}
+    for column, name in enumerate(names):
+        if name not in joints:
+            raise Refusal(
+                f"joint {quoted(name)} is none of the controller's ({', '.join(map(quoted, joints))})"
+            )
+        if columns.setdefault(name, column) != column:
+            raise Refusal(f"joint {quoted(name)} is named twice")
+    missing = [name for name in joints if name not in columns]
+    if missing:
+        raise Refusal(
+            f"joint {quoted(missing[0])} is missing: all {len(joints)} joints of the controller must be named"
+        )
+    return [columns[name] for name in joints]
+
+
+def _times(sample: TrajectorySample) -> list[int]:
+    times_ns: list[int] = np.asarray(sample.times_ns).tolist()
+    if not times_ns:
+        raise Refusal("the trajectory has no points")
+    if times_ns[0] < 0:
+        raise Refusal(f"time_from_start of point 0 is {times_ns[0] / _SECOND_NS:g} s, negative")
+    for index in range(1, len(times_ns)):
+        if times_ns[index] <= times_ns[index - 1]:
+            raise Refusal(
+                f"time_from_start is not strictly increasing: {times_ns[index] / _SECOND_NS:.9g} s at point {index} "
+                f"after {times_ns[index - 1] / _SECOND_NS:.9g} s"
+            )
+    return times_ns
+
+
+def _read(
+    field: str, arrays: Sequence[FloatArray], names: Sequence[str], count: int
+) -> tuple[FloatArray, BoolArray]:
+    """Returns (N, J) values in the goal's order, zeros where a point has none, and (N,) which points have them."""
+    width = len(names)
+    if len(arrays) != count:
+        raise Refusal(f"{len(arrays)} points have {field}, {count} have times")
+    lengths = np.array([array.size for array in arrays])
+    wrong = (lengths != 0) & (lengths != width)
+    if wrong.any():
+        point = int(np.argmax(wrong))
+        raise Refusal(f"point {point} has {lengths[point]} {field} for {width} joints")
+    given = lengths != 0
+    values = np.zeros((count, width))
+    if given.any():
+        values[given] = np.concatenate(arrays, axis=None).reshape(-1, width)
+        unusable = ~(np.abs(values) <= BOUND)
+        if unusable.any():
+            point, joint = np.argwhere(unusable)[0]
+            raise Refusal(
+                f"{field} of joint {quoted(names[joint])} in point {point} is {values[point, joint]:g}, "
+                "no number that can be followed"
+            )
+    return values, given
