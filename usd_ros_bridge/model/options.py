@@ -56,6 +56,10 @@ class PlanOptions:
         publish_tf: Whether the bridge broadcasts transforms at all.
         base_transform: Who owns the transform of the mobile base; `auto` is `odometry` where a differential drive
             with an odometry publisher owns the robot, else `ground_truth`.
+        controller_rate: How often controllers act at least, Hz; the rate of joint states for external controllers.
+        external_joint_states: Name of the topic with those joint states, the default of ros2_control's topic-based
+            hardware interfaces.
+        external_joint_commands: Name of the topic that external controllers command joints on, likewise.
     """
 
     namespace: str = ""
@@ -69,6 +73,9 @@ class PlanOptions:
     frame_prefix: str = ""
     publish_tf: bool = True
     base_transform: BaseTransform = "auto"
+    controller_rate: float = 100.0
+    external_joint_states: str = "robot_joint_states"
+    external_joint_commands: str = "robot_joint_commands"
 
 
 class TypeCatalog(Protocol):

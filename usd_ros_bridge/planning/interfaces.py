@@ -103,7 +103,7 @@ def draft_interfaces(
     drafter = _Drafter(contexts, options, catalog, findings)
     drafts = [drafter.draft(kind, record) for kind, of_kind in kinds for record in of_kind]
     _check_placement(drafts, index, findings)
-    return _check_duplicates(drafts, findings)
+    return drafts
 
 
 class _Drafter:
@@ -291,8 +291,11 @@ def _check_placement(drafts: Iterable[InterfaceDraft], index: StageIndex, findin
             )
 
 
-def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> list[InterfaceDraft]:
-    """Two servers of one name cannot work; two publishers can; two types on one name cannot talk."""
+def check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> list[InterfaceDraft]:
+    """Returns the interfaces, the second of two servers with one name disabled.
+
+    Two servers of one name cannot work; two publishers can; two types on one name cannot talk.
+    """
     by_role: dict[tuple[str, str, str, int | None], InterfaceDraft] = {}
     by_name: dict[tuple[str, str, int | None], InterfaceDraft] = {}
     result = []
@@ -308,8 +311,8 @@ def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> l
                 draft.path,
                 f"{quoted(draft.name)} has the type {quoted(draft.type)} here and {quoted(same_name.type)} at "
                 f"{same_name.path}; the two cannot talk to each other",
-                "give each type a name of its own",
-                attribute=f"ros:{draft.kind}:name",
+                _rename("type", draft),
+                attribute=_named_by(draft),
             )
         first = by_role.setdefault((draft.kind, draft.role, draft.name, draft.domain_id), draft)
         if first is not draft and draft.role == "server":
@@ -328,8 +331,18 @@ def _check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> l
                 "2.3.duplicate",
                 draft.path,
                 f"{quoted(draft.name)} is published by {first.path} as well",
-                "give each publisher a name of its own",
-                attribute="ros:topic:name",
+                _rename("publisher", draft),
+                attribute=_named_by(draft),
             )
         result.append(draft)
     return result
+
+
+def _named_by(draft: InterfaceDraft) -> str:
+    return "" if draft.implicit else f"ros:{draft.kind}:name"
+
+
+def _rename(what: str, draft: InterfaceDraft) -> str:
+    if draft.implicit:
+        return "name it by the parameters external_joint_states and external_joint_commands"
+    return f"give each {what} a name of its own"

@@ -12,8 +12,8 @@ from usd_ros_bridge.planning.controllers import odometry_owners, plan_controller
 from usd_ros_bridge.planning.copies import find_fleet
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.frames import FramePlanner
-from usd_ros_bridge.planning.implicit import implicit_interfaces
-from usd_ros_bridge.planning.interfaces import OF_A_BODY, draft_interfaces
+from usd_ros_bridge.planning.implicit import external_interfaces, implicit_interfaces
+from usd_ros_bridge.planning.interfaces import OF_A_BODY, check_duplicates, draft_interfaces
 from usd_ros_bridge.planning.joints import read_joints
 from usd_ros_bridge.planning.kinematics import plan_kinematics, rest_body_poses
 from usd_ros_bridge.planning.layout import assign_rows, build_layout
@@ -65,7 +65,9 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
     robot_joints = RobotJoints(joints, contexts, kinematics)
 
     declared = draft_interfaces(index, contexts, options, catalog, findings)
-    interfaces = [*declared, *implicit_interfaces(declared, kinematics, options)]
+    declared += external_interfaces(records.controllers, contexts, options)
+    interfaces = check_duplicates(declared, findings)
+    interfaces += implicit_interfaces(declared, kinematics, options)
 
     needing = [*contexts.by_path, *(r.path for r in records.frames), *(d.path for d in interfaces)]
     bases = choose_bases(

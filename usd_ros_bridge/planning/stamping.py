@@ -234,7 +234,9 @@ class _Stamping:
                 numbers["camera"] = self._cameras.rows[plan.camera]
             return replace(plan, **numbers)
 
-        return self._merged(plans, merge(self._fleet, [plan.path for plan in plans]), stamp_of, renumber)
+        late = [isinstance(plan, TopicPlan) and plan.implicit for plan in plans]
+        merged = merge(self._fleet, [plan.path for plan in plans], late)
+        return self._merged(plans, merged, stamp_of, renumber)
 
     def _controllers(self) -> tuple[ControllerPlan, ...]:
         def renumber(plan: ControllerPlan, robot: int) -> ControllerPlan:

@@ -50,12 +50,13 @@ def narrow_to_broadcasters(
 ) -> tuple[TopicPlan, ...]:
     """Returns topics whose joints, and their order, are those of the joint state broadcaster that owns the publisher.
 
-    An authored `ros:joint_state_broadcaster:frame_id` is the header's, too.
+    An authored `ros:joint_state_broadcaster:frame_id` is the header's, too. So it is with a broadcaster that is off at
+    first.
     """
     owners = {
         path: controller
         for controller in controllers
-        if controller.schema == JOINT_STATE_BROADCASTER and controller.enabled and not controller.implied
+        if controller.schema == JOINT_STATE_BROADCASTER and controller.switchable and not controller.implied
         for path in controller.interfaces
     }
     return tuple(
@@ -64,7 +65,7 @@ def narrow_to_broadcasters(
             dofs=owners[topic.path].dofs,
             frame_id=owners[topic.path].parameters["frame_id"] or topic.frame_id,
         )
-        if topic.path in owners
+        if topic.role == "publisher" and topic.path in owners and not topic.implicit
         else topic
         for topic in topics
     )

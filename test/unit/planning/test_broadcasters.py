@@ -15,7 +15,9 @@ PUBLISHER = TopicPlan(
 )
 
 
-def broadcaster(*, enabled: bool = True, implied: bool = False, frame_id: str = "") -> ControllerPlan:
+def broadcaster(
+    *, enabled: bool = True, switchable: bool = True, implied: bool = False, frame_id: str = ""
+) -> ControllerPlan:
     return ControllerPlan(
         path="/r/broadcaster",
         schema="RosControlJointStateBroadcasterAPI",
@@ -23,6 +25,7 @@ def broadcaster(*, enabled: bool = True, implied: bool = False, frame_id: str = 
         dofs=(2, 0),
         parameters={"frame_id": frame_id},
         enabled=enabled,
+        switchable=switchable,
         implied=implied,
     )
 
@@ -38,8 +41,13 @@ def test_an_authored_frame_id_counts() -> None:
     assert topic.frame_id == "torso"
 
 
-def test_a_broadcaster_that_is_off_or_implied_changes_nothing() -> None:
-    for controller in (broadcaster(enabled=False), broadcaster(implied=True)):
+def test_a_broadcaster_that_is_off_at_first_decides_what_will_be_reported() -> None:
+    (topic,) = narrow_to_broadcasters([PUBLISHER], [broadcaster(enabled=False)])
+    assert topic.dofs == (2, 0)
+
+
+def test_a_broadcaster_that_cannot_work_or_is_implied_changes_nothing() -> None:
+    for controller in (broadcaster(enabled=False, switchable=False), broadcaster(implied=True)):
         assert narrow_to_broadcasters([PUBLISHER], [controller]) == (PUBLISHER,)
 
 
