@@ -274,6 +274,19 @@ class Runtime:
         wake_ns = min(self.emissions.wake_ns, self._control_ns)
         return None if wake_ns == NEVER_NS else wake_ns
 
+    def rest_until(self, time_ns: int) -> None:
+        """Tells that time passed in which nothing happened: what is commanded at the next tick does not act on it.
+
+        A loop that sleeps until something arrives would have a robot make up for its sleep at once.
+
+        Args:
+            time_ns: Bridge time, nanoseconds; at most that of the tick to come.
+        """
+        last = self._last_time
+        if last is not None and last < time_ns and self._can_rest and self.inbox.pending:
+            self._last_time = time_ns
+            self._passed_by = True
+
     def tick(self, time_ns: int) -> bool:
         """Does everything once: what arrived, controllers, the backend's step, what is due.
 

@@ -31,3 +31,27 @@ class Sink(Protocol):
     def apply(self, sample: object, commands: Commands) -> None:
         """Writes what `sample` asks for into `commands`; called from the thread that ticks."""
         ...
+
+
+@runtime_checkable
+class SceneAccess(Protocol):
+    """What may be done to the stage while the bridge runs; called from the thread that ticks. usd/ implements it."""
+
+    def switchable(self, prim: str) -> tuple[str, ...]:
+        """Returns the prim paths of what services at `prim` switch: lights at or beside it, else visible geometry."""
+        ...
+
+    def switch(self, prim: str, visible: bool | None) -> str:
+        """Shows or hides what `switchable` names, on the session layer; None for the opposite of what is.
+
+        Returns:
+            What became of it, for people.
+
+        Raises:
+            SceneError: It cannot be done; the message says why.
+        """
+        ...
+
+
+class SceneError(Exception):
+    """An edit of the stage is not possible. It refuses one request and ends there."""

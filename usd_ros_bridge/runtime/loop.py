@@ -8,6 +8,7 @@ from typing import Protocol
 
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.inbox import Wakeup
+from usd_ros_bridge.runtime.schedule import period_ns
 
 _HELD_NS = 1_000_000_000
 
@@ -118,12 +119,14 @@ class Loop:
     def run(self) -> None:
         """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
         runtime, clock, wakeup = self._runtime, self._clock, self._wakeup
+        rest_ns = period_ns(runtime.options.controller_rate)
         while not self.stopped():
             clock.wait(runtime.next_due_ns(), wakeup)
             if self.stopped():
                 return
             now = clock.now_ns()
             if now is not None:
+                runtime.rest_until(now - rest_ns)
                 runtime.tick(now)
 
     def stop(self) -> None:

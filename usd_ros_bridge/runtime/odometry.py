@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,8 @@ from usd_ros_bridge.controllers.protocol import OdometryGroup
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.scalar import Floats
 
-_NO_COVARIANCE: Floats = (0.0,) * 6
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Odometry:
+class Odometry(NamedTuple):
     """Where a robot's base is by a controller's reckoning, and how it moves. Plain floats, SI units.
 
     Attributes:
@@ -28,8 +25,8 @@ class Odometry:
 
     pose: Floats
     twist: Floats
-    pose_covariance: Floats = _NO_COVARIANCE
-    twist_covariance: Floats = _NO_COVARIANCE
+    pose_covariance: Floats
+    twist_covariance: Floats
 
 
 class _Source:
@@ -40,6 +37,9 @@ class _Source:
         self.tick = -1
         self.poses: list[list[float]] = []
         self.twists: list[list[float]] = []
+        # These stay as they are.
+        self.pose_covariances: list[list[float]] = group.pose_covariance.tolist()
+        self.twist_covariances: list[list[float]] = group.twist_covariance.tolist()
 
     def look(self, tick: int) -> None:
         if self.tick != tick:
@@ -81,7 +81,12 @@ class OdometryTable:
             return None
         source, row = place
         source.look(tick)
-        return Odometry(pose=source.poses[row], twist=source.twists[row])
+        return Odometry(
+            source.poses[row],
+            source.twists[row],
+            source.pose_covariances[row],
+            source.twist_covariances[row],
+        )
 
     def writer(self, robots: Iterable[int], slots: Iterable[int]) -> OdometryWriter:
         """Returns what writes poses of robots that controllers serve into columns `slots`."""

@@ -10,11 +10,14 @@ import numpy as np
 
 from usd_ros_bridge.model.plan import (
     WORLD,
+    ActionPlan,
     BridgePlan,
+    ControllerPlan,
     DofAxis,
     DofPlan,
     EdgePlan,
     FramePlan,
+    InterfacePlan,
     JointPlan,
     JointType,
     MimicPlan,
@@ -186,6 +189,41 @@ class RobotBuilder:
         self.plan.topics.append(topic)
         return topic
 
+    def action(self, name: str, kind: str) -> ActionPlan:
+        """Adds an action server at the robot's context. Returns it."""
+        action = ActionPlan(
+            path=f"{self.path}/{name}",
+            role="server",
+            name=f"{self.namespace.rstrip('/')}/{name}",
+            type=kind,
+            robot=self.index,
+        )
+        self.plan.actions.append(action)
+        return action
+
+    def controller(
+        self,
+        name: str,
+        schema: str,
+        joints: Sequence[str] = (),
+        *,
+        interfaces: Sequence[InterfacePlan] = (),
+        **options: Any,
+    ) -> ControllerPlan:
+        """Adds a controller of joints, which it claims; `options` are fields of ControllerPlan. Returns it."""
+        rows = tuple(self.row(joint) for joint in joints)
+        values: dict[str, Any] = {"robot": self.index, "claims": rows, **options}
+        controller = ControllerPlan(
+            path=f"{self.path}/{name}",
+            schema=schema,
+            interfaces=tuple(interface.path for interface in interfaces),
+            joints=tuple(joints),
+            dofs=rows,
+            **values,
+        )
+        self.plan.controllers.append(controller)
+        return controller
+
     def build(self) -> RobotPlan:
         """Returns the robot."""
         rows = [i for i, body in enumerate(self.plan.bodies) if body.robot == self.index]
@@ -265,6 +303,8 @@ class PlanBuilder:
     bodies: list[_Body] = field(default_factory=list)
     dofs: list[tuple[DofPlan, str]] = field(default_factory=list)
     topics: list[TopicPlan] = field(default_factory=list)
+    actions: list[ActionPlan] = field(default_factory=list)
+    controllers: list[ControllerPlan] = field(default_factory=list)
 
     def robot(self, path: str = "/robot", *, namespace: str = "/", **options: Any) -> RobotBuilder:
         """Adds a robot; `options` are fields of RobotPlan."""
@@ -292,6 +332,8 @@ class PlanBuilder:
             asset="built by hand",
             robots=tuple(robot.build() for robot in self.robots),
             topics=tuple(self.topics),
+            actions=tuple(self.actions),
+            controllers=tuple(self.controllers),
             layout=layout,
             scene=scene or Scene(),
         )
