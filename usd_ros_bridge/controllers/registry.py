@@ -14,8 +14,10 @@ _HERE = "usd_ros_bridge.controllers"
 
 FACTORIES: Mapping[str, str] = {
     "RosControlDiffDriveAPI": "diff_drive:DiffDrives",
-    "RosControlJointTrajectoryAPI": "joint_trajectory:JointTrajectoryControllers",
+    "RosControlExternalAPI": "external:ExternalControls",
     "RosControlJointStateBroadcasterAPI": "joint_states:JointStateBroadcasters",
+    "RosControlJointTrajectoryAPI": "joint_trajectory:JointTrajectoryControllers",
+    "RosControlRigidBodyTwistAPI": "rigid_body_twist:RigidBodyTwists",
 }
 """`module:class` of this package by ControllerPlan.schema; only those that a plan has are imported."""
 

@@ -1,0 +1,111 @@
+"""Rigid body twists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.controllers.rigid_body_twist import RigidBodyTwists
+from usd_ros_bridge.model.plan import ControllerPlan
+from usd_ros_bridge.model.state import Commands, TwistSample
+from usd_ros_bridge.testing.plans import rest_of, rover
+
+TWIST = np.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
+
+
+class Rig:
+    def __init__(self, *, kinematic: bool = True, body: str = "/rover/base_link") -> None:
+        plan = rover().build()
+        controller = ControllerPlan(
+            path="/rover/twist", schema="RosControlRigidBodyTwistAPI", robot=0, parameters={"body": body}
+        )
+        self.plan = replace(plan, controllers=(controller,))
+        self.reports: list[str] = []
+        self.twists = RigidBodyTwists(
+            ControllerContext(
+                plan=self.plan, report=lambda kind, _message: self.reports.append(kind), kinematic=kinematic
+            ),
+            self.plan.controllers,
+        )
+        self.commands = Commands.empty(plan.layout)
+
+    def send(self, twist: np.ndarray) -> None:
+        self.twists.take(0, TwistSample(stamp_ns=0, twist=twist), time_ns=0)
+
+    def tick(self) -> np.ndarray:
+        self.commands.clear()
+        self.twists.command(1, rest_of(self.plan), self.commands)
+        return self.commands.body_twist
+
+
+def test_a_twist_is_written_once_and_holds_in_the_backend() -> None:
+    rig = Rig()
+    rig.send(TWIST)
+    assert rig.twists.busy
+    written = rig.tick()
+    assert written[0].tolist() == TWIST.tolist()
+    assert np.isnan(written[1:]).all()
+    assert not rig.twists.busy
+    assert np.isnan(rig.tick()).all()
+
+
+def test_the_last_of_several_twists_counts() -> None:
+    rig = Rig()
+    rig.send(2 * TWIST)
+    rig.send(TWIST)
+    assert rig.tick()[0].tolist() == TWIST.tolist()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_twist_that_is_not_finite_is_ignored(bad: float) -> None:
+    rig = Rig()
+    rig.send(np.where(np.arange(6) == 4, bad, TWIST))
+    assert np.isnan(rig.tick()).all()
+    assert rig.reports == ["twist.finite:/rover/twist"]
+
+
+def test_a_controller_that_is_switched_off_stops_its_body() -> None:
+    rig = Rig()
+    rig.send(TWIST)
+    rig.tick()
+    rig.twists.set_active(0, False, time_ns=0, state=None)
+    assert rig.tick()[0].tolist() == [0.0] * 6
+    assert np.isnan(rig.tick()).all()
+
+
+def test_one_that_never_moved_its_body_leaves_it_alone() -> None:
+    rig = Rig()
+    rig.twists.set_active(0, False, time_ns=0, state=None)
+    assert np.isnan(rig.tick()).all()
+
+
+def test_under_physics_only_kinematic_bodies_are_moved() -> None:
+    rig = Rig(kinematic=False)
+    rig.send(TWIST)
+    assert np.isnan(rig.tick()).all()
+    assert rig.reports == ["twist.body:/rover/twist"]
+    rig.plan.layout.kinematic[0] = True
+    rig.twists = RigidBodyTwists(
+        ControllerContext(plan=rig.plan, report=lambda *_: None), rig.plan.controllers
+    )
+    rig.send(TWIST)
+    assert rig.tick()[0].tolist() == TWIST.tolist()
+
+
+@pytest.mark.parametrize("body", ["/rover/mast", "/rover/nowhere"])
+def test_a_body_that_hangs_from_a_joint_or_is_none_is_not_moved(body: str) -> None:
+    rig = Rig(body=body)
+    rig.send(TWIST)
+    assert np.isnan(rig.tick()).all()
+    assert rig.reports == ["twist.body:/rover/twist"]
+
+
+def test_reset_forgets_what_waits() -> None:
+    rig = Rig()
+    rig.send(TWIST)
+    rig.twists.reset()
+    assert not rig.twists.busy
+    assert np.isnan(rig.tick()).all()

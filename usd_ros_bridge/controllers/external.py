@@ -1,0 +1,158 @@
+"""External control: joint commands by name, for controllers that run elsewhere (topic-based ros2_control hardware).
+
+RosControlExternalAPI of ros-simulation/openusd-schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.controllers.protocol import ControllerContext, Report
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.model.state import Commands, FloatArray, JointStateSample, State
+
+_POSITION, _VELOCITY, _EFFORT = range(3)
+
+
+class NamedTargets:
+    """Targets of joints by name, from messages whose names are mostly the same from one to the next."""
+
+    def __init__(self, label: str, row_by_name: dict[str, int], report: Report) -> None:
+        """Looks for the joints of `row_by_name`; `label` is what reports call where the messages come from."""
+        self._label = label
+        self._row_by_name = row_by_name
+        self._report = report
+        self._names: tuple[str, ...] = ()
+        self._indices = self._rows = np.zeros(0, dtype=np.intp)
+
+    def write(self, sample: JointStateSample, targets: FloatArray) -> None:
+        """Writes what a message asks for; an empty array, NaN and infinity ask for nothing.
+
+        Args:
+            sample: The message. With an array whose length is neither zero nor that of `names` it is ignored as a
+                whole; a joint that is none of these is ignored and reported.
+            targets: (3, D) positions, velocities and efforts, written to.
+        """
+        arrays = (sample.position, sample.velocity, sample.effort)
+        count = len(sample.names)
+        if any(len(array) not in (0, count) for array in arrays):
+            lengths = "/".join(str(len(array)) for array in arrays)
+            self._report(
+                f"sink.length:{self._label}",
+                f"{self._label}: a JointState with {count} names and {lengths} positions/velocities/efforts is ignored",
+            )
+            return
+        if sample.names != self._names:
+            self._look_up(sample.names)
+        for array, target in zip(arrays, targets, strict=True):
+            if len(array):
+                values = array[self._indices]
+                finite = np.isfinite(values)
+                target[self._rows[finite]] = values[finite]
+
+    def _look_up(self, names: tuple[str, ...]) -> None:
+        known = [(i, self._row_by_name[name]) for i, name in enumerate(names) if name in self._row_by_name]
+        for name in names:
+            if name not in self._row_by_name:
+                self._report(
+                    f"sink.joint:{self._label}:{name}",
+                    f"{self._label}: joint {quoted(name)} is none that can be commanded here, and is ignored",
+                )
+        self._names = names
+        self._indices = np.array([index for index, _ in known], dtype=np.intp)
+        self._rows = np.array([row for _, row in known], dtype=np.intp)
+
+
+class ExternalControls:
+    """All external controls of a plan. What is commanded holds until the next command."""
+
+    dynamic: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
+        """Makes the controls of `plans`, active where their plans are enabled."""
+        layout = context.plan.layout
+        followers = _followers(context.plan)
+        topics = {topic.path: topic.name for topic in context.plan.topics if topic.role == "subscription"}
+        self._targets = []
+        for plan in plans:
+            label = next((topics[path] for path in plan.interfaces if path in topics), plan.path)
+            rows = {layout.dofs[row]: row for row in plan.dofs if row not in followers}
+            self._targets.append(NamedTargets(label, rows, context.report))
+        self._rows = tuple(
+            np.array([row for row in plan.dofs if row not in followers], dtype=np.intp) for plan in plans
+        )
+        self._pending = np.full((3, len(layout.dofs)), np.nan)
+        self._told = np.zeros((3, len(layout.dofs)), dtype=bool)
+        self._stop: list[int] = []
+        self._waiting = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command waits to be written; the backend holds it from then on."""
+        return self._waiting
+
+    def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
+        """Stops what a control that is switched off has moved."""
+        if not active:
+            self._pending[:, self._rows[row]] = np.nan
+            self._stop.append(row)
+            self._waiting = True
+
+    def set_parameter(self, row: int, name: str, value: float) -> None:
+        """None is dynamic."""
+
+    def take(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
+        """Takes a JointState whose positions, velocities and efforts are targets."""
+        assert isinstance(sample, JointStateSample)
+        self._targets[row].write(sample, self._pending)
+        self._waiting = True
+
+    def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
+        """Writes what arrived since the last tick, and stops what was let go."""
+        if not self._waiting:
+            return
+        written = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
+        for row in self._stop:
+            self._hold(self._rows[row], state, written)
+        self._stop.clear()
+        given = ~np.isnan(self._pending)
+        for values, which, target in zip(self._pending, given, written, strict=True):
+            np.copyto(target, values, where=which)
+        self._told |= given
+        self._pending.fill(np.nan)
+        self._waiting = False
+
+    def observe(self, state: State) -> None:
+        """Nothing is measured: the joint states go out by a publisher."""
+
+    def reset(self) -> None:
+        """Forgets what was told; the backend forgets, too."""
+        self._pending.fill(np.nan)
+        self._told[:] = False
+        self._stop.clear()
+        self._waiting = False
+
+    def _hold(self, rows: NDArray[np.intp], state: State, written: tuple[FloatArray, ...]) -> None:
+        told = self._told[:, rows]
+        measured = np.isfinite(state.joint_position[rows])
+        placed = rows[told[_POSITION] & measured]
+        written[_POSITION][placed] = state.joint_position[placed]
+        written[_VELOCITY][rows[told[_VELOCITY]]] = 0.0
+        written[_EFFORT][rows[told[_EFFORT]]] = 0.0
+        self._told[:, rows] = False
+
+
+def _followers(plan: BridgePlan) -> set[int]:
+    """Returns the rows of degrees of freedom that follow others: they are not commanded."""
+    return {
+        dof.row
+        for robot in plan.robots
+        for joint in robot.joints
+        for dof in joint.dofs
+        if dof.mimic is not None
+    }
