@@ -45,9 +45,10 @@ def load_plan(
 
     # Paused until the records are gone: they are most of what the collector would search, in vain.
     with collector_paused():
+        owned = isinstance(asset, (str, os.PathLike))
         if isinstance(asset, (str, os.PathLike)):
             stage, records = read_asset(os.fspath(asset), read_options or ReadOptions())
         else:
             stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
         plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
-        return replace(plan, stage=stage)
+        return replace(plan, stage=stage, stage_owned=owned)

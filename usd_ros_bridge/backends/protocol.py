@@ -33,6 +33,7 @@ class Capabilities:
             where the state follows from time and commands alone, so that one long step does what many short ones do:
             steps in which nothing happens then cost next to nothing.
         sensors: Prim paths of the interfaces whose measurements `SensorBackend.sense` gives.
+        services: Prim paths of the service servers whose requests `ServiceBackend.serve` answers.
     """
 
     joint_driven: bool = True
@@ -41,6 +42,7 @@ class Capabilities:
     commands: bool = True
     every_step: bool = True
     sensors: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,5 +146,24 @@ class SensorBackend(Protocol):
 
         Called from the thread that steps, after `step`, at most once per step and prim. The arrays belong to the
         backend and may change at the next step.
+        """
+        ...
+
+
+@runtime_checkable
+class ServiceBackend(Protocol):
+    """A backend that serves services: what `Backend` does, and answers for those in `Capabilities.services`."""
+
+    def serve(self, prim: str, request: object, response: object) -> object:
+        """Answers a request to the server at `prim`; called from the thread that steps, before `step`.
+
+        Args:
+            prim: Prim path of the server.
+            request: A request of the server's type.
+            response: A response to fill in.
+
+        Returns:
+            A response of the server's type, or None for the one that was filled in. What it raises is answered as a
+            refusal and reported.
         """
         ...

@@ -338,6 +338,7 @@ class BridgePlan:
         layout: Which rows of the state's arrays are which bodies and degrees of freedom, and their state at rest.
         scene: Cameras, time samples and the like, in SI units.
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
+        stage_owned: Whether it was opened to make the plan, and is nobody else's.
     """
 
     asset: str
@@ -350,3 +351,4 @@ class BridgePlan:
     layout: Layout = field(default_factory=Layout)
     scene: Scene = field(default_factory=Scene, repr=False)
     stage: object | None = field(default=None, repr=False, compare=False)
+    stage_owned: bool = field(default=False, repr=False, compare=False)

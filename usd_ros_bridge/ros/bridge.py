@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from usd_ros_bridge.backends.protocol import Backend
@@ -12,27 +12,37 @@ from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import disable_conflicts
-from usd_ros_bridge.ros.clock import RosClock
-from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.calls import Call
+from usd_ros_bridge.ros.clock import RosClock, with_sim_time
+from usd_ros_bridge.ros.controller_parameters import ControllerParameters
+from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
-from usd_ros_bridge.ros.interfaces import Interfaces, input_topic
+from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
+from usd_ros_bridge.ros.installed_handlers import bind_installed
+from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
+from usd_ros_bridge.ros.node_log import NodeLog
+from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.transforms import Transforms
+from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.controllers import ControllerStatus
 from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
 from usd_ros_bridge.runtime.loop import Loop
-from usd_ros_bridge.runtime.report import Reporter, log_warning
+from usd_ros_bridge.runtime.report import Reporter
 
 NODE_NAME = "usd_ros_bridge"
 DEFAULT_TF_RATE = 50.0
 Show = Callable[[str, str], None]
 
 
-class Bridge:
+class Bridge(HandlerRegistry):
     """Live ROS 2 interfaces of a plan, moved by a backend.
 
     A process of its own calls `spin`. A host calls `step` from its own thread, as often as its simulation steps;
     subscriptions fill the inbox from background threads, or in `poll` with `threaded=False`. Use it as a context
     manager, or call `open` and `close`.
+
+    Handlers may be bound before and after the opening; targets are prim paths and absolute names of the plan.
 
     rclpy's default context, signal handlers and the environment are left alone. A handed-in node serves its own domain
     and its executor stays the host's; other domains get contexts of the bridge's own.
@@ -55,6 +65,9 @@ class Bridge:
         threaded: bool = True,
         domains: Domains | None = None,
         seed: int = 0,
+        controller_rate: float = 100.0,
+        handlers: Sequence[str] | None = None,
+        scene_edits: bool = False,
         publish_unmatched: bool = False,
         report: Show | None = None,
         inform: Show | None = None,
@@ -77,25 +90,33 @@ class Bridge:
             domains: Domains that are open already and are taken over, and closed, by the bridge; the options that
                 make nodes are ignored then.
             seed: Seed for anything random in the backend.
+            controller_rate: How often `spin` runs controllers while they are busy, Hz; `step` always does.
+            handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
+            scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
             report: Shows a warning `(kind, message)`; the node's logger by default.
             inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
         """
-        self.plan = plan
+        super().__init__(Handlers(plan))
+        self._workers = Workers()
+        self._installed = handlers
+        self._scene_edits = scene_edits
+        self._controller_rate = controller_rate
         self._backend = backend
         self._backend_options = dict(backend_options or {})
         self._tf_rate = tf_rate
         self._seed = seed
         self._publish_unmatched = publish_unmatched
-        self._reporter = Reporter(report or self._log_warning)
-        self._inform = inform or self._log_info
+        self._log = NodeLog(NODE_NAME)
+        self._reporter = Reporter(report or self._log.warn)
+        self._inform = inform or self._log.inform
         self._make_domains: Callable[[], Domains] = lambda: Domains(
             node=node,
             node_name=node_name,
             namespace=namespace,
             domain_id=domain_id,
             ros_args=ros_args,
-            parameter_overrides=_with_sim_time(parameter_overrides, use_sim_time),
+            parameter_overrides=with_sim_time(parameter_overrides, use_sim_time),
             threaded=threaded,
             report=self._reporter.report,
         )
@@ -103,6 +124,7 @@ class Bridge:
         self._runtime: GuardedRuntime | None = None
         self._interfaces: Interfaces | None = None
         self._transforms: Transforms | None = None
+        self._parameters: ControllerParameters | None = None
         self._clock: RosClock | None = None
         self._loop: Loop | None = None
         self._spinning = False
@@ -134,18 +156,21 @@ class Bridge:
     def close(self) -> None:
         """Ends everything that `open` began. Idempotent, from any thread, also while callbacks run."""
         self._closed = True
+        self._log.node = None
         if self._loop is not None:
             self._loop.stop()
         with self._lock:
             if self._runtime is not None:
                 self._runtime.stopped = True
+        # Those who wait are told while there still is who tells them.
+        self._workers.close()
         # Threads end before what they use goes away, and outside of the lock, which none of them needs to end.
         if self._domains is not None:
             self._domains.stop()
         with self._lock:
             interfaces, self._interfaces = self._interfaces, None
             transforms, self._transforms = self._transforms, None
-            for part in (self._clock, interfaces, transforms, self._runtime, self._domains):
+            for part in (self._parameters, self._clock, interfaces, transforms, self._runtime, self._domains):
                 if part is not None:
                     part.close()
 
@@ -208,6 +233,60 @@ class Bridge:
         with self._lock:
             runtime.reset()
 
+    # --- Asking ------------------------------------------------------------------------------------------------
+
+    def call(
+        self, target: str, request: Any, *, timeout: float | None = None,
+        feedback: Callable[[Any], object] | None = None,
+    ) -> Call:  # fmt: skip
+        """Calls the server that a client of the plan is for, as soon as there is one.
+
+        Args:
+            target: Prim path or absolute name of the client.
+            request: Request or goal message, or a mapping of its fields.
+            timeout: Seconds until the call fails. By default 5 for a service; a goal takes as long as it takes.
+            feedback: Called with each feedback message of a goal, off the tick; or is `async`.
+
+        Returns:
+            The call: `await` it, or ask for its `result()`: the response, or the `ActionResult` of a goal.
+
+        Raises:
+            BridgeError: The bridge is not open, there is no such client, or the request does not fit its type.
+        """
+        self._opened()
+        assert self._interfaces is not None
+        if timeout is not None and not timeout > 0.0:
+            raise OptionError(f"timeout {timeout!r} is not possible: positive seconds")
+        return self._interfaces.call(target, request, timeout=timeout, feedback=feedback)
+
+    def controllers(self) -> tuple[ControllerStatus, ...]:
+        """Returns which controllers there are, and which of them are active."""
+        return self._opened()[0].controllers.status()
+
+    def switch_controllers(self, *, activate: Iterable[str] = (), deactivate: Iterable[str] = ()) -> Call:
+        """Switches controllers by prim path, at the start of the next tick: all of them, or none.
+
+        Returns:
+            The switch under way: `await` it, or ask for its `result()`, to know that it happened.
+
+        Raises:
+            BridgeError: It is not possible: a path is unknown, a controller faulty, or a joint claimed twice.
+        """
+        runtime, _ = self._opened()
+        on, off = tuple(activate), tuple(deactivate)
+        if reason := runtime.controllers.refusal(on, off):
+            raise BridgeError(reason)
+        assert self._domains is not None
+        assert self._parameters is not None
+        parameters = self._parameters
+
+        def switch() -> None:
+            runtime.controllers.switch(on, off)
+            parameters.show()
+
+        future = run_in_tick(runtime, switch)
+        return Call(future, forbidden=partial(self._forbidden, self._domains.main))
+
     # --- Looking in --------------------------------------------------------------------------------------------
 
     @property
@@ -267,14 +346,18 @@ class Bridge:
     # --- Own ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        bind_installed(self._handlers, self._installed, self._reporter.report)
         backend = load_backend(self._backend) if isinstance(self._backend, str) else self._backend
         if self._domains is None:
             self._domains = self._make_domains()
         main = self._domains.main
+        self._log.node = main.node
         runtime = GuardedRuntime(
             self.plan,
             backend,
-            options=RuntimeOptions(backend_options=self._backend_options, seed=self._seed),
+            options=RuntimeOptions(
+                backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
+            ),
             reporter=self._reporter,
             lock=self._lock,
             domains=self._domains,
@@ -284,65 +367,44 @@ class Bridge:
         self._clock = RosClock(main.node)
         self._clock.open()
         self._loop = Loop(runtime, self._clock.source)
-        plan = disable_conflicts(self.plan, self._conflicts(runtime))
+        self._parameters = ControllerParameters(main.node, runtime)
+        self._parameters.open()
+        plan = disable_conflicts(self.plan, input_conflicts(self.plan, runtime.inputs, main))
         self._transforms = Transforms(
             plan, self._domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched
         )
+        scene, no_scene = scene_access(self.plan, edits=self._scene_edits)
         self._interfaces = Interfaces(
-            plan, self._domains, runtime, inform=self._inform, publish_unmatched=self._publish_unmatched
+            plan,
+            self._domains,
+            runtime,
+            handlers=self._handlers,
+            workers=self._workers,
+            services=Services(self._handlers, runtime, scene, no_scene),
+            forbidden=self._forbidden,
+            inform=self._inform,
+            publish_unmatched=self._publish_unmatched,
         )
         main.start()
         self._transforms.open(self._clock.now_ns() or 0)
         self._interfaces.open()
 
-    def _conflicts(self, runtime: Runtime) -> Iterable[tuple[str, int | None]]:
-        """Yields the topics that the backend listens to, and those of the plan that remaps turn into the same."""
-        assert self._domains is not None
-        main = self._domains.main
-        default_id, resolve = main.domain_id, main.node.resolve_topic_name
-        heard = set()
-        for each in runtime.inputs:
-            domain_id = self.plan.robots[each.robot].domain_id
-            name = input_topic(self.plan, each)
-            heard.add((resolve(name), default_id if domain_id is None else domain_id))
-            yield name, domain_id
-        for topic in self.plan.topics:
-            if not heard or not topic.enabled or topic.role != "publisher":
-                continue
-            if (resolve(topic.name), default_id if topic.domain_id is None else topic.domain_id) in heard:
-                yield topic.name, topic.domain_id
+    def _forbidden(self, domain: Domain) -> str:
+        """Returns why the calling thread must not wait for an answer from a domain."""
+        if self._workers.in_event_loop():
+            return "result() in a coroutine would stop all of them: await the call"
+        runtime = self._runtime
+        if runtime is not None and runtime.ticking == threading.get_ident():
+            return "result() in the thread and in the midst of a step would stop the bridge: wait elsewhere"
+        if domain.current:
+            return "result() in the thread that runs the callbacks would wait for itself: poll() until done()"
+        return ""
 
     def _opened(self) -> tuple[GuardedRuntime, RosClock]:
         if self._runtime is None or self._clock is None or self._closed:
             raise BridgeError("the bridge is not open")
         return self._runtime, self._clock
 
-    def _logger(self) -> Any:
-        return None if self._domains is None or self._closed else self._domains.main.node.get_logger()
-
-    def _log_warning(self, kind: str, message: str) -> None:
-        logger = self._logger()
-        if logger is None:
-            log_warning(kind, message)
-        else:
-            logger.warning(message)
-
-    def _log_info(self, kind: str, message: str) -> None:
-        logger = self._logger()
-        if logger is None:
-            logging.getLogger(NODE_NAME).info("%s [%s]", message, kind)
-        else:
-            logger.info(message)
-
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _with_sim_time(overrides: Sequence[Any], use_sim_time: bool | None) -> list[Any]:
-    if use_sim_time is None:
-        return list(overrides)
-    from rclpy.parameter import Parameter
-
-    make: Any = Parameter
-    return [*overrides, make("use_sim_time", value=use_sim_time)]

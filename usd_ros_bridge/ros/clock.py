@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
+from rclpy.parameter import Parameter
 
 from usd_ros_bridge.runtime.loop import ExternalClock, SystemClock
 
@@ -58,3 +60,11 @@ class RosClock:
         # Zero is what a ROS clock shows before it has heard anything.
         if now > 0 and isinstance(self._clock, ExternalClock):
             self._clock.advance(now)
+
+
+def with_sim_time(overrides: Sequence[Any], use_sim_time: bool | None) -> list[Any]:
+    """Returns parameter overrides with `use_sim_time` among them, unless it is None."""
+    if use_sim_time is None:
+        return list(overrides)
+    make: Any = Parameter
+    return [*overrides, make("use_sim_time", value=use_sim_time)]

@@ -281,6 +281,11 @@ class Handlers:
             self._tell(place)
         return Binding(lambda: self._remove(places, bound))
 
+    def drop(self, owner: str) -> None:
+        """Unbinds all that an owner bound."""
+        for bound in [each for some in tuple(self._bound.values()) for each in some if each.owner == owner]:
+            self._remove(tuple(self._bound), bound)
+
     def _remove(self, places: Iterable[tuple[InterfaceKind, str]], bound: Bound[Any]) -> None:
         for place in places:
             with self._lock:

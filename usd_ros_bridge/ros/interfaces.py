@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from rclpy.exceptions import InvalidServiceNameException, InvalidTopicNameException
 
 from usd_ros_bridge.backends.protocol import BackendInput
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BridgeError, choices
 from usd_ros_bridge.model.plan import (
     ActionPlan,
     BridgePlan,
@@ -17,11 +20,11 @@ from usd_ros_bridge.model.plan import (
     ServicePlan,
     TopicPlan,
 )
+from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
 from usd_ros_bridge.ros.codecs.writer import Serialized
-from usd_ros_bridge.ros.deadlines import Deadlines
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionServer
 from usd_ros_bridge.ros.endpoints.action_client import ActionClient
@@ -30,6 +33,9 @@ from usd_ros_bridge.ros.endpoints.service import ServiceClient, ServiceServer
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.ros.foreign_frames import ForeignFrames
 from usd_ros_bridge.ros.handlers import Handlers
+from usd_ros_bridge.ros.message_handlers import MessageFeed, SourceFeed
+from usd_ros_bridge.ros.messages import make_message
+from usd_ros_bridge.ros.services import Services
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
 from usd_ros_bridge.ros.workers import Workers
@@ -40,6 +46,7 @@ Endpoint = TopicPublisher | TopicSubscription | ServiceServer | ServiceClient | 
 
 _UNAVAILABLE = (InterfaceTypeError, DomainLimitError)
 POSE_TYPE = "geometry_msgs/msg/PoseStamped"
+SERVICE_TIMEOUT_S = 5.0
 _MAX_DIRECT = 16
 """Each message costs a look at every direct subscription: with more of them an executor, which knows, is cheaper."""
 _BAD_NAME = (InvalidTopicNameException, InvalidServiceNameException)
@@ -52,12 +59,36 @@ def input_topic(plan: BridgePlan, backend_input: BackendInput) -> str:
     return f"{plan.robots[backend_input.robot].namespace.rstrip('/')}/{backend_input.topic}"
 
 
+def input_conflicts(
+    plan: BridgePlan, inputs: Iterable[BackendInput], main: Domain
+) -> Iterable[tuple[str, int | None]]:
+    """Yields the topics that the backend listens to, and those of the plan that remaps turn into the same.
+
+    Args:
+        plan: The plan.
+        inputs: What the backend listens to.
+        main: The default domain.
+    """
+    default_id, resolve = main.domain_id, main.node.resolve_topic_name
+    heard = set()
+    for each in inputs:
+        domain_id = plan.robots[each.robot].domain_id
+        name = input_topic(plan, each)
+        heard.add((resolve(name), default_id if domain_id is None else domain_id))
+        yield name, domain_id
+    for topic in plan.topics:
+        if not heard or not topic.enabled or topic.role != "publisher":
+            continue
+        if (resolve(topic.name), default_id if topic.domain_id is None else topic.domain_id) in heard:
+            yield topic.name, topic.domain_id
+
+
 class Interfaces:
     """The endpoints of a plan."""
 
     def __init__(
-        self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, inform: Report, publish_unmatched: bool = False,
-        handlers: Handlers | None = None, workers: Workers | None = None, deadlines: Deadlines | None = None,
+        self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, handlers: Handlers, workers: Workers,
+        services: Services, forbidden: Callable[[Domain], str], inform: Report, publish_unmatched: bool = False,
     ) -> None:  # fmt: skip
         """Stores what to make endpoints from.
 
@@ -65,19 +96,21 @@ class Interfaces:
             plan: Which interfaces, after the backend's inputs have disabled those that conflict.
             domains: Where they live.
             runtime: What feeds publishers and takes samples; open.
+            handlers: What is bound to interfaces.
+            workers: Where it runs; closed by whoever made them.
+            services: Who serves services.
+            forbidden: Returns why the calling thread must not wait for an answer, "" where it may.
             inform: For changes that people should see.
             publish_unmatched: Publish also while nobody subscribes.
-            handlers: Who serves what; nobody by default.
-            workers: Where handlers run; closed by whoever made them.
-            deadlines: What ends calls that take too long; likewise.
         """
-        self._handlers = handlers or Handlers(plan)
-        self._workers = workers or Workers()
-        self._deadlines = deadlines or Deadlines()
         self._unmatched = publish_unmatched
         self._plan = plan
         self._domains = domains
         self._runtime = runtime
+        self._handlers = handlers
+        self._workers = workers
+        self._services = services
+        self._forbidden = forbidden
         self._report = runtime.reporter.report
         self._inform = inform
         self._catalog = AmentCatalog()
@@ -98,9 +131,11 @@ class Interfaces:
             self._make(service, "service", self._make_service)
         for action in self._plan.actions:
             self._make(action, "action", self._make_action)
+        self._handlers.changed = self._on_bound
 
     def close(self) -> None:
         """Closes all. Idempotent."""
+        self._handlers.changed = None
         for _, _, endpoint in self._made:
             if isinstance(endpoint, TopicPublisher):
                 self._runtime.remove_emitter(endpoint)
@@ -109,6 +144,39 @@ class Interfaces:
         for subscription in self._inputs:
             self._close(subscription)
         self._close(self._frames)
+
+    def call(
+        self, target: str, request: Any, *, timeout: float | None, feedback: Callable[[Any], object] | None
+    ) -> Call:
+        """Calls the server that a client of the plan is for.
+
+        Args:
+            target: Prim path or absolute name of the client.
+            request: Request or goal, or a mapping of its fields.
+            timeout: Seconds until the call fails; None for the default.
+            feedback: Takes feedback of a goal.
+
+        Raises:
+            BridgeError: There is no such client, or it is disabled, or the request does not fit its type.
+        """
+        clients = [each for each in self._made if each[0].role == "client"]
+        named = [each for each in clients if each[0].path == target] or [
+            each for each in clients if each[0].name == target
+        ]
+        if not named:
+            there = choices(f"{each[0].path} ({each[0].name})" for each in clients)
+            raise BridgeError(f"{quoted(target)} names no client of {self._plan.asset}; there are: {there}")
+        plan, kind, endpoint = named[0]
+        if isinstance(endpoint, ServiceClient):
+            if feedback is not None:
+                raise BridgeError(f"{plan.name} is a service: it gives no feedback")
+            future = endpoint.call(request, timeout=SERVICE_TIMEOUT_S if timeout is None else timeout)
+        elif isinstance(endpoint, ActionClient):
+            goal = make_message(endpoint.action_class.Goal, request)
+            future = endpoint.call(goal, feedback=feedback, timeout=timeout)
+        else:
+            raise BridgeError(f"the {kind} client {plan.name} is disabled: {endpoint}")
+        return Call(future, forbidden=partial(self._forbidden, self._domains.get(plan.domain_id)))
 
     def status(self) -> list[InterfaceStatus]:
         """Returns a row for every interface of the plan, then one for every topic that the backend listens to."""
@@ -138,10 +206,8 @@ class Interfaces:
             interface_class = import_interface(plan.type, self._catalog)
             endpoint = make(plan, interface_class, self._domains.get(plan.domain_id))
             endpoint.open()
-            if isinstance(endpoint, TopicPublisher) and not endpoint.silent:
-                # A sensor measures when it wants to, whenever the robot's state arrives.
-                robot = None if plan.path in self._runtime.capabilities.sensors else plan.robot
-                self._runtime.add_emitter(endpoint, name=plan.path, rate=plan.publish_rate, robot=robot)
+            if isinstance(endpoint, TopicPublisher):
+                self._add_emitter(endpoint)
                 self._runtime.on_reset(endpoint.reset)
         except _UNAVAILABLE as error:
             self._refuse(plan, kind, str(error))
@@ -152,6 +218,27 @@ class Interfaces:
         else:
             self._made.append((plan, kind, endpoint))
 
+    def _add_emitter(self, publisher: TopicPublisher) -> None:
+        if publisher.silent:
+            return
+        topic = publisher.topic
+        # A sensor measures when it wants to, and so does a source, whenever the robot's state arrives.
+        free = publisher.sourced or topic.path in self._runtime.capabilities.sensors
+        self._runtime.add_emitter(
+            publisher, name=topic.path, rate=topic.publish_rate, robot=None if free else topic.robot
+        )
+
+    def _on_bound(self, kind: InterfaceKind, path: str) -> None:
+        """Has a publisher look for its source, in the tick's thread."""
+        for _, _, endpoint in tuple(self._made) if kind == "topic" else ():
+            if isinstance(endpoint, TopicPublisher) and endpoint.topic.path == path:
+                self._runtime.post(partial(self._change_source, endpoint))
+
+    def _change_source(self, publisher: TopicPublisher) -> None:
+        self._runtime.remove_emitter(publisher)
+        publisher.look_for_source()
+        self._add_emitter(publisher)
+
     def _refuse(self, plan: InterfacePlan, kind: InterfaceKind, reason: str) -> None:
         self._made.append((plan, kind, reason))
         self._report(f"interface:{plan.path}", f"{plan.path}: the {kind} {plan.name} is disabled: {reason}")
@@ -161,20 +248,27 @@ class Interfaces:
         factory = ENCODERS.get(topic.type)
         try:
             if factory is None:
-                raise NoSourceError(f"nothing here makes messages of type {topic.type}")
+                raise NoSourceError(
+                    f"nothing here makes messages of type {topic.type}, and no source is bound"
+                )
             encoding = factory(topic, self._plan)
             if encoding.sensed and topic.path not in self._runtime.capabilities.sensors:
                 encoding = None
                 raise NoSourceError("the backend serves no sensor there")
         except NoSourceError as error:
             reason = str(error)
+        feed = SourceFeed(
+            topic.path, message_class, handlers=self._handlers, workers=self._workers, report=self._report
+        )
+        publisher = TopicPublisher(
+            topic, message_class, domain, encoding=encoding, reason=reason, unmatched=self._unmatched,
+            report=self._report, shared=self._shared, feed=feed,
+        )  # fmt: skip
+        if publisher.silent:
             self._report(
                 f"source:{topic.path}", f"{topic.path}: the publisher {topic.name} is silent: {reason}"
             )
-        return TopicPublisher(
-            topic, message_class, domain, encoding=encoding, reason=reason, unmatched=self._unmatched,
-            report=self._report, shared=self._shared,
-        )  # fmt: skip
+        return publisher
 
     def _make_subscription(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicSubscription:
         delivery = self._runtime.bind_sink(topic)
@@ -184,7 +278,10 @@ class Interfaces:
         reason = delivery.reason
         if delivery.accepted and decoder is None:
             reason = f"messages of type {topic.type} are not understood here"
-        if reason:
+        feed = MessageFeed(
+            topic.path, message_class, handlers=self._handlers, workers=self._workers, report=self._report
+        )
+        if reason and feed.bound is None:
             self._report(
                 f"sink:{topic.path}", f"{topic.path}: what arrives on {topic.name} is dropped: {reason}"
             )
@@ -197,6 +294,7 @@ class Interfaces:
             qos=topic.qos,
             decoder=decoder,
             deliver=delivery.deliver,
+            feed=feed,
             reason=reason,
             report=self._report,
             inform=self._inform,
@@ -206,8 +304,15 @@ class Interfaces:
         self, plan: ServicePlan, service_class: Any, domain: Domain
     ) -> ServiceServer | ServiceClient:
         if plan.role == "server":
-            return ServiceServer(plan, service_class, domain, self._report)
-        return ServiceClient(plan, service_class, domain)
+            return ServiceServer(
+                plan,
+                service_class,
+                domain,
+                services=self._services,
+                workers=self._workers,
+                report=self._report,
+            )
+        return ServiceClient(plan, service_class, domain, workers=self._workers)
 
     def _make_action(
         self, plan: ActionPlan, action_class: Any, domain: Domain
@@ -218,7 +323,7 @@ class Interfaces:
                 desk=self._runtime.goal_desk, time_ns=lambda: self._runtime.snapshot.time_ns,
             )  # fmt: skip
         return ActionClient(
-            plan, action_class, domain, self._report, workers=self._workers, deadlines=self._deadlines
+            plan, action_class, domain, self._report, workers=self._workers, deadlines=self._workers.deadlines
         )
 
     def _open_input(self, backend_input: BackendInput) -> None:

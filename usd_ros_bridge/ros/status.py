@@ -30,6 +30,8 @@ class InterfaceStatus:
         errors: How many of them failed.
         state: `active` (data flows), `idle` (would flow), `silent` (nothing here feeds or uses it) or `disabled`.
         reason: Why it is silent, disabled or, as a publisher without subscribers, idle, else "".
+        served_by: Who answers, takes messages or makes them: `embedder`, `package NAME`, `backend`, `built-in` or a
+            controller's prim path; "" where nobody does, and for topics that carry what the plan says.
     """
 
     kind: InterfaceKind
@@ -45,6 +47,7 @@ class InterfaceStatus:
     errors: int = 0
     state: InterfaceState
     reason: str = ""
+    served_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,11 @@ class Workers:
             self._begin(lane, job)
         return job.future
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing runs any more."""
+        return self._closed
+
     def in_event_loop(self) -> bool:
         """Returns whether the calling thread runs the coroutines: nothing there may wait but by `await`."""
         return self._coroutines.is_current()

@@ -41,17 +41,10 @@ class SceneAccess(Protocol):
         """Returns the prim paths of what services at `prim` switch: lights at or beside it, else visible geometry."""
         ...
 
-    def switch(self, prim: str, visible: bool | None) -> str:
+    def switch(self, prim: str, visible: bool | None) -> tuple[bool, str]:
         """Shows or hides what `switchable` names, on the session layer; None for the opposite of what is.
 
         Returns:
-            What became of it, for people.
-
-        Raises:
-            SceneError: It cannot be done; the message says why.
+            Whether it was done, and what became of it or why not, for people.
         """
         ...
-
-
-class SceneError(Exception):
-    """An edit of the stage is not possible. It refuses one request and ends there."""

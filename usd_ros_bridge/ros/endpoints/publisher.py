@@ -13,6 +13,8 @@ from usd_ros_bridge.ros.codecs.protocol import Encoding
 from usd_ros_bridge.ros.codecs.writer import MessageWriter, Serialized
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.handlers import Bound
+from usd_ros_bridge.ros.message_handlers import SourceFeed
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus
@@ -27,13 +29,14 @@ class TopicPublisher:
     """
 
     __slots__ = (
-        "_always", "_class", "_domain", "_encoding", "_outlet", "_report", "_robot", "_sent_ns", "_stamp", "_writer",
-        "reason", "topic",
+        "_always", "_class", "_domain", "_encoding", "_feed", "_outlet", "_report", "_robot", "_sent_ns", "_source",
+        "_stamp", "_writer", "reason", "topic",
     )  # fmt: skip
 
     def __init__(
         self, topic: TopicPlan, message_class: Any, domain: Domain, *, encoding: Encoding | None, reason: str = "",
         unmatched: bool = False, report: Report, shared: SharedMessages[Serialized] | None = None,
+        feed: SourceFeed | None = None,
     ) -> None:  # fmt: skip
         """Stores what to publish; `open` creates the publisher.
 
@@ -46,6 +49,7 @@ class TopicPublisher:
             unmatched: Publish also while nobody subscribes.
             report: For incompatible quality of service, and where messages cannot be written in place.
             shared: Messages that all publishers of the thread that ticks write in turn.
+            feed: Gives messages instead, where a source is bound; None where none can be.
         """
         self.topic = topic
         self._robot = topic.robot
@@ -63,11 +67,24 @@ class TopicPublisher:
         self._report = report
         self._outlet: Outlet | None = None
         self._sent_ns = -1
+        self._feed = feed
+        self._source: Bound[Any] | None = None
+        self.look_for_source()
 
     @property
     def silent(self) -> bool:
         """Whether nothing feeds it."""
-        return self._encoding is None
+        return self._encoding is None and self._source is None
+
+    @property
+    def sourced(self) -> bool:
+        """Whether a source is bound."""
+        return self._source is not None
+
+    def look_for_source(self) -> None:
+        """Asks what the source is now; from the thread that ticks."""
+        # Not asked at every message: there are thousands a second, and sources hardly change.
+        self._source = None if self._feed is None else self._feed.bound
 
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
@@ -82,6 +99,8 @@ class TopicPublisher:
     def emit(self, snapshot: Snapshot) -> bool:
         """Publishes what `snapshot` shows, stamped with the time of its state; a state that came by topic once."""
         outlet, writer = self._outlet, self._writer
+        if self._source is not None:
+            return self._ask(self._source, snapshot.time_ns)
         if outlet is None or writer is None:
             return False
         if not (self._always or outlet.subscriptions()):
@@ -108,6 +127,12 @@ class TopicPublisher:
         self._sent_ns = time_ns
         return True
 
+    def _ask(self, source: Bound[Any], time_ns: int) -> bool:
+        outlet, feed = self._outlet, self._feed
+        if outlet is None or feed is None or not (self._always or outlet.subscriptions()):
+            return False
+        return feed.ask(source, time_ns, outlet.publisher.publish)
+
     def reset(self) -> None:
         """Allows the last stamp again: time may have started over."""
         self._sent_ns = -1
@@ -124,6 +149,8 @@ class TopicPublisher:
         matched = outlet.subscriptions() if outlet else 0
         unheard = not (matched or self._always or self.silent)
         rate = emitted.achieved_rate if emitted and not unheard else 0.0
+        errors = emitted.errors if emitted else 0
+        source, feed = self._source, self._feed
         return InterfaceStatus(
             kind="topic",
             role="publisher",
@@ -134,10 +161,11 @@ class TopicPublisher:
             authored_rate=self.topic.publish_rate,
             achieved_rate=rate,
             matched=matched,
-            count=emitted.published if emitted else 0,
-            errors=emitted.errors if emitted else 0,
+            count=feed.published if source is not None and feed else emitted.published if emitted else 0,
+            errors=errors + (0 if feed is None else feed.errors),
             state="silent" if self.silent else "active" if rate > 0.0 else "idle",
-            reason=NO_SUBSCRIBER if unheard else self.reason,
+            reason=NO_SUBSCRIBER if unheard else "" if source is not None else self.reason,
+            served_by="" if source is None else source.owner,
         )
 
     def _on_incompatible(self, event: Any) -> None:

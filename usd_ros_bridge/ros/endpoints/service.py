@@ -1,15 +1,26 @@
-"""Services of the plan: servers that answer honestly that nothing serves them, and clients."""
+"""Services of the plan: servers that always answer, if only that nobody serves them, and clients."""
 
 from __future__ import annotations
 
+import asyncio
+import traceback
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError, HandlerTimeoutError
 from usd_ros_bridge.model.plan import ServicePlan
+from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.messages import make_message
+from usd_ros_bridge.ros.services import Server, Services
 from usd_ros_bridge.ros.status import InterfaceStatus
+from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.report import describe
 
-NO_HANDLER = "no handler is bound to this service"
+_LOOK_S = 0.02
 
 
 def refuse(response: Any, message: str) -> Any:
@@ -23,20 +34,46 @@ def refuse(response: Any, message: str) -> Any:
 
 
 class ServiceServer:
-    """Answers every request, so that no client hangs: with a refusal while nothing serves it."""
+    """Has requests answered beside the executor's thread: a slow one keeps no other interface waiting.
 
-    def __init__(self, plan: ServicePlan, service_class: Any, domain: Domain, report: Report) -> None:
-        """Stores what to serve; `open` creates the server."""
+    Whatever happens, the client gets an answer: with a refusal where nobody serves, or what does raises, takes too
+    long or returns something else.
+    """
+
+    def __init__(
+        self, plan: ServicePlan, service_class: Any, domain: Domain, *, services: Services, workers: Workers,
+        report: Report,
+    ) -> None:  # fmt: skip
+        """Stores what to serve; `open` creates the server.
+
+        Args:
+            plan: The service.
+            service_class: Class of its type.
+            domain: Where it lives.
+            services: Who serves.
+            workers: Where they run.
+            report: For requests that are refused and handlers that fail.
+        """
         self.plan = plan
         self._class = service_class
         self._domain = domain
+        self._services = services
+        self._workers = workers
         self._report = report
         self._service: Any = None
+        self._send: Callable[[Any, Any], None]
         self._requests = 0
+        self._errors = 0
 
     def open(self) -> None:
         """Creates the server."""
-        self._service = self._domain.node.create_service(self._class, self.plan.name, self._answer)
+        self._services.prepare(self.plan)
+        # A pair: what the callback returns comes back with the header of the request.
+        service = self._domain.node.create_service(
+            self._class, self.plan.name, lambda request, response: (request, response)
+        )
+        self._send = defer_responses(service, self._receive)
+        self._service = service
 
     def close(self) -> None:
         """Destroys the server. Idempotent."""
@@ -46,30 +83,92 @@ class ServiceServer:
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
-        return _row(self.plan, self._domain, count=self._requests, reason=NO_HANDLER)
+        server = self._services.find(self.plan)
+        return _row(
+            self.plan, self._domain, count=self._requests, errors=self._errors, reason=server.reason,
+            served_by=server.owner,
+        )  # fmt: skip
 
-    def _answer(self, request: Any, response: Any) -> Any:  # noqa: ARG002 - rclpy's signature
+    def _receive(self, given: tuple[Any, Any], header: Any) -> None:
+        request, response = given
         self._requests += 1
-        try:
+        server = self._services.find(self.plan)
+        if server.handler is None:
             self._report(
                 f"service.refused:{self.plan.path}",
-                f"{self.plan.path}: a request to {self.plan.name} was refused: {NO_HANDLER}",
+                f"{self.plan.path}: a request to {self.plan.name} was refused: {server.reason}",
             )
-            return refuse(response, NO_HANDLER)
-        except Exception as error:  # noqa: BLE001 - an exception here would leave the client waiting for ever
-            self._report(f"service.error:{self.plan.path}", f"{self.plan.path}: {describe(error)}")
-            return self._class.Response()
+            self._answer(refuse(response, server.reason), header)
+            return
+        future = self._workers.submit(
+            f"service {self.plan.path}", server.handler, request, response, timeout=server.timeout
+        )
+        future.add_done_callback(partial(self._finish, server, response, header))
+
+    def _finish(self, server: Server, response: Any, header: Any, future: Future[Any]) -> None:
+        """Answers with what a handler returned or raised, in the thread that ran it."""
+        error: BaseException | None
+        try:
+            error = future.exception()
+        except CancelledError as cancelled:
+            error = cancelled
+        if error is not None:
+            self._fail(server, error, header)
+            return
+        result = future.result()
+        answer = response if result is None else result
+        if not isinstance(answer, self._class.Response):
+            wanted = f"{self.plan.type.rpartition('/')[2]}.Response"
+            error = TypeError(f"the handler returned {type(answer).__name__} instead of {wanted} or None")
+            self._fail(server, error, header)
+            return
+        try:
+            self._answer(answer, header)
+        except Exception as unsendable:  # noqa: BLE001 - the client is to hear of it
+            self._fail(server, unsendable, header)
+
+    def _fail(self, server: Server, error: BaseException, header: Any) -> None:
+        if self._service is None:
+            return
+        self._errors += 1
+        reason = str(error) if isinstance(error, BridgeError) else describe(error)
+        message = f"{self.plan.path}: a request to {self.plan.name} was refused ({server.owner}): {reason}"
+        if isinstance(error, HandlerTimeoutError):
+            self._report(f"service.timeout:{self.plan.path}", message)
+        else:
+            self._report(f"service.error:{self.plan.path}", message)
+        lines = "".join(traceback.format_exception(error))
+        try:
+            self._domain.node.get_logger().debug(f"{self.plan.path}: {lines}")
+            # A fresh one: a handler that is late still has the other.
+            self._answer(refuse(self._class.Response(), reason), header)
+        except Exception as unsendable:  # noqa: BLE001 - nothing is left to tell the client
+            self._report(f"service.error:{self.plan.path}", f"{self.plan.path}: {describe(unsendable)}")
+
+    def _answer(self, response: Any, header: Any) -> None:
+        if self._service is not None:
+            self._send(response, header)
 
 
 class ServiceClient:
-    """A client, there for whoever binds to its prim."""
+    """A client, for `Bridge.call`."""
 
-    def __init__(self, plan: ServicePlan, service_class: Any, domain: Domain) -> None:
-        """Stores what to call; `open` creates the client."""
+    def __init__(self, plan: ServicePlan, service_class: Any, domain: Domain, *, workers: Workers) -> None:
+        """Stores what to call; `open` creates the client.
+
+        Args:
+            plan: The service.
+            service_class: Class of its type.
+            domain: Where it lives.
+            workers: What waits for servers, and for the time to be over.
+        """
         self.plan = plan
         self._class = service_class
         self._domain = domain
+        self._workers = workers
         self._client: Any = None
+        self._calls = 0
+        self._errors = 0
 
     def open(self) -> None:
         """Creates the client."""
@@ -83,10 +182,84 @@ class ServiceClient:
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
-        return _row(self.plan, self._domain, count=0, reason="nothing here calls it")
+        return _row(self.plan, self._domain, count=self._calls, errors=self._errors)
+
+    def call(self, request: Any, *, timeout: float) -> Future[Any]:
+        """Sends a request as soon as there is a server. From any thread.
+
+        Args:
+            request: A request, or a mapping of its fields.
+            timeout: Seconds until the call fails.
+
+        Returns:
+            The response. It fails with CallTimeoutError where nobody answered.
+
+        Raises:
+            BridgeError: The request does not fit the type, or the bridge is closed.
+        """
+        message = make_message(self._class.Request, request)
+        future: Future[Any] = Future()
+        self._calls += 1
+        self._workers.deadlines.add(future, timeout, partial(self._expire, future, timeout))
+        future.add_done_callback(self._count)
+        if not self._send(future, message):
+            waiting = self._workers.submit(f"call {id(future)}", self._wait, future, message)
+            waiting.add_done_callback(partial(_pass_on, future))
+        return future
+
+    async def _wait(self, future: Future[Any], message: Any) -> None:
+        while not (future.done() or self._send(future, message)):
+            await asyncio.sleep(_LOOK_S)
+
+    def _send(self, future: Future[Any], message: Any) -> bool:
+        """Sends, unless there is no server."""
+        client = self._client
+        if client is None:
+            raise BridgeError("the bridge was closed")
+        if not client.service_is_ready():
+            return False
+        sent = client.call_async(message)
+        sent.add_done_callback(partial(_receive, future))
+        # Whoever gives up leaves nothing behind.
+        future.add_done_callback(lambda _: client.remove_pending_request(sent))
+        return True
+
+    def _expire(self, future: Future[Any], timeout: float) -> None:
+        name, client = f"{self.plan.name} ({self.plan.type})", self._client
+        served = False
+        with suppress(Exception):
+            served = client is not None and client.service_is_ready()
+        message = (
+            f"the server of {name} gave no answer within {timeout:g} s"
+            if served
+            else f"no server of {name} answered within {timeout:g} s: there is none"
+        )
+        with suppress(InvalidStateError):
+            future.set_exception(CallTimeoutError(message))
+
+    def _count(self, future: Future[Any]) -> None:
+        self._errors += not future.cancelled() and future.exception() is not None
 
 
-def _row(plan: ServicePlan, domain: Domain, *, count: int, reason: str) -> InterfaceStatus:
+def _receive(future: Future[Any], sent: Any) -> None:
+    with suppress(InvalidStateError):
+        error = sent.exception()
+        if error is not None:
+            future.set_exception(error)
+        elif not sent.cancelled():
+            future.set_result(sent.result())
+
+
+def _pass_on(future: Future[Any], waiting: Future[Any]) -> None:
+    with suppress(InvalidStateError, CancelledError):
+        error = waiting.exception()
+        if error is not None:
+            future.set_exception(error)
+
+
+def _row(
+    plan: ServicePlan, domain: Domain, *, count: int, errors: int, reason: str = "", served_by: str = ""
+) -> InterfaceStatus:
     node = domain.node
     name = node.resolve_service_name(plan.name)
     return InterfaceStatus(
@@ -98,6 +271,8 @@ def _row(plan: ServicePlan, domain: Domain, *, count: int, reason: str) -> Inter
         domain_id=domain.domain_id,
         matched=node.count_clients(name) if plan.role == "server" else node.count_services(name),
         count=count,
-        state="silent",
+        errors=errors,
+        state="silent" if reason else "active" if served_by or count else "idle",
         reason=reason,
+        served_by=served_by,
     )

@@ -17,6 +17,7 @@ from usd_ros_bridge.ros.codecs.protocol import Decoder
 from usd_ros_bridge.ros.compat import policy_name, publisher_count
 from usd_ros_bridge.ros.direct import DirectSubscription, DirectUnavailableError
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.message_handlers import MessageFeed
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.report import describe
@@ -48,6 +49,7 @@ class TopicSubscription:
         decoder: Decoder | None,
         deliver: Deliver,
         direct: Delivery | None = None,
+        feed: MessageFeed | None = None,
         reason: str = "",
         report: Report,
         inform: Report,
@@ -64,6 +66,7 @@ class TopicSubscription:
             decoder: Message to sample; None counts messages without even deserializing them.
             deliver: Takes samples, from the executor's thread.
             direct: Where to attach instead, to be asked by each tick; None for the executor's way.
+            feed: Takes messages first, where a handler is bound; None where none can be.
             reason: Why nothing takes them, "" where something does.
             report: For faults.
             inform: For changes that people should see.
@@ -80,6 +83,7 @@ class TopicSubscription:
         self._deliver = deliver
         self._delivery = direct if direct is not None and domain.threaded else None
         self._direct: DirectSubscription | None = None
+        self._feed = feed
         self._report = report
         self._inform = inform
         self._lock = threading.Lock()
@@ -131,6 +135,9 @@ class TopicSubscription:
             name = subscription.topic_name if subscription else self.name
             matched = publisher_count(subscription) if subscription else 0
         rate = self._meter.rate(time.monotonic_ns())
+        feed = self._feed
+        bound = None if feed is None else feed.bound
+        reason = self.reason if bound is None else ""
         return InterfaceStatus(
             kind="topic",
             role="subscription",
@@ -141,9 +148,10 @@ class TopicSubscription:
             achieved_rate=rate,
             matched=matched,
             count=self._meter.count,
-            errors=self._errors,
-            state="silent" if self.reason else "active" if rate > 0.0 else "idle",
-            reason=self.reason,
+            errors=self._errors + (0 if feed is None else feed.errors),
+            state="silent" if reason else "active" if rate > 0.0 else "idle",
+            reason=reason,
+            served_by="" if bound is None else bound.owner,
         )
 
     def _create(self) -> None:
@@ -181,6 +189,10 @@ class TopicSubscription:
             self._domain.node.destroy_subscription(subscription)
 
     def _receive(self, data: bytes) -> None:
+        feed = self._feed
+        if feed is not None and not self._closed and feed.put(data):
+            self._meter.mark(time.monotonic_ns())
+            return
         sample = self._decode(data)
         if sample is not None:
             self._deliver(sample)
