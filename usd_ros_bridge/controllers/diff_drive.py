@@ -6,6 +6,7 @@ diff_drive_controller of ros2_controllers; RosControlDiffDriveAPI of ros-simulat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -55,6 +56,7 @@ class DiffDrives:
         self._wheels = find_wheels(context.plan, plans)
         self._arm = np.column_stack((-0.5 * self._wheels.separation, 0.5 * self._wheels.separation))
         self._per_metre = 1.0 / self._wheels.radius[:, None]
+        self._levers = list(zip(self._arm[:, 1].tolist(), self._per_metre[:, 0].tolist(), strict=True))
         self._side_limit = _side_limits(context.plan, self._wheels.slots, self._wheels.rows, count)
         self._max_velocity = _limits(plans, "linear_max_velocity", "angular_max_velocity")
         self._max_acceleration = _limits(plans, "linear_max_acceleration", "angular_max_acceleration")
@@ -102,10 +104,10 @@ class DiffDrives:
         """
         assert isinstance(sample, TwistSample)
         path = self._paths[row]
-        target = sample.twist[[_LINEAR_X, _ANGULAR_Z]]
-        with np.errstate(over="ignore", invalid="ignore"):
-            turning = (target[0] + target[1] * self._arm[row]) * self._per_metre[row]
-        if not (np.isfinite(target).all() and np.isfinite(turning).all()):
+        # Plain floats, at a tenth of what numpy takes for two numbers: hundreds of drives may be told in one tick.
+        linear, angular = sample.twist.item(_LINEAR_X), sample.twist.item(_ANGULAR_Z)
+        lever, per_metre = self._levers[row]
+        if not isfinite((abs(linear) + abs(angular) * lever) * per_metre):
             self._report(f"drive.finite:{path}", f"{path}: a velocity that is not finite is ignored")
             return
         stamp = time_ns
@@ -119,7 +121,7 @@ class DiffDrives:
                     f"cmd_vel_timeout is {timeout * _SECONDS:g} s",
                 )
                 return
-        self._target[row] = target
+        self._target[row, 0], self._target[row, 1] = linear, angular
         self._stamp[row] = stamp
         self._live[row] = self._busy = True
 

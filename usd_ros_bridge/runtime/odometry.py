@@ -35,17 +35,15 @@ class _Source:
     def __init__(self, group: OdometryGroup) -> None:
         self.group = group
         self.tick = -1
-        self.poses: list[list[float]] = []
-        self.twists: list[list[float]] = []
+        self.rows: list[Odometry] = []
         # These stay as they are.
-        self.pose_covariances: list[list[float]] = group.pose_covariance.tolist()
-        self.twist_covariances: list[list[float]] = group.twist_covariance.tolist()
+        self._covariances = (group.pose_covariance.tolist(), group.twist_covariance.tolist())
 
     def look(self, tick: int) -> None:
-        if self.tick != tick:
-            self.tick = tick
-            self.poses = self.group.odom_from_base.tolist()
-            self.twists = self.group.base_twist.tolist()
+        self.tick = tick
+        group = self.group
+        poses, twists = group.odom_from_base.tolist(), group.base_twist.tolist()
+        self.rows = list(map(Odometry, poses, twists, *self._covariances))
 
 
 class OdometryTable:
@@ -80,13 +78,9 @@ class OdometryTable:
         if place is None:
             return None
         source, row = place
-        source.look(tick)
-        return Odometry(
-            source.poses[row],
-            source.twists[row],
-            source.pose_covariances[row],
-            source.twist_covariances[row],
-        )
+        if source.tick != tick:
+            source.look(tick)
+        return source.rows[row]
 
     def writer(self, robots: Iterable[int], slots: Iterable[int]) -> OdometryWriter:
         """Returns what writes poses of robots that controllers serve into columns `slots`."""
