@@ -18,6 +18,7 @@ FACTORIES: Mapping[str, str] = {
     "RosControlJointStateBroadcasterAPI": "joint_states:JointStateBroadcasters",
     "RosControlJointTrajectoryAPI": "joint_trajectory:JointTrajectoryControllers",
     "RosControlRigidBodyTwistAPI": "rigid_body_twist:RigidBodyTwists",
+    "gripper": "gripper:Grippers",
 }
 """`module:class` of this package by ControllerPlan.schema; only those that a plan has are imported."""
 

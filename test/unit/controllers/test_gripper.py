@@ -1,0 +1,404 @@
+"""Grippers: the rules of parallel_gripper_controller and gripper_controllers of ros2_controllers, one test each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from usd_ros_bridge.backends.kinematic import KinematicBackend
+from usd_ros_bridge.backends.protocol import BackendContext
+from usd_ros_bridge.controllers.gripper import Grippers
+from usd_ros_bridge.controllers.protocol import ControllerContext, GoalGroup
+from usd_ros_bridge.model.goals import GripperGoal, GripperState
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.testing.plans import gripper, rest_of
+
+PALM, LEFT, RIGHT = "palm_joint", "left_finger_joint", "right_finger_joint"
+MS = 1_000_000
+PERIOD = 10 * MS
+
+
+class Port:
+    """A client that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.states: list[GripperState] = []
+        self.ends: list[tuple[str, GripperState]] = []
+
+    def feedback(self, feedback: object) -> None:
+        assert isinstance(feedback, GripperState)
+        self.states.append(feedback)
+
+    def finish(self, outcome: str, result: object) -> None:
+        assert isinstance(result, GripperState)
+        self.ends.append((outcome, result))
+
+
+def goal(
+    *position: float, names: Sequence[str] = (), velocity: Sequence[float] = (), effort: Sequence[float] = ()
+) -> GripperGoal:
+    return GripperGoal(
+        names=tuple(names),
+        position=np.array(position, dtype=np.float64),
+        velocity=np.array(velocity, dtype=np.float64),
+        effort=np.array(effort, dtype=np.float64),
+    )
+
+
+class Rig:
+    """A gripper whose state the test makes, or a kinematic backend."""
+
+    def __init__(self, *joints: str, kinematic: bool = False, **parameters: Any) -> None:
+        builder = gripper()
+        self.rows = [builder.robots[0].row(name) for name in joints or (LEFT,)]
+        builder.robots[0].controller("hand", "gripper", joints or (LEFT,), parameters=parameters)
+        self.plan = builder.build()
+        self.grippers = Grippers(
+            ControllerContext(plan=self.plan, report=lambda *_: None, kinematic=kinematic),
+            self.plan.controllers,
+        )
+        self.commands = Commands.empty(self.plan.layout)
+        self.state: State = rest_of(self.plan)
+        self.backend = KinematicBackend() if kinematic else None
+        self.now = 0
+        if self.backend is not None:
+            self.backend.open(BackendContext(plan=self.plan, report=lambda *_: None))
+            self.state = self.backend.step(0, self.commands)
+
+    def check(self, wanted: object) -> str:
+        return self.grippers.check(0, wanted, time_ns=self.now)
+
+    def start(self, wanted: GripperGoal) -> Port:
+        port = Port()
+        assert self.check(wanted) == ""
+        self.grippers.start(0, wanted, port, time_ns=self.now + PERIOD, state=self.state)
+        return port
+
+    def tick(self, count: int = 1) -> list[float]:
+        """Runs ticks; returns the positions that the last one wrote."""
+        for _ in range(count):
+            self.now += PERIOD
+            self.commands.clear()
+            self.grippers.command(self.now, self.state, self.commands)
+            if self.backend is not None:
+                self.state = self.backend.step(self.now, self.commands)
+            self.state.time_ns = self.now
+            self.grippers.observe(self.state)
+        return self.written
+
+    @property
+    def written(self) -> list[float]:
+        return self.commands.joint_position[self.rows].tolist()
+
+    def measure(self, position: float, velocity: float = 0.0) -> None:
+        self.state.joint_position[self.rows] = position
+        self.state.joint_velocity[self.rows] = velocity
+
+
+def test_the_group_is_what_the_protocol_asks_for() -> None:
+    group: GoalGroup = Rig().grippers
+    assert isinstance(group, GoalGroup)
+
+
+# --- Acceptance -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("joints", "wanted", "why"),
+    [
+        ((LEFT,), goal(), "wrong number of position values: expects 1, got 0"),
+        ((LEFT,), goal(0.1, 0.1), "wrong number of position values: expects 1, got 2"),
+        ((LEFT, PALM), goal(0.1, 0.1, 0.1), "wrong number of position values: expects 2, got 3"),
+        ((LEFT, PALM), goal(0.1, names=(LEFT, PALM)), "wrong number of position values: expects 2, got 1"),
+        (
+            (LEFT,),
+            goal(0.1, names=("elbow",)),
+            "'elbow' is none of the gripper's joints (left_finger_joint)",
+        ),
+        ((LEFT,), goal(0.1, 0.1, names=(LEFT, RIGHT)), "'right_finger_joint' is none of"),
+        ((LEFT, PALM), goal(0.1, names=(LEFT,)), "the joint 'palm_joint' is missing"),
+        ((LEFT, PALM), goal(0.1, 0.1, 0.1, names=(LEFT, PALM, LEFT)), "a joint is named twice"),
+        ((LEFT,), goal(np.nan), "not every position value is finite"),
+        ((LEFT,), goal(np.inf), "not every position value is finite"),
+        ((LEFT,), goal(0.1, velocity=[np.nan]), "not every velocity value is finite"),
+        ((LEFT,), goal(0.1, velocity=[-0.1]), "a velocity is negative"),
+        ((LEFT,), goal(0.1, velocity=[0.1, 0.1]), "wrong number of velocity values"),
+        ((LEFT,), goal(0.1, effort=[np.inf]), "not every effort value is finite"),
+        ((LEFT,), goal(0.1, effort=[1.0, 1.0]), "wrong number of effort values"),
+    ],
+)
+def test_a_malformed_goal_is_rejected(joints: tuple[str, ...], wanted: GripperGoal, why: str) -> None:
+    assert Rig(*joints).check(wanted).startswith(why)
+
+
+def test_a_goal_of_something_else_is_rejected() -> None:
+    assert Rig().check("close") == "str is no goal of a gripper"
+
+
+def test_the_joints_of_a_goal_may_come_in_another_order() -> None:
+    rig = Rig(LEFT, PALM)
+    rig.start(goal(1.0, 0.02, names=(PALM, LEFT)))
+    assert rig.tick() == [0.02, 1.0]
+
+
+def test_one_position_without_names_is_for_all_joints() -> None:
+    rig = Rig(LEFT, PALM)
+    rig.start(goal(0.02, velocity=[0.0], effort=[5.0]))
+    assert rig.tick() == [0.02, 0.02]
+
+
+ANY = st.floats(allow_nan=True, allow_infinity=True, width=64)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    names=st.lists(st.sampled_from([LEFT, PALM, RIGHT, "", "x"]), max_size=3),
+    position=st.lists(ANY, max_size=3),
+    velocity=st.lists(ANY, max_size=3),
+    effort=st.lists(ANY, max_size=3),
+)
+def test_whatever_a_goal_holds_it_is_rejected_or_ends_once(
+    names: list[str], position: list[float], velocity: list[float], effort: list[float]
+) -> None:
+    rig = Rig(LEFT, PALM, kinematic=True, stall_timeout=0.05)
+    wanted = goal(*position, names=names, velocity=velocity, effort=effort)
+    if rig.check(wanted):
+        return
+    port = rig.start(wanted)
+    rig.tick(4)
+    if not port.ends:
+        rig.grippers.cancel(0, port)
+        rig.tick()
+    assert len(port.ends) == 1
+    assert np.isfinite(rig.state.joint_position).all()
+
+
+# --- Motion ---------------------------------------------------------------------------------------------------
+
+
+def test_the_position_is_commanded_and_reaching_it_succeeds() -> None:
+    rig = Rig()
+    port = rig.start(goal(0.03))
+    assert rig.grippers.busy
+    assert rig.tick() == [0.03]
+    rig.measure(0.025, 0.02)
+    rig.tick()
+    ((outcome, result),) = port.ends
+    assert outcome == "succeeded"
+    assert (result.reached_goal, result.stalled) == (True, False)
+    assert (result.names, result.position.tolist()) == ((LEFT,), [0.025])
+    assert not rig.grippers.busy
+
+
+def test_the_tolerance_is_open() -> None:
+    rig = Rig(goal_tolerance=0.25)
+    port = rig.start(goal(0.5))
+    rig.measure(0.25)
+    rig.tick()
+    assert not port.ends
+    rig.measure(0.2500001)
+    rig.tick()
+    assert port.ends[0][0] == "succeeded"
+
+
+def test_the_velocity_of_a_goal_limits_how_fast_the_command_moves() -> None:
+    rig = Rig()
+    rig.start(goal(0.03, velocity=[0.5]))
+    written = [rig.tick()[0] for _ in range(8)]
+    assert written[:7] == pytest.approx([0.0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03])
+    assert written[6] == 0.03
+    assert np.isnan(written[7])
+
+
+def test_the_command_goes_all_the_way_though_the_goal_was_reached_within_its_tolerance() -> None:
+    rig = Rig(kinematic=True, goal_tolerance=0.01)
+    port = rig.start(goal(0.03, velocity=[0.05]))
+    while not port.ends:
+        rig.tick()
+    assert rig.state.joint_position[rig.rows[0]] < 0.025
+    assert rig.grippers.busy
+    rig.tick(60)
+    assert rig.state.joint_position[rig.rows[0]] == 0.03
+    assert not rig.grippers.busy
+
+
+def test_a_velocity_of_zero_is_no_limit() -> None:
+    rig = Rig()
+    rig.start(goal(0.03, velocity=[0.0]))
+    assert rig.tick() == [0.03]
+
+
+# --- Stalling -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("allowed", "outcome"), [(False, "aborted"), (True, "succeeded")])
+def test_a_joint_that_does_not_move_has_stalled_after_the_time_out(allowed: bool, outcome: str) -> None:
+    rig = Rig(allow_stalling=allowed, stall_timeout=0.5)
+    port = rig.start(goal(0.03))
+    rig.measure(0.01, 0.0009)
+    rig.tick(51)
+    assert not port.ends
+    rig.tick()
+    ((ended, result),) = port.ends
+    assert ended == outcome
+    assert (result.reached_goal, result.stalled) == (False, True)
+    assert result.position.tolist() == [0.01]
+
+
+def test_a_joint_that_moves_has_not_stalled() -> None:
+    rig = Rig()
+    port = rig.start(goal(0.03))
+    rig.measure(0.0, -0.0011)
+    rig.tick(500)
+    assert not port.ends
+    rig.measure(0.0, 0.0)
+    rig.tick(101)
+    assert port.ends[0][1].stalled
+
+
+def test_a_joint_that_is_told_to_move_slowly_has_not_stalled() -> None:
+    rig = Rig(kinematic=True, goal_tolerance=0.0001)
+    port = rig.start(goal(0.002, velocity=[0.0005]))
+    rig.tick(395)
+    assert port.ends[0][0] == "succeeded"
+
+
+def test_where_velocities_are_unknown_positions_tell() -> None:
+    rig = Rig(stall_timeout=0.1)
+    port = rig.start(goal(0.03))
+    for step in range(30):
+        rig.measure(step * 1e-4, np.nan)
+        rig.tick()
+    assert not port.ends
+    rig.tick(11)
+    assert port.ends[0][1].stalled
+    assert port.ends[0][1].velocity.tolist() == [0.0]
+
+
+def test_a_joint_that_cannot_be_measured_stalls() -> None:
+    rig = Rig(stall_timeout=0.1)
+    rig.measure(np.nan, np.nan)
+    port = rig.start(goal(0.03, velocity=[0.1]))
+    assert rig.tick() == [0.03]
+    rig.tick(15)
+    assert port.ends[0][1].stalled
+
+
+def test_a_kinematic_gripper_reaches_its_goal() -> None:
+    rig = Rig(kinematic=True)
+    port = rig.start(goal(0.04))
+    rig.tick(50)
+    assert [outcome for outcome, _ in port.ends] == ["succeeded"]
+    assert rig.state.joint_position[rig.rows[0]] == 0.04
+
+
+def test_a_kinematic_gripper_stalls_at_its_limit() -> None:
+    rig = Rig(kinematic=True)
+    port = rig.start(goal(0.08))
+    rig.tick(50)
+    assert not port.ends
+    rig.tick(150)
+    ((outcome, result),) = port.ends
+    assert (outcome, result.stalled) == ("aborted", True)
+    assert result.position.tolist() == [0.04]
+    assert not rig.grippers.busy
+
+
+# --- Feedback -------------------------------------------------------------------------------------------------
+
+
+def test_feedback_comes_at_the_monitor_rate() -> None:
+    rig = Rig(action_monitor_rate=20.0)
+    port = rig.start(goal(0.03))
+    rig.measure(0.01, 0.05)
+    rig.state.joint_effort[rig.rows] = 3.0
+    rig.tick(100)
+    assert len(port.states) == 19
+    state = port.states[0]
+    assert (state.position.tolist(), state.velocity.tolist(), state.effort.tolist()) == (
+        [0.01],
+        [0.05],
+        [3.0],
+    )
+    assert (state.stalled, state.reached_goal) == (False, False)
+
+
+def test_feedback_is_a_snapshot() -> None:
+    rig = Rig()
+    port = rig.start(goal(0.03))
+    rig.measure(0.01, 0.05)
+    rig.tick(6)
+    rig.measure(0.02, 0.05)
+    rig.tick(1)
+    assert port.states[0].position.tolist() == [0.01]
+
+
+# --- Ends -----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_goal_ends_the_old_one_aborted() -> None:
+    rig = Rig()
+    first = rig.start(goal(0.03))
+    rig.tick()
+    second = rig.start(goal(0.01))
+    assert rig.tick() == [0.01]
+    assert [(outcome, r.reached_goal, r.stalled) for outcome, r in first.ends] == [("aborted", False, False)]
+    assert not second.ends
+
+
+def test_a_goal_that_is_canceled_holds_the_position() -> None:
+    rig = Rig()
+    port = rig.start(goal(0.03, velocity=[0.01]))
+    rig.measure(0.004, 0.01)
+    rig.tick()
+    rig.grippers.cancel(0, port)
+    assert [(outcome, r.position.tolist()) for outcome, r in port.ends] == [("canceled", [0.004])]
+    assert rig.grippers.busy
+    rig.measure(0.005, 0.01)
+    assert rig.tick() == [0.005]
+    assert not rig.grippers.busy
+    assert np.isnan(rig.tick()).all()
+
+
+def test_canceling_a_goal_that_ended_changes_nothing() -> None:
+    rig = Rig()
+    first = rig.start(goal(0.03))
+    second = rig.start(goal(0.02))
+    rig.grippers.cancel(0, first)
+    assert len(first.ends) == 1
+    assert not second.ends
+    assert rig.tick() == [0.02]
+
+
+def test_a_gripper_that_is_switched_off_aborts_and_holds() -> None:
+    rig = Rig()
+    port = rig.start(goal(0.03))
+    rig.tick()
+    rig.measure(0.01, 0.1)
+    rig.grippers.set_active(0, False, time_ns=rig.now, state=rig.state)
+    assert [outcome for outcome, _ in port.ends] == ["aborted"]
+    assert rig.tick() == [0.01]
+    assert not rig.grippers.busy
+
+
+def test_a_goal_for_a_gripper_that_is_off_ends_aborted_at_once() -> None:
+    rig = Rig()
+    rig.grippers.set_active(0, False, time_ns=0, state=None)
+    port = rig.start(goal(0.03))
+    assert [outcome for outcome, _ in port.ends] == ["aborted"]
+    assert np.isnan(rig.tick()).all()
+
+
+def test_reset_aborts_goals_and_commands_nothing() -> None:
+    rig = Rig()
+    port = rig.start(goal(0.03, velocity=[0.01]))
+    rig.tick()
+    rig.grippers.reset()
+    assert [outcome for outcome, _ in port.ends] == ["aborted"]
+    assert not rig.grippers.busy
+    assert np.isnan(rig.tick()).all()

@@ -1,0 +1,295 @@
+"""Grippers: goals of GripperCommand and ParallelGripperCommand, as positions that their joints close or open to.
+
+parallel_gripper_controller and gripper_controllers of ros2_controllers. No schema declares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.controllers.protocol import ControllerContext, GoalPort
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.goals import GripperGoal, GripperState, Outcome
+from usd_ros_bridge.model.plan import ControllerPlan
+from usd_ros_bridge.model.state import Commands, FloatArray, State
+
+_SECONDS = 1e-9
+_NANOSECONDS = 1e9
+_DEFAULTS = {
+    "goal_tolerance": 0.01,
+    "stall_velocity_threshold": 0.001,
+    "stall_timeout": 1.0,
+    "action_monitor_rate": 20.0,
+}
+_SLOWEST_RATE = 0.1
+_OF_THE_SPEED = 0.5
+"""A joint that does half of the speed that its goal allows has not stalled, however slow that is."""
+
+
+class _Gripper:
+    """What is fixed about one gripper."""
+
+    def __init__(self, plan: ControllerPlan) -> None:
+        self.path = plan.path
+        self.robot = plan.robot
+        self.names = plan.joints
+        self.rows: NDArray[np.intp] = np.array(plan.dofs, dtype=np.intp)
+        self.tolerance = _number(plan, "goal_tolerance")
+        self.threshold = _number(plan, "stall_velocity_threshold")
+        self.stall_ns = round(_number(plan, "stall_timeout") * _NANOSECONDS)
+        self.allow_stalling = bool(plan.parameters.get("allow_stalling"))
+        self.period_ns = round(_NANOSECONDS / max(_number(plan, "action_monitor_rate"), _SLOWEST_RATE))
+
+    def time_ns(self, state: State) -> int:
+        """Returns the time of the gripper's own state."""
+        if state.robot_time_ns is None or self.robot < 0:
+            return state.time_ns
+        return int(state.robot_time_ns[self.robot])
+
+
+@dataclass(slots=True, kw_only=True)
+class _Motion:
+    """Where the joints are told to be, all (G,): from `start` to `target` no faster than `speed`."""
+
+    start: FloatArray
+    target: FloatArray
+    speed: FloatArray
+    begin_ns: int
+
+    def at(self, time_ns: int) -> tuple[FloatArray, bool]:
+        """Returns the commanded positions, and whether they are the last."""
+        distance = self.target - self.start
+        with np.errstate(invalid="ignore"):
+            reach = self.speed * max(time_ns - self.begin_ns, 0) * _SECONDS
+            # So, too, where the start is not known or the speed not limited.
+            arrived = ~(np.abs(distance) > reach) | np.isinf(self.speed)
+            position = np.where(arrived, self.target, self.start + np.copysign(reach, distance))
+        return position, bool(arrived.all())
+
+
+@dataclass(slots=True, kw_only=True)
+class _Goal:
+    """A goal in progress, and what was measured last, all (G,)."""
+
+    port: GoalPort
+    target: FloatArray
+    threshold: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    effort: FloatArray
+    seen_ns: int
+    moved_ns: int
+    feedback_ns: int
+
+
+class Grippers:
+    """All grippers of a plan. What a joint was told holds when its goal has ended, as in parallel_gripper_controller.
+
+    A goal's velocities limit how fast the commanded positions move, 0 standing for no limit. Its efforts are
+    not used: commands know no limit of efforts.
+    """
+
+    dynamic: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:  # noqa: ARG002
+        """Makes the grippers of `plans`, active where their plans are enabled."""
+        self._grippers = tuple(_Gripper(plan) for plan in plans)
+        self._active = [plan.enabled for plan in plans]
+        self._goals: dict[int, _Goal] = {}
+        self._motions: dict[int, _Motion] = {}
+        self._holds: set[int] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a goal is in progress or a command has yet to be written."""
+        return bool(self._goals or self._motions or self._holds)
+
+    def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
+        """Switches a gripper on, or ends its goal and holds it where it is."""
+        self._active[row] = active
+        if not active:
+            moved = row in self._goals or row in self._motions
+            self._end(row, "aborted")
+            if moved:
+                self._hold(row)
+
+    def set_parameter(self, row: int, name: str, value: float) -> None:
+        """None is dynamic."""
+
+    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+        """Has no command topic."""
+
+    # --- Goals ------------------------------------------------------------------------------------------------
+
+    def check(self, row: int, goal: object, *, time_ns: int) -> str:  # noqa: ARG002
+        """Returns why a goal is to be rejected, "" where it is acceptable. From any thread."""
+        if not isinstance(goal, GripperGoal):
+            return f"{type(goal).__name__} is no goal of a gripper"
+        gripper = self._grippers[row]
+        count = len(gripper.names)
+        if count == 0:
+            return "the gripper has no joint"
+        reason = _names_fault(goal.names, gripper.names)
+        if reason:
+            return reason
+        if len(goal.position) not in ((count,) if goal.names else (count, 1)):
+            return f"wrong number of position values: expects {count}, got {len(goal.position)}"
+        for what, values in (("velocity", goal.velocity), ("effort", goal.effort)):
+            if len(values) not in ((0, count) if goal.names else (0, 1, count)):
+                return f"wrong number of {what} values: expects none or {count}, got {len(values)}"
+        for what, values in (
+            ("position", goal.position),
+            ("velocity", goal.velocity),
+            ("effort", goal.effort),
+        ):
+            if not np.isfinite(values).all():
+                return f"not every {what} value is finite"
+        if (goal.velocity < 0.0).any():
+            return "a velocity is negative"
+        return ""
+
+    def start(self, row: int, goal: object, port: GoalPort, *, time_ns: int, state: State) -> None:
+        """Begins a goal that was checked; the one in progress ends aborted."""
+        assert isinstance(goal, GripperGoal)
+        gripper = self._grippers[row]
+        self._end(row, "aborted")
+        self._holds.discard(row)
+        target, speed = _in_order(goal, gripper.names)
+        measured = _measured(gripper, state)
+        self._goals[row] = _Goal(
+            port=port,
+            target=target,
+            threshold=np.minimum(gripper.threshold, _OF_THE_SPEED * speed),
+            position=measured[0],
+            velocity=measured[1],
+            effort=measured[2],
+            seen_ns=gripper.time_ns(state),
+            moved_ns=time_ns,
+            feedback_ns=time_ns + gripper.period_ns,
+        )
+        self._motions[row] = _Motion(start=measured[0], target=target, speed=speed, begin_ns=time_ns)
+        if not self._active[row]:
+            self._end(row, "aborted")
+            del self._motions[row]
+
+    def cancel(self, row: int, port: GoalPort) -> None:
+        """Ends the goal of `port` canceled and holds the gripper where it is; one that ended already is ignored."""
+        goal = self._goals.get(row)
+        if goal is not None and goal.port is port:
+            self._end(row, "canceled")
+            self._hold(row)
+
+    # --- The tick ---------------------------------------------------------------------------------------------
+
+    def command(self, time_ns: int, state: State, commands: Commands) -> None:
+        """Writes position targets."""
+        for row in self._holds:
+            rows = self._grippers[row].rows
+            position = state.joint_position[rows]
+            known = np.isfinite(position)
+            commands.joint_position[rows[known]] = position[known]
+        self._holds.clear()
+        for row, motion in tuple(self._motions.items()):
+            position, last = motion.at(time_ns)
+            commands.joint_position[self._grippers[row].rows] = position
+            if last:
+                del self._motions[row]
+
+    def observe(self, state: State) -> None:
+        """Finds out which goals are reached, and which joints have stalled; feeds back."""
+        for row, goal in tuple(self._goals.items()):
+            gripper = self._grippers[row]
+            time_ns = gripper.time_ns(state)
+            moving = self._look(gripper, goal, state, time_ns)
+            if (np.abs(goal.target - goal.position) < gripper.tolerance).all():
+                self._end(row, "succeeded", reached_goal=True)
+            elif moving:
+                goal.moved_ns = time_ns
+            elif time_ns - goal.moved_ns > gripper.stall_ns:
+                self._end(row, "succeeded" if gripper.allow_stalling else "aborted", stalled=True)
+            if row in self._goals and time_ns >= goal.feedback_ns:
+                periods = (time_ns - goal.feedback_ns) // gripper.period_ns + 1
+                goal.feedback_ns += periods * gripper.period_ns
+                goal.port.feedback(_state_of(gripper, goal))
+
+    def reset(self) -> None:
+        """Ends all goals aborted and forgets what was told; the backend forgets, too."""
+        for row in tuple(self._goals):
+            self._end(row, "aborted")
+        self._motions.clear()
+        self._holds.clear()
+
+    # --- Own --------------------------------------------------------------------------------------------------
+
+    def _hold(self, row: int) -> None:
+        self._motions.pop(row, None)
+        self._holds.add(row)
+
+    def _end(self, row: int, outcome: Outcome, *, stalled: bool = False, reached_goal: bool = False) -> None:
+        goal = self._goals.pop(row, None)
+        if goal is not None:
+            state = _state_of(self._grippers[row], goal, stalled=stalled, reached_goal=reached_goal)
+            goal.port.finish(outcome, state)
+
+    @staticmethod
+    def _look(gripper: _Gripper, goal: _Goal, state: State, time_ns: int) -> bool:
+        """Notes what is measured; returns whether a joint moves."""
+        before, seconds = goal.position, (time_ns - goal.seen_ns) * _SECONDS
+        goal.position, goal.velocity, goal.effort = _measured(gripper, state)
+        if seconds > 0.0 and np.isnan(goal.velocity).any():
+            goal.velocity = np.where(
+                np.isnan(goal.velocity), (goal.position - before) / seconds, goal.velocity
+            )
+        goal.seen_ns = time_ns
+        return bool((np.abs(goal.velocity) > goal.threshold).any())
+
+
+def _number(plan: ControllerPlan, name: str) -> float:
+    value = plan.parameters.get(name)
+    return _DEFAULTS[name] if value is None else float(value)
+
+
+def _names_fault(names: Sequence[str], joints: Sequence[str]) -> str:
+    """Returns what is wrong with the names of a goal; none at all mean the joints in their order."""
+    unknown = [name for name in names if name not in joints]
+    if unknown:
+        return f"{quoted(unknown[0])} is none of the gripper's joints ({', '.join(joints)})"
+    if len(set(names)) != len(names):
+        return "a joint is named twice"
+    missing = [joint for joint in joints if joint not in names] if names else []
+    return f"the joint {quoted(missing[0])} is missing" if missing else ""
+
+
+def _in_order(goal: GripperGoal, joints: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Returns targets and speeds (inf for no limit) in the order of the gripper's joints; one value is for all."""
+    order = [goal.names.index(joint) for joint in joints] if goal.names else list(range(len(joints)))
+    count = len(joints)
+    target = np.broadcast_to(goal.position, count)[order].astype(np.float64)
+    speed = np.full(count, np.inf)
+    if len(goal.velocity):
+        speed = np.broadcast_to(goal.velocity, count)[order].astype(np.float64)
+        speed[speed == 0.0] = np.inf
+    return target, speed
+
+
+def _measured(gripper: _Gripper, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rows = gripper.rows
+    return state.joint_position[rows], state.joint_velocity[rows], state.joint_effort[rows]
+
+
+def _state_of(
+    gripper: _Gripper, goal: _Goal, *, stalled: bool = False, reached_goal: bool = False
+) -> GripperState:
+    return GripperState(
+        names=gripper.names,
+        position=goal.position,
+        velocity=goal.velocity,
+        effort=goal.effort,
+        stalled=stalled,
+        reached_goal=reached_goal,
+    )
