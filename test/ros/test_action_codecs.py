@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import random
 
@@ -121,7 +122,11 @@ def test_feedback_shows_what_is_known_and_leaves_out_what_is_not():
     assert getattr(message, "index", 3) == 3
 
 
-def test_feedback_is_written_again_and_again():
+@pytest.mark.parametrize("checked", ["1", ""])
+def test_feedback_is_written_again_and_again(monkeypatch, checked):
+    # Messages keep the arrays that they are given where they check them (ROS_PYTHON_CHECK_FIELDS), else copies.
+    module = importlib.import_module("trajectory_msgs.msg._joint_trajectory_point")
+    monkeypatch.setattr(module, "ros_python_check_fields", checked)
     encode = ACTIONS[FOLLOW].feedback(FollowJointTrajectory)
     unknown = np.full((3, 2), NAN)
     first = encode(feedback())
@@ -129,13 +134,14 @@ def test_feedback_is_written_again_and_again():
         over_the_wire(encode(each)).actual.positions.tolist()
         for each in (
             feedback(),
+            feedback(actual=np.full((3, 2), 7.0)),
             feedback(actual=unknown),
             feedback(actual=unknown + 1.0),
             feedback(joints=3),
             feedback(),
         )
     ]
-    assert shown == [[0.25, 1.25], [], [], [0.25, 1.25, 2.25], [0.25, 1.25]]
+    assert shown == [[0.25, 1.25], [7.0, 7.0], [], [], [0.25, 1.25, 2.25], [0.25, 1.25]]
     assert encode(feedback()) is first
 
 

@@ -27,6 +27,7 @@ from usd_ros_bridge.ros.codecs.trajectory_msgs import decode_joint_trajectory, d
 
 INVALID_GOAL = -1
 _MAX_INDEX = 2**31 - 1
+_ROWS = ("positions", "velocities", "accelerations")
 
 Encode = Callable[[Any], Any]
 """Turns feedback of model.goals into a message, which is the same object at every call."""
@@ -90,38 +91,38 @@ class _Rows:
     def __init__(self, points: tuple[Any, ...]) -> None:
         self._points = points
         self._size = -1
-        self._lists: list[tuple[array[float], array[float], array[float]]] = []
-        self._views: list[tuple[FloatArray, ...]] = []
-        self._shown: list[list[bool]] = []
+        self._views: list[list[FloatArray | None]] = []
 
     def write(self, tables: tuple[FloatArray, ...], time_ns: int) -> None:
         """Writes tables (3, J); a row that is NaN all over is shown as empty, as what is not known."""
         if tables[0].shape[1] != self._size:
             self._make(tables[0].shape[1])
         seconds, nanoseconds = divmod(time_ns, SECOND_NS)
-        for point, table, views, lists, shown in zip(
-            self._points, tables, self._views, self._lists, self._shown, strict=True
-        ):
+        for point, table, views in zip(self._points, tables, self._views, strict=True):
             point.time_from_start.sec = seconds
             point.time_from_start.nanosec = nanoseconds
-            for row in range(3):
-                known = not np.isnan(table[row]).all()
-                if known:
-                    views[row][:] = table[row]
-                if known != shown[row]:
-                    shown[row] = known
-                    values = lists[row] if known else array("d")
-                    setattr(point, ("positions", "velocities", "accelerations")[row], values)
+            for row, name in enumerate(_ROWS):
+                view = views[row]
+                if np.isnan(table[row]).all():
+                    if view is not None:
+                        setattr(point, name, array("d"))
+                        views[row] = None
+                    continue
+                if view is None:
+                    view = views[row] = self._show(point, name)
+                view[:] = table[row]
 
     def _make(self, size: int) -> None:
         self._size = size
-        zeros = bytes(8 * size)
-        self._lists = [(array("d", zeros), array("d", zeros), array("d", zeros)) for _ in self._points]
-        # What lies in an array that a message holds is written without a new object.
-        self._views = [tuple(np.frombuffer(values) for values in lists) for lists in self._lists]
-        self._shown = [[False] * 3 for _ in self._points]
+        self._views = [[None] * 3 for _ in self._points]
         for point in self._points:
             point.positions, point.velocities, point.accelerations = array("d"), array("d"), array("d")
+
+    def _show(self, point: Any, name: str) -> FloatArray:
+        """Gives a point a row of numbers, and returns the place in memory where they are written from now on."""
+        setattr(point, name, array("d", bytes(8 * self._size)))
+        # What the message holds, not what it was given: a message that does not check its fields copies.
+        return np.frombuffer(getattr(point, name))
 
 
 def follow_joint_trajectory_feedback(action_class: Any) -> Encode:
