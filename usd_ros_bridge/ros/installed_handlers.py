@@ -40,7 +40,7 @@ def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: R
         try:
             bind: Callable[[Any], object] = entries[name].load()
             bind(handlers.registry(owner))
-        except Exception as error:  # noqa: BLE001 - a package must not keep the bridge from opening
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - no package keeps a bridge from opening
             handlers.drop(owner)
             report(f"handlers:{name}", f"the handlers {name} bind nothing: {describe(error)}")
 
