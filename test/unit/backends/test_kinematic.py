@@ -111,6 +111,32 @@ def test_where_both_are_given_the_position_counts() -> None:
     assert bench.step(5, joint_position={0: 0.1}, joint_velocity={0: 7.0}).joint_position[0] == 0.1
 
 
+def test_positions_of_a_trajectory_are_reached_exactly_at_every_tick() -> None:
+    builder = rover()
+    robot = builder.robots[0]
+    robot.body("head")
+    robot.joint("head_joint", "mast", "head", axis="Y", limits=(-2.0, 2.0))
+    bench = Bench(builder)
+    head, mast = robot.row("head_joint"), robot.row("mast_joint")
+    for tick in range(1, 1000):
+        # As fast as may be where there is no limit of speed, within the limit of 2 rad/s where there is one.
+        wanted: dict[int, float | FloatArray] = {
+            head: 1.7 * np.sin(1.3 * tick),
+            mast: 0.9 * np.sin(0.01 * tick),
+        }
+        state = bench.step(joint_position=wanted, joint_velocity={head: 3.0, mast: 3.0})
+        assert {row: state.joint_position[row] for row in wanted} == wanted
+
+
+def test_a_base_and_its_wheels_are_commanded_in_one_step() -> None:
+    bench = Bench(rover())
+    ahead = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    bench.step(10, body_twist={0: ahead}, joint_velocity={0: 5.0, 1: 5.0})
+    state = bench.step(10, joint_position={2: 0.1})
+    assert_allclose(state.joint_position, [1.0, 1.0, 0.1])
+    assert_allclose(np.linalg.norm(state.body_pose[0, :2] - bench.plan.layout.body_pose[0, :2]), 0.2)
+
+
 def test_a_start_outside_the_limits_stays_until_it_is_commanded() -> None:
     """Converted robots may rest outside their limits; nothing jumps, and the way back is open."""
     bench = one_joint(position=0.0, limits=(-3.0, -0.5))
