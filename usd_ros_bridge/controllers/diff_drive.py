@@ -70,7 +70,7 @@ class DiffDrives:
         self._live = np.zeros(count, dtype=bool)
         self._busy = False
         self._last_ns: int | None = None
-        self._odometry = WheelOdometry(self._wheels, piecewise_constant=context.kinematic)
+        self._odometry = WheelOdometry(self._wheels)
         self.odometry_robots = np.array(
             [plan.robot if plan.switchable else -1 for plan in plans], dtype=np.intp
         )

@@ -98,15 +98,9 @@ class WheelOdometry:
         base_twist: (K, 6) linear then angular velocity in the base's own frame.
     """
 
-    def __init__(self, wheels: Wheels, *, piecewise_constant: bool = False) -> None:
-        """Starts at the origin.
-
-        Args:
-            wheels: The wheels.
-            piecewise_constant: Whether twists are constant between two states, as where wheels go as they are told.
-        """
+    def __init__(self, wheels: Wheels) -> None:
+        """Starts at the origin."""
         self._wheels = wheels
-        self._constant = piecewise_constant
         count = len(wheels.radius)
         self._slots = 2 * count
         on_side = np.bincount(wheels.slots, minlength=self._slots)
@@ -174,12 +168,8 @@ class WheelOdometry:
         translation = 0.5 * (left + right)
         rotation = (right - left) / self._wheels.separation
         if travel.any():
-            lateral = (
-                np.zeros(len(travel))
-                if self._constant
-                else varying_twist(
-                    translation, rotation, seconds, self._last[0], self._last[1], self._last_seconds
-                )
+            lateral = varying_twist(
+                translation, rotation, seconds, self._last[0], self._last[1], self._last_seconds
             )
             x, y = arc(translation, lateral, rotation, self._heading)
             self._heading += rotation

@@ -225,21 +225,6 @@ def test_after_a_pause_the_interval_before_it_does_not_count() -> None:
     assert varying_twist(one, one, 0.01 * one, 0.5 * one, one, 0.1 * one) == 0.0
 
 
-def test_twists_that_are_piecewise_constant_make_exact_arcs() -> None:
-    odometry = WheelOdometry(wheels(), piecewise_constant=True)
-    random = np.random.default_rng(2)
-    position, x, y, heading = np.zeros(2), 0.0, 0.0, 0.0
-    odometry.update(position, np.array([0]))
-    for tick in range(1, 200):
-        way, turn = random.uniform(-0.02, 0.02, 2)
-        position = position + turned(way, turn)
-        odometry.update(position, np.array([tick * PERIOD_NS]))
-        x += way / turn * (math.sin(heading + turn) - math.sin(heading))
-        y -= way / turn * (math.cos(heading + turn) - math.cos(heading))
-        heading += turn
-    assert error(odometry, x, y, heading) <= 1e-12
-
-
 def test_an_arc_is_smooth_where_it_becomes_straight() -> None:
     turns = np.array([0.0, 1e-300, 1e-17, 1e-12, 1e-8, 1e-6])
     x, y = arc(np.ones(6), np.zeros(6), turns, np.zeros(6))
