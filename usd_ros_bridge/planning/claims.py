@@ -40,7 +40,7 @@ def settle_claims(
 
 def _claims(plan: ControllerPlan, targets: ControllerTargets) -> tuple[int | str, ...]:
     """A differential drive has its robot's base as well: whoever else moved it would move it elsewhere."""
-    if not _WRITES.get(plan.schema, True):
+    if not plan.switchable or not _WRITES.get(plan.schema, True):
         return ()
     body = plan.parameters.get("body", "")
     if plan.schema == SCHEMAS[DiffDriveRecord].name:

@@ -172,12 +172,12 @@ class DeclaredControllers:
             if spec.type_name == "rel" or field == "starts_enabled":
                 continue
             value = fallback(record, field)
+            if field in schema.positive and not (is_usable(value, spec.fallback) and value != 0.0):
+                raise Fault(f"{spec.name} is {quoted(value)}, not a positive number")
             if not is_usable(value, spec.fallback):
-                if field in schema.positive:
-                    raise Fault(f"{spec.name} is {quoted(value)}, not a positive number")
                 report_unusable(self._findings, record.path, spec.name, value)
                 value = spec.fallback
-            if field in schema.positive and not value:
+            if field in schema.positive and value is None:
                 raise Fault(f"{spec.name} must be authored as a positive number")
             parameters[field] = value
         if isinstance(record, DiffDriveRecord):

@@ -18,12 +18,16 @@ from usd_ros_bridge.planning.interfaces import TRAJECTORY, TRAJECTORY_TOPIC, Int
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """A trajectory controller: one that is declared, or an action server that implies one."""
+    """A trajectory controller: one that is declared, or an action server that implies one.
+
+    `works` says whether its action does; one whose action does not has a topic only where no other is there.
+    """
 
     path: str
     context: str
     root: str
     prefix: str
+    works: bool
 
 
 def is_trajectory_server(draft: InterfaceDraft) -> bool:
@@ -103,6 +107,7 @@ def _owner(path: str, server: InterfaceDraft | None, contexts: Contexts) -> _Own
         context=context.path if context else "",
         root=context.root if context else "",
         prefix=_prefix(server.name) if server is not None else "",
+        works=server is not None and server.is_switchable,
     )
 
 
@@ -111,6 +116,7 @@ def _candidates(topic: InterfaceDraft, owners: Sequence[_Owner], contexts: Conte
     root = contexts.root_of(topic.path)
     context = topic.context.path if topic.context else ""
     of_robot = [owner for owner in owners if owner.root == root]
+    of_robot = [owner for owner in of_robot if owner.works] or of_robot
     rules: Mapping[str, Sequence[_Owner]] = {
         "name": [owner for owner in of_robot if owner.prefix and owner.prefix == _prefix(topic.name)],
         "context": [owner for owner in of_robot if owner.context == context],

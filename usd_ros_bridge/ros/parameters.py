@@ -28,6 +28,9 @@ Kind = Literal["string", "strings", "bool", "double"]
 # value makes rclpy answer every request that names it, as `ros2 param dump` does, with nothing at all.
 _NO_STRINGS = [""]
 
+NO_HANDLERS = "none"
+"""The only one of `handlers` where none is wanted: an array of nothing stands for all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSpec:
@@ -104,6 +107,18 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     _spec("tf_output", "string", "namespaced", "Where transforms go.", options=get_args(TfOutput)),
     _spec("frame_prefix", "string", "", "Put before every frame id."),
     _spec("base_transform", "string", "auto", "Who places the base.", options=get_args(BaseTransform)),
+    _spec(
+        "controller_rate",
+        "double",
+        100.0,
+        "How often controllers act at least while they have something to do, Hz.",
+        range=(0.001, 10000.0),
+    ),
+    _spec("external_joint_states", "string", "robot_joint_states", "Joint states for external controllers."),
+    _spec(
+        "external_joint_commands", "string", "robot_joint_commands", "Joint commands of external controllers."
+    ),
+    _spec("handlers", "strings", None, "Installed handlers that are asked to serve; empty: all, none: none."),
 )
 
 
@@ -117,6 +132,7 @@ class NodeOptions:
         backend: Name of the backend.
         backend_options: Its options.
         tf_rate: Hz.
+        handlers: Names of the installed handlers that are asked to serve, None for all.
         read: How the asset is opened.
         plan: How it is planned.
     """
@@ -126,6 +142,7 @@ class NodeOptions:
     backend: str = "kinematic"
     backend_options: Mapping[str, str] = field(default_factory=dict)
     tf_rate: float = 50.0
+    handlers: tuple[str, ...] | None = None
     read: ReadOptions = field(default_factory=ReadOptions)
     plan: PlanOptions = field(default_factory=PlanOptions)
 
@@ -160,6 +177,7 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         backend=values["backend"],
         backend_options=parse_key_values(values["backend_options"], what="backend option"),
         tf_rate=values["tf_rate"],
+        handlers=_handlers(values["handlers"]),
         read=ReadOptions(
             variants=parse_variants(values["variants"]),
             payloads=values["payloads"],
@@ -167,6 +185,12 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         ),
         plan=PlanOptions(**plan_values),
     )
+
+
+def _handlers(names: Sequence[str]) -> tuple[str, ...] | None:
+    if not names:
+        return None
+    return () if list(names) == [NO_HANDLERS] else tuple(names)
 
 
 def overlaid(base: Any, over: Any) -> Any:

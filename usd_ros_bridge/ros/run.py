@@ -82,6 +82,8 @@ def run_node(
                 options.backend,
                 backend_options=options.backend_options,
                 tf_rate=options.tf_rate,
+                controller_rate=options.plan.controller_rate,
+                handlers=options.handlers,
                 domains=domains,
             )
             _run(bridge, ending, view)

@@ -146,6 +146,16 @@ EXTRAS = {
     "{ rel ros:diff_drive:subscriber = </robot/drive_topic>\nrel ros:diff_drive:odom = </robot/wheel_odom_topic>\n"
     "rel ros:diff_drive:left_wheels = </robot/shoulder>\nrel ros:diff_drive:right_wheels = </robot/wrist>\n"
     "double ros:diff_drive:wheel_separation = 0.4\ndouble ros:diff_drive:wheel_radius = 0.1 }\n",
+    "gripper": 'def Scope "g" (prepend apiSchemas = ["RosActionAPI"]) { token ros:action:role = "server"\n'
+    'string ros:action:name = "grip"\nstring ros:action:type = "control_msgs/action/GripperCommand" }\n',
+    "gripper_joints": 'def Scope "gj" (prepend apiSchemas = ["RosActionAPI"]) { token ros:action:role = "server"\n'
+    'string ros:action:name = "grip_too"\nstring ros:action:type = "control_msgs/action/ParallelGripperCommand"\n'
+    "rel usd_ros_bridge:gripper:joints = </robot/wrist>\n"
+    "custom double usd_ros_bridge:gripper:stall_timeout = 2 }\n",
+    "trajectory_topic": topic("traj", "trajectory_msgs/msg/JointTrajectory", "subscription"),
+    "trajectory": 'def Scope "jtc" (prepend apiSchemas = ["RosControlJointTrajectoryAPI"])\n'
+    "{ rel ros:joint_trajectory:server = </robot/a>\nuniform bool control:starts_enabled = 0\n"
+    "rel ros:joint_trajectory:command_joints = [</robot/wrist>, </robot/shoulder>] }\n",
     "external": 'def Scope "ext" (prepend apiSchemas = ["RosControlExternalAPI"]) {}\n',
     "twist_controller": topic("cmd", "geometry_msgs/msg/Twist", "subscription")
     + 'def Scope "tc" (prepend apiSchemas = ["RosControlRigidBodyTwistAPI"])\n'
@@ -255,6 +265,21 @@ def as_data(plan: BridgePlan, *, ordered: bool = True) -> Any:
         ]
         + [layout.kinematic.tolist(), list(layout.dof_joints)]
     )
+    data["controllers_more"] = [
+        rounded(
+            [
+                c.path,
+                list(c.dofs),
+                list(map(str, c.claims)),
+                c.switchable,
+                c.robot,
+                c.implied,
+                str(c.parameters),
+            ]
+        )
+        for c in plan.controllers
+    ]
+    data["topics_more"] = [[t.path, t.role, list(t.dofs), t.robot, t.body, t.implicit] for t in plan.topics]
     data["cameras"] = [rounded([c.path, c.fx]) for c in plan.scene.cameras]
     data["tracks"] = [(t.row, t.world_from_body.tolist()) for t in plan.scene.pose_tracks]
     if not ordered:
@@ -300,11 +325,16 @@ ALL = {"/w/r1": "/w/r0", "/w/r2": "/w/r0"}
         ("twist_controller",),
         ("diff_drive",),
         ("action",),
+        ("external",),
+        ("action", "gripper_joints", "trajectory_topic"),
+        ("gripper", "mimic"),
+        ("action", "trajectory", "trajectory_topic", "twist", "nested"),
+        ("trajectory_topic", "odometry"),
     ],
 )
 def test_equal_robots_are_planned_once_and_as_each_would_be(parts: tuple[str, ...]) -> None:
     records = fleet_records(robot_with(*parts), members(3))
-    if parts not in (("action",), ("broken_joint",), ("unlimited", "loop")):
+    if parts not in (("broken_joint",), ("unlimited", "loop")):
         assert copies_in(records) == ALL
     check(records)
 
@@ -437,6 +467,7 @@ def test_a_fleet_from_files_is_planned_once(tmp_path: Path) -> None:
         tf_output=st.sampled_from(["namespaced", "global", "both"]),
         frame_prefix=st.sampled_from(["", "p_"]),
         base_transform=st.sampled_from(["auto", "odometry", "none"]),
+        external_joint_states=st.sampled_from(["robot_joint_states", "/robot_joint_states", "odom"]),
         frames_from_xforms=st.booleans(),
     ),
     up_axis_y=st.booleans(),

@@ -1,0 +1,196 @@
+"""Controllers as parameters of the node: who is active, and the numbers that may change while the bridge runs.
+
+`enabled.<prim path>` switches, `<prim path>.<name>` is a number. What one request sets together happens together.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import ParameterException
+from rclpy.parameter import Parameter
+
+from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.runtime.controllers import Controllers
+
+ENABLED = "enabled."
+
+_NUMBER = "a finite number that is not negative"
+
+
+class Host(Protocol):
+    """What has controllers and a tick: the runtime."""
+
+    @property
+    def controllers(self) -> Controllers:
+        """The controllers."""
+        ...
+
+    def post(self, job: Callable[[], None]) -> None:
+        """Has a job done in the tick's thread, at the start of the next tick."""
+        ...
+
+
+class ControllerParameters:
+    """Keeps a node's parameters and a runtime's controllers alike.
+
+    A request is refused, with the reason, where it cannot be carried out; all others are carried out at the start of
+    the next tick. Values that are given at the start (a parameter file) hold before the first.
+    """
+
+    def __init__(self, node: Any, runtime: Host) -> None:
+        """Stores whose parameters and which controllers; `open` declares them."""
+        self._node = node
+        self._runtime = runtime
+        self._numbers: dict[str, tuple[str, str]] = {}
+        self._wanted: dict[str, bool] = {}
+        self._declared: list[str] = []
+        self._own = threading.local()
+        self._is_open = False
+
+    def open(self) -> ControllerParameters:
+        """Declares the parameters, and does at once what values given at the start ask for.
+
+        Raises:
+            OptionError: A value is not possible.
+        """
+        controllers = self._runtime.controllers
+        names = controllers.parameter_names()
+        self._wanted = {path: controllers.active(path) for path in names}
+        numbers = [(path, name) for path in names for name in sorted(names[path])]
+        self._numbers = {f"{path}.{name}": (path, name) for path, name in numbers}
+        given: dict[str, Any] = {}
+        for path, active in self._wanted.items():
+            about = "Whether the controllers of this prim are active."
+            given[ENABLED + path] = self._declare(
+                ENABLED + path, active, ParameterDescriptor(description=about)
+            )
+        for full, (path, name) in self._numbers.items():
+            about = ParameterDescriptor(description=f"{name} of {path}.", additional_constraints=_NUMBER)
+            given[full] = self._declare(full, controllers.parameter(path, name), about)
+        refusal = self._refusal(given)
+        if refusal:
+            raise OptionError(refusal)
+        self._carry_out(self._switched(given), self._changed(given))
+        self._wanted = {path: given[ENABLED + path] for path in self._wanted}
+        self._node.add_on_set_parameters_callback(self._check)
+        self._node.add_post_set_parameters_callback(self._apply)
+        self._is_open = True
+        return self
+
+    def close(self) -> None:
+        """Takes the parameters back. Idempotent."""
+        if self._is_open:
+            self._is_open = False
+            self._node.remove_on_set_parameters_callback(self._check)
+            self._node.remove_post_set_parameters_callback(self._apply)
+        declared, self._declared = self._declared, []
+        for name in declared:
+            self._node.undeclare_parameter(name)
+
+    def show(self) -> None:
+        """Has the parameters show who is active, after a switch that none of them asked for."""
+        active = {path: self._runtime.controllers.active(path) for path in self._wanted}
+        other = {path: now for path, now in active.items() if now != self._wanted[path]}
+        if not other or not self._is_open:
+            return
+        self._wanted |= other
+        self._own.showing = True
+        try:
+            make: Any = Parameter
+            self._node.set_parameters_atomically(
+                [make(ENABLED + path, value=now) for path, now in other.items()]
+            )
+        finally:
+            self._own.showing = False
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _declare(self, name: str, default: Any, descriptor: Any) -> Any:
+        """Returns the value of a parameter, which a host's node may have declared from its overrides already."""
+        if self._node.has_parameter(name):
+            value = self._node.get_parameter(name).value
+            if type(value) is not type(default):
+                raise OptionError(f"parameter {name}: {value!r} is no {type(default).__name__}")
+            return value
+        try:
+            value = self._node.declare_parameter(name, default, descriptor).value
+        except ParameterException as error:
+            raise OptionError(f"parameter {name}: {' '.join(str(error).split())}") from error
+        self._declared.append(name)
+        return value
+
+    def _check(self, parameters: Sequence[Any]) -> Any:
+        if getattr(self._own, "showing", False):
+            return SetParametersResult(successful=True)
+        reason = self._refusal({parameter.name: parameter.value for parameter in parameters})
+        return SetParametersResult(successful=not reason, reason=reason)
+
+    def _apply(self, parameters: Sequence[Any]) -> None:
+        if getattr(self._own, "showing", False):
+            return
+        values = {parameter.name: parameter.value for parameter in parameters}
+        switched, changed = self._switched(values), self._changed(values)
+        self._wanted |= switched
+        if switched or changed:
+            self._runtime.post(lambda: self._in_tick(switched, changed))
+
+    def _in_tick(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
+        try:
+            self._carry_out(switched, changed)
+        except BridgeError:
+            # Something else was switched since the request was checked; the report says what.
+            self.show()
+            raise
+
+    def _carry_out(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
+        controllers = self._runtime.controllers
+        for full, value in changed.items():
+            controllers.set_parameter(*self._numbers[full], value)
+        if switched:
+            on = [path for path, wanted in switched.items() if wanted]
+            controllers.switch(on, [path for path, wanted in switched.items() if not wanted])
+
+    def _refusal(self, values: Mapping[str, Any]) -> str:
+        """Returns why parameters cannot have these values, "" where they can, or are none of these."""
+        for full, value in values.items():
+            if full in self._numbers and value is None:
+                return f"{full} cannot be unset"
+            if full in self._numbers and not self._is_possible(full, value):
+                return f"{full}: {value!r} is not possible: {_NUMBER}"
+            if full.removeprefix(ENABLED) in self._wanted and full.startswith(ENABLED) and value is None:
+                return f"{full} cannot be unset"
+        switched = self._switched(values)
+        if not switched:
+            return ""
+        # With all that was asked for before, also what no tick has carried out yet.
+        wanted = {**self._wanted, **switched}
+        on = [path for path, is_on in switched.items() if is_on]
+        on += [path for path, is_on in self._wanted.items() if is_on and path not in switched]
+        off = [path for path, is_on in wanted.items() if not is_on]
+        return self._runtime.controllers.refusal(on, off)
+
+    def _is_possible(self, full: str, value: float) -> bool:
+        if math.isnan(value):
+            # What the asset leaves to the controller may stay so.
+            return math.isnan(self._runtime.controllers.parameter(*self._numbers[full]))
+        return math.isfinite(value) and value >= 0.0
+
+    def _switched(self, values: Mapping[str, Any]) -> dict[str, bool]:
+        return {
+            path: values[ENABLED + path]
+            for path, wanted in self._wanted.items()
+            if values.get(ENABLED + path, wanted) is not wanted
+        }
+
+    def _changed(self, values: Mapping[str, Any]) -> dict[str, float]:
+        parameter = self._runtime.controllers.parameter
+        return {
+            full: value
+            for full, value in values.items()
+            if full in self._numbers and not math.isnan(value) and value != parameter(*self._numbers[full])
+        }
