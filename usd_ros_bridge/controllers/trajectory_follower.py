@@ -289,8 +289,10 @@ class Follower:
                 return
         missed = ""
         if late_ns >= 0:
-            missed = (course.request.port and violation(error, tolerances.goal, self.joints)) or ""
+            if course.request.port is not None:
+                missed = violation(error, tolerances.goal, self.joints)
             if not missed:
+                self._moved_ns = None
                 self._end("succeeded", SUCCESSFUL, "goal reached", hold=False)
                 return
             if tolerances.goal_time_ns is not None and late_ns > tolerances.goal_time_ns:

@@ -106,6 +106,17 @@ def test_a_stamp_in_the_future_waits_where_it_is() -> None:
     assert port.outcome == "succeeded"
 
 
+def test_what_waits_begins_from_rest_though_it_moved_before() -> None:
+    bench = Bench()
+    bench.send(goal(trajectory([1.0], [[1.0] * 3])))
+    bench.tick(51)
+    where = bench.position
+    bench.send(goal(trajectory([1.0], [where], [[0.0] * 3], stamp_ns=bench.now + TICK + S)))
+    for _ in range(202):
+        bench.tick()
+        assert_allclose(bench.position, where, atol=1e-12)
+
+
 def test_a_stamp_in_the_past_joins_the_trajectory_where_it_should_be() -> None:
     bench = Bench()
     sample = trajectory(
@@ -217,6 +228,20 @@ def test_a_new_goal_goes_on_from_the_measured_state_without_a_jerk() -> None:
     assert_allclose(bench.velocity_command, 1.0, rtol=0.1)
 
 
+def test_a_goal_after_a_rest_takes_its_time_however_old_the_state_is() -> None:
+    bench = Bench()
+    port = bench.send(goal(trajectory([1.0], [[1.0] * 3])))
+    bench.tick(51)
+    bench.group.cancel(0, port)
+    frozen = bench.state
+    bench.tick()
+    bench.now += 10 * S
+    bench.state = frozen
+    bench.send(goal(trajectory([1.0], [[1.0] * 3])))
+    bench.tick()
+    assert_allclose(bench.command, 0.5)
+
+
 def test_of_two_goals_in_one_tick_the_last_is_followed() -> None:
     bench = Bench()
     first, second = (bench.send(goal(trajectory([0.1], [[x] * 3]))) for x in (1.0, 2.0))
@@ -319,6 +344,9 @@ def test_a_reset_aborts_and_commands_nothing() -> None:
     bench.now = 0
     bench.tick()
     assert np.isnan(bench.commanded.joint_position).all()
+    bench.group.set_active(0, False, time_ns=bench.now, state=bench.state)
+    assert not bench.group.busy, "there is nothing left to hold"
+    bench.group.set_active(0, True, time_ns=bench.now, state=bench.state)
     assert bench.send(goal(trajectory([0.1], [[1.0] * 3]))).outcome == "in progress"
 
 
@@ -335,6 +363,10 @@ def test_a_goal_sent_when_another_ends_is_followed() -> None:
 
     first, second = Chain(), Port()
     bench.group.start(0, goal(trajectory([0.1], [[1.0] * 3])), first, time_ns=bench.now, state=bench.state)
+    while not first.ends:
+        bench.tick()
+    bench.tick()
+    assert_allclose(bench.command, 1.0, err_msg="the next one has yet to begin")
     bench.run(second)
     assert (first.outcome, second.outcome) == ("succeeded", "succeeded")
     assert_allclose(bench.position, 2.0)

@@ -96,9 +96,9 @@ def test_points_with_positions_only_are_joined_by_lines() -> None:
 
 
 def test_each_segment_has_the_degree_that_both_of_its_ends_allow() -> None:
-    has_velocity = np.array([True, True, True, False, True])
-    has_acceleration = np.array([True, True, False, True, True])
-    given_knots = knots(count=5, has_velocity=has_velocity, has_acceleration=has_acceleration)
+    has_velocity = np.array([True, True, True, True, False, True])
+    has_acceleration = np.array([True, True, False, True, True, True])
+    given_knots = knots(count=6, has_velocity=has_velocity, has_acceleration=has_acceleration)
     spline = Spline(given_knots, np.zeros(JOINTS))
     degrees = []
     for begin, end in zip(given_knots.times_ns, given_knots.times_ns[1:], strict=False):
@@ -107,7 +107,7 @@ def test_each_segment_has_the_degree_that_both_of_its_ends_allow() -> None:
         grid = (np.array(times_ns) - begin) / (end - begin)
         fits = [np.abs(np.polyval(np.polyfit(grid, values, d), grid) - values).max() < 1e-6 for d in range(6)]
         degrees.append(fits.index(True))
-    assert degrees == [5, 3, 1, 1]
+    assert degrees == [5, 3, 3, 1, 1]
 
 
 def test_it_rests_where_it_was_before_the_first_knot_and_at_the_last_after_the_end() -> None:
