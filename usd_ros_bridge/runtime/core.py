@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from usd_ros_bridge.backends.protocol import (
-    Backend,
-    BackendContext,
-    BackendInput,
-    Capabilities,
-    SensorBackend,
-)
+from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.rest import rest_state
 from usd_ros_bridge.controllers.registry import make_groups
 from usd_ros_bridge.model.errors import BackendError, BridgeError
@@ -29,15 +23,10 @@ from usd_ros_bridge.runtime.intake import Intake
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, period_ns
-from usd_ros_bridge.runtime.sinks import (
-    FrameResolver,
-    SinkContext,
-    UnknownFrameError,
-    own_frame,
-)
-from usd_ros_bridge.runtime.snapshot import Sense, Snapshot
+from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, UnknownFrameError, own_frame
+from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
-from usd_ros_bridge.runtime.stepper import Stepper
+from usd_ros_bridge.runtime.stepper import Stepper, find_sense
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +93,8 @@ class Runtime:
         self._fed: frozenset[int] = frozenset()
         self._make_groups = groups
         self._controllers: Controllers | None = None
+        # The same where there is any, for a tick to look at.
+        self._present: Controllers | None = None
         self._control_period_ns = period_ns(self.options.controller_rate)
         self._control_ns = NEVER_NS
         self._forget: list[Callable[[], None]] = []
@@ -150,6 +141,7 @@ class Runtime:
         self._controllers = Controllers(
             self.plan, self.capabilities, report=report, inbox=self.inbox, make=self._make_groups
         )
+        self._present = self._controllers if self._controllers.present else None
         odometry = self._controllers.odometry
         self._frames = FrameTable(
             self.plan, self.kinematics, joint_driven=joint_driven, report=report, odometry=odometry
@@ -159,7 +151,7 @@ class Runtime:
             self.kinematics,
             self._frames,
             joint_driven=joint_driven,
-            sense=self._find_sense(),
+            sense=find_sense(self.backend),
             odometry=odometry,
         )
         return self
@@ -251,9 +243,14 @@ class Runtime:
             Where to deliver samples. `accepted` is false, with a reason, where nothing takes them: they are counted
             and dropped.
         """
-        return self.intake.bind_sink(
-            topic, sink, self.controllers, self._sink_context(), lambda: self.commands
+        context = SinkContext(
+            plan=self.plan,
+            kinematics=self.kinematics,
+            capabilities=self.capabilities,
+            report=self.reporter.report,
+            resolve=self._resolve_frame,
         )
+        return self.intake.bind_sink(topic, sink, self.controllers, context, lambda: self.commands)
 
     def bind_input(self, backend_input: BackendInput) -> Delivery:
         """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
@@ -358,26 +355,33 @@ class Runtime:
             self._passed_by = False
             if last is not None and (self.inbox.pending or not self._commands.silent):
                 state = self._stepper.catch_up(last)
-                if state is not None and self.controllers.present:
+                if state is not None:
                     self.controllers.observe(state)
         self._last_time = time_ns
-        controllers = self._controllers
-        assert controllers is not None
-        if controllers.present:
+        controllers, snapshot = self._present, self._snapshot
+        assert snapshot is not None
+        if controllers is not None:
             controllers.begin(time_ns)
-        arrived = self.intake.take()
-        self.emissions.choose(time_ns, previous_ns=last, arrived=arrived)
-        if controllers.present:
+        arrived = self.inbox.drain()
+        if arrived:
+            self.intake.take(arrived)
+        self.emissions.choose(time_ns, previous_ns=last, arrived=bool(arrived))
+        if controllers is not None:
             controllers.command(time_ns, self._commands)
-        stepped = self._step(time_ns)
-        if controllers.present:
+        stepped = self._stepper.step(time_ns, snapshot.begin)
+        if stepped:
+            self._state_known = True
+        else:
+            self._hold(time_ns)
+        if controllers is not None:
             self._end_control(controllers, time_ns, stepped)
         if not self._state_known:
             self.emissions.move_on()
             return False
-        self.emissions.emit(self.snapshot, time_ns)
+        self.emissions.emit(snapshot, time_ns)
         # A tick that controllers need is never passed by: no look at them is needed in those that are.
-        self._can_rest = stepped and not (self.capabilities.every_step or controllers.busy)
+        busy = controllers is not None and controllers.busy
+        self._can_rest = stepped and not (busy or self.backend.capabilities.every_step)
         return stepped
 
     def _end_control(self, controllers: Controllers, time_ns: int, stepped: bool) -> None:
@@ -389,32 +393,13 @@ class Runtime:
         period = self._control_period_ns
         self._control_ns = (time_ns // period + 1) * period if controllers.busy else NEVER_NS
 
-    def _find_sense(self) -> Sense | None:
-        backend = self.backend
-        if self.capabilities.sensors and isinstance(backend, SensorBackend):
-            return backend.sense
-        return None
-
-    def _step(self, time_ns: int) -> bool:
-        """Shows the backend's state. Where that fails, the last one holds, so that /tf goes on."""
-        if self._stepper.step(time_ns, self.snapshot.begin):
-            self._state_known = True
-            return True
+    def _hold(self, time_ns: int) -> None:
+        """Holds the last state where the backend gave none, so that /tf goes on."""
         if not self._state_known and not self.capabilities.topic_driven:
             self.snapshot.begin(rest_state(self.plan))
             self._state_known = True
         if self._state_known:
             self.snapshot.hold(time_ns)
-        return False
-
-    def _sink_context(self) -> SinkContext:
-        return SinkContext(
-            plan=self.plan,
-            kinematics=self.kinematics,
-            capabilities=self.capabilities,
-            report=self.reporter.report,
-            resolve=self._resolve_frame,
-        )
 
     def _resolve_frame(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
         snapshot = self.snapshot if self._state_known else None

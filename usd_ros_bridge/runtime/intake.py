@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.runtime.controllers import Controllers
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.endpoints import Sink
-from usd_ros_bridge.runtime.inbox import Inbox
+from usd_ros_bridge.runtime.inbox import Inbox, Item
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.sinks import SinkContext, SinkRefusal, make_sink
 from usd_ros_bridge.runtime.status import SinkStatus
@@ -117,16 +117,14 @@ class Intake:
         self._inbox.configure(delivery, wakes=backend.capabilities.topic_driven)
         return self._add(delivery)
 
-    def take(self) -> bool:
-        """Has everything that waits taken, in the order of arrival; returns whether there was anything."""
-        arrived = self._inbox.drain()
+    def take(self, arrived: Iterable[Item]) -> None:
+        """Has what waited taken, in the order of arrival."""
         for key, payload in arrived:
             taker: Taker = key  # type: ignore[assignment]  # nothing else is put into a runtime's inbox
             try:
                 taker.take(payload)
             except Exception as error:  # noqa: BLE001 - the runtime's edge: one taker's fault stops nothing else
                 taker.failed(error)
-        return bool(arrived)
 
     def status(self) -> tuple[SinkStatus, ...]:
         """Returns the counters of every subscription, from any thread."""

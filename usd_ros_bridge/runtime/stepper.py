@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from usd_ros_bridge.backends.protocol import Backend, Report
+from usd_ros_bridge.backends.protocol import Backend, Report, SensorBackend
 from usd_ros_bridge.model.state import Commands, Layout, State
 from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.runtime.snapshot import Sense
+
+
+def find_sense(backend: Backend) -> Sense | None:
+    """Returns what tells a sensor's newest sample, None where the open backend serves none."""
+    return backend.sense if backend.capabilities.sensors and isinstance(backend, SensorBackend) else None
 
 
 class Stepper:
@@ -36,7 +42,8 @@ class Stepper:
             self.count("step", error)
             return False
         finally:
-            self.silence()
+            if not self.commands.silent:
+                self.silence()
 
     def catch_up(self, time_ns: int) -> State | None:
         """Steps to a time for which nothing was commanded: what is commanded now does not hold before it."""
@@ -63,10 +70,9 @@ class Stepper:
             self._report("backend.close", f"the backend failed to close: {describe(error)}")
 
     def silence(self) -> None:
-        """Takes back what was commanded; a look at the flag spares five writes where nothing was."""
-        if not self.commands.silent:
-            self.commands.clear()
-            self.commands.silent = True
+        """Takes back what was commanded; a look at the flag before spares five writes where nothing was."""
+        self.commands.clear()
+        self.commands.silent = True
 
     def count(self, what: str, error: Exception) -> None:
         """Counts and reports what the backend raised."""
