@@ -43,7 +43,7 @@ def make_message(message_class: Any, fields: Any) -> Any:
 
 def _fitting(before: Any, value: Any, type_name: str) -> Any:
     """Returns `value` as a field takes it whose default is `before`."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and hasattr(before, "get_fields_and_field_types"):
         return make_message(type(before), value)
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
         element = _element_class(type_name)

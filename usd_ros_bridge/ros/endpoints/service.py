@@ -167,6 +167,7 @@ class ServiceClient:
         self._domain = domain
         self._workers = workers
         self._client: Any = None
+        self._waiting: set[Future[Any]] = set()
         self._calls = 0
         self._errors = 0
 
@@ -175,8 +176,10 @@ class ServiceClient:
         self._client = self._domain.node.create_client(self._class, self.plan.name)
 
     def close(self) -> None:
-        """Destroys the client. Idempotent."""
+        """Fails calls in progress and destroys the client. Idempotent."""
         client, self._client = self._client, None
+        for future in tuple(self._waiting):
+            _fail(future, BridgeError("the bridge was closed"))
         if client is not None:
             self._domain.node.destroy_client(client)
 
@@ -200,8 +203,9 @@ class ServiceClient:
         message = make_message(self._class.Request, request)
         future: Future[Any] = Future()
         self._calls += 1
-        self._workers.deadlines.add(future, timeout, partial(self._expire, future, timeout))
+        self._waiting.add(future)
         future.add_done_callback(self._count)
+        self._workers.deadlines.add(future, timeout, partial(self._expire, future, timeout))
         if not self._send(future, message):
             waiting = self._workers.submit(f"call {id(future)}", self._wait, future, message)
             waiting.add_done_callback(partial(_pass_on, future))
@@ -212,13 +216,18 @@ class ServiceClient:
             await asyncio.sleep(_LOOK_S)
 
     def _send(self, future: Future[Any], message: Any) -> bool:
-        """Sends, unless there is no server."""
+        """Sends, unless there is no server; returns whether there is nothing left to do."""
         client = self._client
         if client is None:
-            raise BridgeError("the bridge was closed")
+            _fail(future, BridgeError("the bridge was closed"))
+            return True
         if not client.service_is_ready():
             return False
-        sent = client.call_async(message)
+        try:
+            sent = client.call_async(message)
+        except Exception as error:  # noqa: BLE001 - whoever waits is told, wherever that is
+            _fail(future, BridgeError(f"the request to {self.plan.name} cannot be sent: {describe(error)}"))
+            return True
         sent.add_done_callback(partial(_receive, future))
         # Whoever gives up leaves nothing behind.
         future.add_done_callback(lambda _: client.remove_pending_request(sent))
@@ -234,11 +243,16 @@ class ServiceClient:
             if served
             else f"no server of {name} answered within {timeout:g} s: there is none"
         )
-        with suppress(InvalidStateError):
-            future.set_exception(CallTimeoutError(message))
+        _fail(future, CallTimeoutError(message))
 
     def _count(self, future: Future[Any]) -> None:
+        self._waiting.discard(future)
         self._errors += not future.cancelled() and future.exception() is not None
+
+
+def _fail(future: Future[Any], error: Exception) -> None:
+    with suppress(InvalidStateError):
+        future.set_exception(error)
 
 
 def _receive(future: Future[Any], sent: Any) -> None:

@@ -1,0 +1,274 @@
+"""Clients of the plan call servers elsewhere: awaited, waited for, given up, and told when nobody is there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from ros_plans import plan
+from sensor_msgs.msg import JointState, MultiDOFJointState
+from std_srvs.srv import SetBool, Trigger
+
+from usd_ros_bridge import Bridge, BridgeError
+from usd_ros_bridge.model.errors import CallTimeoutError
+from usd_ros_bridge.model.plan import ServicePlan
+from usd_ros_bridge.ros.messages import make_message
+
+DOOR = "/there/door"
+
+
+def client(name=DOOR, type_name="std_srvs/srv/SetBool", **more):
+    return ServicePlan(path=f"/arm{name}", role="client", name=name, type=type_name, **more)
+
+
+@pytest.fixture
+def door(ros_harness):
+    """A server elsewhere, spun in a thread of its own; `hold` keeps its answers back."""
+
+    class Door:
+        def __init__(self) -> None:
+            self.asked = []
+            self.hold = threading.Event()
+            self.hold.set()
+            self.service = None
+
+        def open(self) -> None:
+            self.service = ros_harness.node.create_service(SetBool, DOOR, self.answer)
+
+        def answer(self, request, response):
+            self.asked.append(request.data)
+            self.hold.wait(20.0)
+            response.success, response.message = request.data, "door"
+            return response
+
+    door = Door()
+    door.open()
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            ros_harness.executor.spin_once(timeout_sec=0.05)
+
+    spinner = threading.Thread(target=spin)
+    spinner.start()
+    yield door
+    door.hold.set()
+    stop.set()
+    spinner.join()
+
+
+def test_a_call_is_waited_for_in_a_thread(start, door):
+    running = start(plan(client()))
+    for target in (DOOR, f"/arm{DOOR}"):
+        call = running.bridge.call(target, SetBool.Request(data=True))
+        assert call.result(10.0).message == "door"
+        assert call.done()
+        assert call.result().success is True
+    assert running.bridge.call(DOOR, {"data": False}).result().success is False
+    assert door.asked == [True, True, False]
+    row = running.row(DOOR, "client")
+    assert (row.count, row.errors, row.matched, row.state, row.reason) == (3, 0, 1, "active", "")
+
+
+def test_a_call_is_awaited_in_any_event_loop(start, door):
+    bridge = start(plan(client())).bridge
+
+    async def both():
+        answers = await asyncio.gather(*(bridge.call(DOOR, {"data": data}) for data in (True, False)))
+        return [answer.success for answer in answers]
+
+    assert asyncio.run(both()) == [True, False]
+
+
+def test_handlers_call_too(start, door, ros_harness):
+    led = ServicePlan(path="/arm/led", role="server", name="/arm/set_led", type="std_srvs/srv/SetBool")
+    bridge = start(plan(client(), led, client("/arm/set_led"))).bridge
+
+    @bridge.on_service("/arm/led")
+    async def set_led(request, response):
+        response.message = "async " + (await bridge.call(DOOR, request)).message
+
+    answer = bridge.call("/arm/arm/set_led", {"data": True}).result()
+    assert answer.message == "async door"
+
+    @bridge.on_service("/arm/led")
+    def set_led_in_a_thread(request, response):
+        response.message = "sync " + bridge.call(DOOR, request).result().message
+
+    assert bridge.call("/arm/arm/set_led", {"data": True}).result().message == "sync door"
+
+
+def test_without_a_server_the_time_out_says_so(start):
+    running = start(plan(client()))
+    began = time.monotonic()
+    with pytest.raises(CallTimeoutError) as error:
+        running.bridge.call(DOOR, {}, timeout=0.3).result()
+    assert time.monotonic() - began < 3.0
+    assert str(error.value) == (
+        "no server of /there/door (std_srvs/srv/SetBool) answered within 0.3 s: there is none"
+    )
+    assert isinstance(error.value, BridgeError)
+    assert running.row(DOOR, "client").errors == 1
+
+
+def test_a_server_that_does_not_answer_is_told_from_none(start, door):
+    bridge = start(plan(client())).bridge
+    assert bridge.call(DOOR, {}).result(10.0).message == "door"
+    door.hold.clear()
+    call = bridge.call(DOOR, {}, timeout=0.3)
+    with pytest.raises(CallTimeoutError, match="no answer yet"):
+        call.result(0.05)
+    with pytest.raises(CallTimeoutError, match=r"the server of /there/door .* gave no answer within 0\.3 s"):
+        call.result()
+
+
+def test_a_server_may_come_later(start, ros_harness):
+    bridge = start(plan(client())).bridge
+    call = bridge.call(DOOR, {"data": True}, timeout=20.0)
+    assert not call.done()
+    ros_harness.node.create_service(
+        SetBool, DOOR, lambda request, _: SetBool.Response(success=request.data, message="late")
+    )
+    ros_harness.wait_for(call.done, what="the answer")
+    assert call.result().message == "late"
+
+
+def test_a_call_that_is_given_up_leaves_nothing_behind(start, door):
+    bridge = start(plan(client())).bridge
+    assert bridge.call(DOOR, {}).result(10.0)
+    door.hold.clear()
+    call = bridge.call(DOOR, {}, timeout=60.0)
+    endpoint = next(each for _, _, each in bridge._interfaces._made)
+    assert endpoint._client._pending_requests
+    call.cancel()
+    assert call.done()
+    assert not endpoint._client._pending_requests
+
+    async def impatient():
+        await asyncio.wait_for(bridge.call(DOOR, {}, timeout=60.0), 0.1)
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(impatient())
+    assert not endpoint._client._pending_requests
+
+
+def test_closing_ends_calls(door):
+    with Bridge(plan(client(), client("/there/nothing"))) as bridge:
+        assert bridge.call(DOOR, {}).result(10.0)
+        door.hold.clear()
+        calls = [bridge.call(DOOR, {}, timeout=60.0), bridge.call("/there/nothing", {}, timeout=60.0)]
+    for call in calls:
+        with pytest.raises(BridgeError, match="closed"):
+            call.result(0.0)
+    with pytest.raises(BridgeError, match="not open"):
+        bridge.call(DOOR, {})
+
+
+def test_what_is_no_client_is_an_error_that_lists_them(start):
+    server = ServicePlan(path="/arm/led", role="server", name="/arm/led", type="std_srvs/srv/SetBool")
+    disabled = client("/there/other", enabled=False, reason="it was switched off")
+    bridge = start(plan(client(), server, disabled)).bridge
+    with pytest.raises(
+        BridgeError, match=r"'/arm/led' names no client of arm.usda; there are: /arm/there/door"
+    ):
+        bridge.call("/arm/led", {})
+    with pytest.raises(BridgeError, match="disabled: it was switched off"):
+        bridge.call("/there/other", {})
+    with pytest.raises(BridgeError, match="no field 'dat'; there are: data"):
+        bridge.call(DOOR, {"dat": True})
+    with pytest.raises(BridgeError, match="it gives no feedback"):
+        bridge.call(DOOR, {}, feedback=print)
+    with pytest.raises(BridgeError, match="timeout 0"):
+        bridge.call(DOOR, {}, timeout=0)
+
+
+# --- Where nobody may wait ------------------------------------------------------------------------------------------
+
+
+def test_waiting_in_the_thread_that_polls_is_an_error_and_polling_until_done_is_not(door):
+    with Bridge(plan(client()), threaded=False) as bridge:
+        bridge.poll()
+        call = bridge.call(DOOR, {"data": True})
+        with pytest.raises(BridgeError, match=r"poll\(\) until done\(\)"):
+            call.result()
+        end = time.monotonic() + 10.0
+        while not call.done():
+            assert time.monotonic() < end
+            bridge.poll()
+        assert call.result().success is True
+
+
+def test_waiting_within_a_step_is_an_error(start, door):
+    running = start(plan(client()))
+    told, done = [], threading.Event()
+
+    def job():
+        try:
+            running.bridge.call(DOOR, {}).result()
+        except BridgeError as error:
+            told.append(str(error))
+        done.set()
+
+    running.bridge.runtime.post(job)
+    assert done.wait(5.0)
+    assert "in the midst of a step" in told[0]
+
+
+def test_waiting_in_a_coroutine_of_the_bridge_is_an_error(start, door):
+    led = ServicePlan(path="/arm/led", role="server", name="/arm/set_led", type="std_srvs/srv/SetBool")
+    bridge = start(plan(client(), led, client("/arm/set_led"))).bridge
+
+    @bridge.on_service("/arm/led")
+    async def set_led(request, response):
+        bridge.call(DOOR, request).result()
+
+    assert "await the call" in bridge.call("/arm/arm/set_led", {}).result().message
+
+
+# --- Messages of mappings ------------------------------------------------------------------------------------------
+
+
+def test_messages_are_made_of_mappings():
+    message = make_message(
+        JointState,
+        {"header": {"frame_id": "base", "stamp": {"sec": 3}}, "name": ["a", "b"], "position": [1.0, 2.0]},
+    )
+    assert (message.header.frame_id, message.header.stamp.sec, message.name) == ("base", 3, ["a", "b"])
+    assert list(message.position) == [1.0, 2.0]
+    nested = make_message(MultiDOFJointState, {"transforms": [{"translation": {"x": 1}}, {}]})
+    assert nested.transforms[0].translation.x == 1.0
+    assert nested.transforms[1].rotation.w == 1.0
+    request = make_message(
+        SetParameters.Request, {"parameters": [{"name": "rate", "value": {"type": 3, "double_value": 2}}]}
+    )
+    assert request.parameters == [Parameter(name="rate", value=ParameterValue(type=3, double_value=2.0))]
+    assert make_message(JointState, message) is message
+    assert make_message(Trigger.Request, {}) == Trigger.Request()
+
+
+@pytest.mark.parametrize(
+    ("message_class", "fields", "text"),
+    [
+        (JointState, {"names": []}, "no field 'names'; there are: effort, header, name, position, velocity"),
+        (JointState, {"header": {"stamp": {"sec": "3"}}}, "it is int, not str"),
+        (JointState, {"header": {"stamp": {"sec": True}}}, "it is int, not bool"),
+        (JointState, {"header": {"stamp": {"sec": 2**40}}}, "sec"),
+        (JointState, {"header": 3}, "header"),
+        (JointState, {"name": "joint"}, "name"),
+        (JointState, {"position": [{}]}, "its elements are double, no messages"),
+        (JointState, {"name": {"a": 1}}, "name"),
+        (SetBool.Request, {"data": 1}, "it is bool, not int"),
+        (SetBool.Request, Trigger.Request(), "a SetBool_Request or a mapping"),
+        (SetBool.Request, None, "a mapping of its fields is needed, not NoneType"),
+        (SetBool.Request, {3: 4}, "no field '3'"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_of_one_line(message_class, fields, text):
+    with pytest.raises(BridgeError) as error:
+        make_message(message_class, fields)
+    assert text in str(error.value)
+    assert "\n" not in str(error.value)
