@@ -63,6 +63,7 @@ class Controllers:
         *,
         report: Report,
         inbox: Inbox,
+        now_ns: Callable[[], int],
         make: GroupMaker = make_groups,
     ) -> None:
         """Makes the groups of a plan.
@@ -72,6 +73,7 @@ class Controllers:
             capabilities: What the open backend can do.
             report: For warnings.
             inbox: Where goals wait for the tick.
+            now_ns: Returns the bridge time, nanoseconds; from any thread.
             make: Makes the groups.
         """
         self._report = report
@@ -84,7 +86,8 @@ class Controllers:
             self._by_path.setdefault(member.plan.path, []).append(member)
             for path in member.plan.interfaces:
                 self._by_interface.setdefault(path, []).append(member)
-        self._desks = self._make_desks(plan, inbox)
+        self._crowded: set[GoalDesk] = set()
+        self._desks = self._make_desks(plan, inbox, now_ns)
         self.present = bool(self._hosts)
         self.busy = False
         self.odometry = OdometryTable(
@@ -212,9 +215,8 @@ class Controllers:
             time_ns: Bridge time of the tick, nanoseconds.
             commands: Written to.
         """
-        for desk in self._desks.values():
-            if desk.waiting:
-                desk.begin_waiting()
+        for desk in tuple(self._crowded):
+            desk.begin_waiting()
         state = self._moment.state
         if state is None or not self._takes_commands:
             return
@@ -243,10 +245,11 @@ class Controllers:
             state: What is shown; what `observe` was given, or what holds where the backend gave none.
         """
         self._moment.state = state
-        busy = False
+        heard = state is not None and self._takes_commands
+        busy = bool(self._crowded)
         for host in self._hosts:
-            busy = host.look() or busy
-        self.busy = busy or any(desk.waiting for desk in self._desks.values())
+            busy = host.look() or (heard and host.touched) or busy
+        self.busy = busy
 
     def reset(self) -> None:
         """Starts over: goals end aborted, and time may be anything."""
@@ -277,12 +280,14 @@ class Controllers:
             return ()
         return tuple(Host(each, self._moment, self._report, self._inactive) for each in made)
 
-    def _make_desks(self, plan: BridgePlan, inbox: Inbox) -> dict[str, GoalDesk]:
+    def _make_desks(self, plan: BridgePlan, inbox: Inbox, now_ns: Callable[[], int]) -> dict[str, GoalDesk]:
         desks = {}
         for action in plan.actions:
             members = [m for m in self._by_interface.get(action.path, ()) if m.host.goals is not None]
             if members and action.role == "server":
-                desks[action.path] = GoalDesk(action.path, members, inbox, self._moment)
+                desks[action.path] = GoalDesk(
+                    action.path, members, inbox, self._moment, self._crowded, now_ns
+                )
         return desks
 
     def _members(self) -> Iterable[Member]:

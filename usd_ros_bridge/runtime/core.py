@@ -139,7 +139,12 @@ class Runtime:
             raise BackendError(f"backend {name} cannot be opened: {describe(error)}") from error
         report, joint_driven = self.reporter.report, self.capabilities.joint_driven
         self._controllers = Controllers(
-            self.plan, self.capabilities, report=report, inbox=self.inbox, make=self._make_groups
+            self.plan,
+            self.capabilities,
+            report=report,
+            inbox=self.inbox,
+            now_ns=lambda: self._last_time or 0,
+            make=self._make_groups,
         )
         self._present = self._controllers if self._controllers.present else None
         odometry = self._controllers.odometry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from usd_ros_bridge.controllers.protocol import GoalPort
@@ -25,7 +25,15 @@ class _Cancel(NamedTuple):
 class GoalDesk:
     """Takes the goals of one action server, for the controller that serves it. Every goal ends exactly once."""
 
-    def __init__(self, path: str, members: Sequence[Member], inbox: Inbox, moment: Moment) -> None:
+    def __init__(
+        self,
+        path: str,
+        members: Sequence[Member],
+        inbox: Inbox,
+        moment: Moment,
+        crowded: set[GoalDesk],
+        now_ns: Callable[[], int],
+    ) -> None:
         """Makes the desk of an action; the runtime does.
 
         Args:
@@ -33,21 +41,20 @@ class GoalDesk:
             members: The controllers that name it: the one that is active follows goals.
             inbox: Where goals wait for the tick.
             moment: The tick in progress.
+            crowded: The desks at which goals wait for the first state.
+            now_ns: Returns the bridge time, nanoseconds.
         """
         self.path = path
         self._members = tuple(members)
         self._inbox = inbox
         self._moment = moment
+        self._crowded = crowded
+        self._now_ns = now_ns
         self._waiting: dict[int, tuple[Run, object]] = {}
         self._lock = threading.Lock()
         self._closed = ""
         # A goal that gave way to another one unread would never end.
         inbox.configure(self, depth=sys.maxsize, wakes=True)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether goals wait for the first state."""
-        return bool(self._waiting)
 
     # --- From any thread ---------------------------------------------------------------------------------------
 
@@ -59,7 +66,7 @@ class GoalDesk:
         goals = member.host.goals
         assert goals is not None
         try:
-            return goals.check(member.row, goal, time_ns=self._moment.time_ns)
+            return goals.check(member.row, goal, time_ns=self._now_ns())
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             text = describe(error)
             schema = member.host.schema
@@ -112,12 +119,14 @@ class GoalDesk:
             elif self._moment.knows(member.plan.robot):
                 del self._waiting[key]
                 member.host.begin(run, goal)
+        self._look()
 
     def end_waiting(self, why: str) -> None:
         """Ends goals that wait for the first state."""
         for run, _ in tuple(self._waiting.values()):
             run.end("aborted", why)
         self._waiting.clear()
+        self._look()
 
     def close(self, why: str) -> None:
         """Ends everything that waits, and every goal that comes after that."""
@@ -131,12 +140,20 @@ class GoalDesk:
     def _cancel(self, key: int) -> None:
         if key in self._waiting:
             self._waiting.pop(key)[0].end("canceled", "canceled before it began")
+            self._look()
             return
         for member in self._members:
             run = member.host.runs.get(key)
             if run is not None:
                 member.host.cancel(run)
                 return
+
+    def _look(self) -> None:
+        """Notes whether goals wait here."""
+        if self._waiting:
+            self._crowded.add(self)
+        else:
+            self._crowded.discard(self)
 
     def _serving(self) -> Member:
         """Returns the active controller, else the first."""

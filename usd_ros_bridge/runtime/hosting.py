@@ -167,7 +167,7 @@ class Host:
         self.members = [Member(plan, self, row, inactive(plan)) for row, plan in enumerate(made.plans)]
         self.runs: dict[int, Run] = {}
         self.busy = False
-        self.touched = True
+        self.touched = False
 
     def call(self, act: Callable[[], None]) -> None:
         """Has something done to the group; it commands in this tick."""
@@ -178,13 +178,13 @@ class Host:
             self.fail(error)
 
     def look(self) -> bool:
-        """Returns and notes whether the group needs the next tick."""
+        """Returns and notes whether the group is busy."""
         try:
             self.busy = self.group.busy
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             self.busy = False
             self.fail(error)
-        return self.busy or self.touched
+        return self.busy
 
     def begin(self, run: Run, goal: object) -> None:
         """Begins a goal of an active controller; there is a state."""
