@@ -115,15 +115,15 @@ class JointTrajectoryControllers:
 
     def observe(self, state: State) -> None:
         """Compares desired and actual states: feedback, tolerances, results."""
-        for follower in self._busy.values():
+        for follower in tuple(self._busy.values()):
             follower.observe(state)
         self._settle()
 
     def reset(self) -> None:
         """Ends all goals aborted and forgets all trajectories; nothing is commanded."""
-        for follower in self._busy.values():
+        for follower in tuple(self._busy.values()):
             follower.reset()
-        self._busy.clear()
+        self._settle()
 
     def _settle(self) -> None:
         for row in [row for row, follower in self._busy.items() if not follower.busy]:

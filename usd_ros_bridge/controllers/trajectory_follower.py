@@ -33,8 +33,11 @@ PATH_TOLERANCE_VIOLATED = -4
 GOAL_TOLERANCE_VIOLATED = -5
 """Error codes of control_msgs/action/FollowJointTrajectory."""
 
-DEFAULT_MONITOR_RATE = 20.0
+DEFAULT_MONITOR_RATE, LEAST_MONITOR_RATE = 20.0, 0.1
 """Hz (joint_trajectory_controller)."""
+
+_LONGEST = 1e9
+"""s. A time-out beyond this is none."""
 
 _SECOND_NS = 1_000_000_000
 
@@ -99,9 +102,8 @@ class Follower:
         self._any_wraps = bool(wraps.any())
         self._rows = np.array(plan.dofs, dtype=np.intp)
         self._robot = plan.robot
-        self._feedback_period_ns = int(
-            _SECOND_NS / (plan.parameters.get("action_monitor_rate") or DEFAULT_MONITOR_RATE)
-        )
+        rate = plan.parameters.get("action_monitor_rate") or DEFAULT_MONITOR_RATE
+        self._feedback_period_ns = max(int(_SECOND_NS / max(rate, LEAST_MONITOR_RATE)), 1)
         self._timeout_ns: int | None = None
         self._request: Request | None = None
         self._course: _Course | None = None
@@ -120,7 +122,7 @@ class Follower:
     def set_parameter(self, name: str, value: float) -> None:
         """Changes a parameter by its name in ControllerPlan."""
         if name == "timeout":
-            self._timeout_ns = int(value * _SECOND_NS) if value > 0.0 else None
+            self._timeout_ns = int(value * _SECOND_NS) if 0.0 < value < _LONGEST else None
         elif name == "stopped_velocity_tolerance":
             self.defaults = default_tolerances(len(self.joints), value)
 
@@ -138,9 +140,9 @@ class Follower:
 
     def begin(self, request: Request) -> None:
         """Follows a request from the next command on; what was followed ends preempted."""
-        self.abort("preempted by a new trajectory")
-        self._request = request
-        self._holding = False
+        preempted = self._current
+        self._request, self._course, self._holding = request, None, False
+        _tell(preempted, "aborted", INVALID_GOAL, "preempted by a new trajectory")
 
     def cancel(self, port: GoalPort) -> None:
         """Ends the goal of `port` canceled and holds, if it is in progress."""
@@ -167,12 +169,11 @@ class Follower:
         return self._request if self._course is None else self._course.request
 
     def _end(self, outcome: Outcome, code: int, text: str, *, hold: bool) -> None:
-        """Ends what is followed and tells the client, last: it must find the controller free."""
+        """Ends what is followed and tells the client, last: what it does in answer must find the controller free."""
         request = self._current
         self._request = self._course = None
         self._holding = hold
-        if request is not None and request.port is not None:
-            request.port.finish(outcome, FollowTrajectoryResult(error_code=code, error_string=text))
+        _tell(request, outcome, code, text)
 
     def _fail(self, code: int, reason: str) -> None:
         """Ends what is followed because it went wrong; nobody else would say so of a trajectory from the topic."""
@@ -196,8 +197,7 @@ class Follower:
         commands.joint_position[self._rows] = np.where(np.abs(position) <= BOUND, position, np.nan)
         commands.joint_velocity[self._rows] = 0.0
         if self._pushes:
-            self._pushes = False
-            commands.joint_effort[self._rows] = 0.0
+            self._release(commands)
 
     def command_motion(self, time_ns: int, state: State, commands: Commands) -> None:
         """Writes the desired position and velocity (and effort, where the client gave any) at a time."""
@@ -215,6 +215,13 @@ class Follower:
         if effort is not None:
             commands.joint_effort[self._rows] = effort
             self._pushes = True
+        elif self._pushes:
+            self._release(commands)
+
+    def _release(self, commands: Commands) -> None:
+        """Takes back the effort of a trajectory that had some."""
+        self._pushes = False
+        commands.joint_effort[self._rows] = 0.0
 
     def _depart(self, request: Request, time_ns: int, state: State) -> None:
         """Begins a motion in the state that there is."""
@@ -318,3 +325,9 @@ class Follower:
             return ""
         joint = int(np.argmin(known))
         return f"the position of joint {quoted(self.joints[joint])} is {position[joint]:g}, not known"
+
+
+def _tell(request: Request | None, outcome: Outcome, code: int, text: str) -> None:
+    """Ends the goal of a request, where it is one."""
+    if request is not None and request.port is not None:
+        request.port.finish(outcome, FollowTrajectoryResult(error_code=code, error_string=text))

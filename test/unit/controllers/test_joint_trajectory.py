@@ -147,6 +147,17 @@ def test_efforts_are_fed_forward_and_taken_back_when_a_goal_is_given_up() -> Non
     assert_allclose(bench.commanded.joint_effort[bench.rows], 0.0)
 
 
+def test_efforts_do_not_outlive_the_next_trajectory_that_has_none() -> None:
+    bench = Bench()
+    bench.run(bench.send(goal(trajectory([0.1], [[1.0] * 3], efforts=[[2.0, 0.0, -2.0]]))))
+    assert_allclose(bench.commanded.joint_effort[bench.rows], [2.0, 0.0, -2.0])
+    bench.send(goal(trajectory([1.0], [[0.0] * 3])))
+    bench.tick()
+    assert_allclose(bench.commanded.joint_effort[bench.rows], 0.0)
+    bench.tick()
+    assert np.isnan(bench.commanded.joint_effort).all()
+
+
 def test_without_efforts_none_are_commanded() -> None:
     bench = Bench()
     bench.send(goal(trajectory([1.0], [[1.0] * 3])))
@@ -372,6 +383,26 @@ def test_a_goal_sent_when_another_ends_is_followed() -> None:
     assert_allclose(bench.position, 2.0)
 
 
+def test_a_client_that_answers_preemption_with_another_goal_preempts_in_turn() -> None:
+    bench = Bench()
+    last = Port()
+
+    class Stubborn(Port):
+        def finish(self, outcome: object, result: object) -> None:
+            super().finish(outcome, result)  # type: ignore[arg-type]
+            bench.group.start(
+                0, goal(trajectory([0.1], [[3.0] * 3])), last, time_ns=bench.now, state=bench.state
+            )
+
+    first = Stubborn()
+    bench.group.start(0, goal(trajectory([1.0], [[1.0] * 3])), first, time_ns=bench.now, state=bench.state)
+    bench.tick()
+    second = bench.send(goal(trajectory([1.0], [[2.0] * 3])))
+    bench.run(last)
+    assert [port.outcome for port in (first, second, last)] == ["aborted", "aborted", "succeeded"]
+    assert_allclose(bench.position, 3.0)
+
+
 # --- The topic ----------------------------------------------------------------------------------------------------
 
 
@@ -472,6 +503,14 @@ def test_feedback_comes_at_20_hz_by_default() -> None:
     port = bench.send(goal(trajectory([2.0], [[1.0] * 3])))
     bench.tick(101)
     assert np.diff([f.stamp_ns for f in port.fed_back]).tolist() == [50 * MS] * 20
+
+
+@pytest.mark.parametrize(("rate", "count"), [(1e-300, 1), (0.0, 3), (1e12, 11)])
+def test_a_monitor_rate_that_makes_no_sense_disturbs_nothing(rate: float, count: int) -> None:
+    bench = Bench(action_monitor_rate=rate)
+    port = bench.send(goal(trajectory([2.0], [[1.0] * 3])))
+    bench.tick(11)
+    assert len(port.fed_back) == count
 
 
 def test_feedback_says_where_it_should_be_and_is() -> None:
