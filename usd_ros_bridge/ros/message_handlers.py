@@ -23,7 +23,6 @@ class MessageFeed:
 
     Attributes:
         errors: How often the handler raised.
-        dropped: How many messages gave way to newer ones, because the handler is slower than they come.
     """
 
     def __init__(
@@ -39,7 +38,6 @@ class MessageFeed:
             report: For handlers that raise.
         """
         self.errors = 0
-        self.dropped = 0
         self._path = path
         self._class = message_class
         self._handlers = handlers
@@ -59,14 +57,18 @@ class MessageFeed:
         if self.bound is None:
             return False
         with self._lock:
-            if len(self._waiting) >= DEFAULT_DEPTH:
+            full = len(self._waiting) >= DEFAULT_DEPTH
+            if full:
                 self._waiting.popleft()
-                self.dropped += 1
             self._waiting.append(data)
-            if self._busy:
-                return True
-            self._busy = True
-        self._next()
+            busy, self._busy = self._busy, True
+        if full:
+            self._report(
+                f"message.dropped:{self._path}",
+                f"{self._path}: messages come faster than they are handled: the oldest are dropped",
+            )
+        if not busy:
+            self._next()
         return True
 
     def _next(self) -> None:
@@ -106,7 +108,6 @@ class SourceFeed:
 
     Attributes:
         errors: How often it raised or returned something else.
-        skipped: How often it was due and not done with the time before.
         published: How many messages were sent.
     """
 
@@ -123,7 +124,6 @@ class SourceFeed:
             report: For sources that raise.
         """
         self.errors = 0
-        self.skipped = 0
         self.published = 0
         self._path = path
         self._class = message_class
@@ -140,7 +140,10 @@ class SourceFeed:
     def ask(self, bound: Bound[Any], time_ns: int, publish: Callable[[Any], None]) -> bool:
         """Asks for a message, which `publish` gets in another thread; returns whether the source was free."""
         if self._asked is not None and not self._asked.done():
-            self.skipped += 1
+            self._report(
+                f"source.slow:{self._path}",
+                f"{self._path}: its source is slower than its rate: times are skipped",
+            )
             return False
         self._asked = self._workers.submit(f"source {self._path}", bound.handler, time_ns)
         self._asked.add_done_callback(lambda future: self._finish(future, publish))
