@@ -22,6 +22,7 @@ NODE_PARAMETERS = {
     "tf_rate": float,
     "tf_output": str,
     "publish_tf": bool,
+    "controller_rate": float,
     "payloads": str,
     "use_sim_time": bool,
 }
@@ -101,6 +102,12 @@ def generate_launch_description() -> LaunchDescription:
                 "publish_tf",
                 default_value="",
                 description="Whether to publish transforms at all (true or false). Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "controller_rate",
+                default_value="",
+                description="How often controllers act at least while they have something to do, in Hz. Empty: "
+                "as in params_file.",
             ),
             DeclareLaunchArgument(
                 "payloads",

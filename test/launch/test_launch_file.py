@@ -33,6 +33,7 @@ ARGUMENTS = {
     "tf_rate",
     "tf_output",
     "publish_tf",
+    "controller_rate",
     "payloads",
     "use_sim_time",
     "params_file",
@@ -68,6 +69,7 @@ def test_every_argument_is_described(description: LaunchDescription) -> None:
     [
         ({}, {}),
         ({"tf_rate": "25", "publish_tf": "false", "tf_output": ""}, {"tf_rate": 25.0, "publish_tf": False}),
+        ({"controller_rate": "200"}, {"controller_rate": 200.0}),
         ({"variants": "/Arm:gripper=none"}, {"variants": ["/Arm:gripper=none"]}),
         ({"variants": "/World/a:x=1,/World/b:x=2"}, {"variants": ["/World/a:x=1", "/World/b:x=2"]}),
         ({"variants": "['/Arm:gripper=none']"}, {"variants": ["/Arm:gripper=none"]}),

@@ -42,6 +42,7 @@ def _summary(plan: BridgePlan) -> Text:
     joints = sum(len(robot.joints) for robot in plan.robots)
     counts = [(len(plan.robots), "robot"), (frames, "frame"), (joints, "joint"), (len(plan.topics), "topic")]
     counts += [(len(plan.services), "service"), (len(plan.actions), "action")]
+    counts += [(len(plan.controllers), "controller")]
     counts += [(sum(d.severity == s for d in plan.diagnostics), s) for s in SEVERITIES]
     return Text(
         ", ".join(f"{n} {what}{'' if n == 1 or what == 'info' else 's'}" for n, what in counts), style="bold"
@@ -156,8 +157,11 @@ def qos_text(qos: QosPlan) -> Text:
 
 
 def state_text(item: InterfacePlan | ControllerPlan | TopicPlan) -> Text:
-    """Returns `enabled`, or why not."""
-    return Text("enabled", style="green") if item.enabled else plain(item.reason or "disabled", style="red")
+    """Returns `enabled`, or why not; in yellow where a controller may be switched on all the same."""
+    if item.enabled:
+        return Text("enabled", style="green")
+    switchable = isinstance(item, ControllerPlan) and item.switchable
+    return plain(item.reason or "disabled", style="yellow" if switchable else "red")
 
 
 def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> Table:

@@ -156,7 +156,8 @@ PHYSICS = ("Physics", "physics:", "drive:")
 OWNERS = {
     "ros.usda": ROS,
     "physics.usda": PHYSICS,
-    "sensors.usda": ("usd_ros_bridge:",),
+    "sensors.usda": ("usd_ros_bridge:camera:", "usd_ros_bridge:lidar:"),
+    "grippers.usda": ("usd_ros_bridge:gripper:",),
     "extended_physics.usda": ("ExtendedPhysics", "ext_physics:"),
     "physx.usda": ("Physx", "physx"),
     "newton.usda": ("Newton", "newton:"),
@@ -292,6 +293,12 @@ def test_interfaces_of_the_arm(gripper: str) -> None:
             "subscription",
             "joint_commands",
             "sensor_msgs/msg/JointState",
+            None,
+        ),
+        "/arm/Interfaces/joint_trajectory": (
+            "subscription",
+            "joint_trajectory_controller/joint_trajectory",
+            "trajectory_msgs/msg/JointTrajectory",
             None,
         ),
     }
