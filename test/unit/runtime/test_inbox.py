@@ -186,3 +186,14 @@ def test_a_source_is_asked_at_every_drain_until_it_has_nothing() -> None:
     inbox.remove_source("states", take)
     held.append(6)
     assert inbox.drain() == []
+
+
+def test_what_waits_under_one_key_can_be_taken_back() -> None:
+    inbox = Inbox()
+    inbox.put("a", 1)
+    inbox.put("b", 2)
+    inbox.put("a", 3)
+    assert inbox.withdraw("a") == [1, 3]
+    assert inbox.withdraw("a") == []
+    assert inbox.withdraw("c") == []
+    assert inbox.drain() == [("b", 2)]
