@@ -9,6 +9,7 @@ from pxr import Usd, UsdGeom, UsdLux, UsdPhysics
 
 _LIGHT = "light"
 _SHAPE = "shape"
+_CONTEXT = "RosContextAPI"
 
 
 class StageScene:
@@ -26,7 +27,7 @@ class StageScene:
         """Returns the prim paths of what services at `prim` switch.
 
         Lights at the prim or below it, else geometry there; else lights, else geometry, among its siblings and below
-        those. Geometry of rigid bodies below the prim or beside it is left out: it is the robot.
+        those. Geometry of rigid bodies below the prim or beside it is left out: it is the robot. So are other robots.
         """
         return tuple(str(each.GetPath()) for each, _ in self._find(prim))
 
@@ -59,7 +60,10 @@ class StageScene:
         if not prim:
             return []
         children = prim.GetParent().GetFilteredChildren(Usd.PrimDefaultPredicate)
-        beside = [each for each in children if each != prim]
+        # Other robots are not beside anything of this one.
+        beside = [each for each in children if each != prim and _CONTEXT not in _schemas(each)]
+        if prim.GetParent().IsPseudoRoot():
+            beside = []
         return _lights([prim]) or _shapes([prim], but=prim) or _lights(beside) or _shapes(beside)
 
 
@@ -87,6 +91,11 @@ def _stands_for(prim: Any, wanted: Callable[[Any], bool]) -> bool:
     return prim.IsInstance() and any(
         wanted(each) for each in Usd.PrimRange(prim, Usd.TraverseInstanceProxies())
     )
+
+
+def _schemas(prim: Any) -> list[str]:
+    # Names unregistered schemas, too.
+    return list(prim.GetPrimTypeInfo().GetAppliedAPISchemas())
 
 
 def _is_light(prim: Any) -> bool:
