@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from usd_ros_bridge.model.plan import InterfacePlan
 from usd_ros_bridge.model.records import (
     ControllerRecord,
     DiffDriveRecord,
@@ -17,9 +18,11 @@ from usd_ros_bridge.model.records import (
     RigidBodyTwistRecord,
 )
 from usd_ros_bridge.planning.interfaces import (
+    GRIPPERS,
     JOINT_STATE,
     ODOMETRY,
     TRAJECTORY,
+    TRAJECTORY_TOPIC,
     TWISTS,
     InterfaceDraft,
 )
@@ -102,3 +105,30 @@ SCHEMAS: Mapping[type[ControllerRecord], ControllerSchema] = {
         ports=(Port(field="subscriber", kind="topic", role="subscription", types=TWISTS, exclusive=False),),
     ),
 }
+
+_BESIDE: Mapping[str, frozenset[tuple[str, str]]] = {
+    SCHEMAS[JointTrajectoryRecord].name: frozenset({("subscription", TRAJECTORY_TOPIC)}),
+    SCHEMAS[ExternalControlRecord].name: frozenset(
+        {("publisher", JOINT_STATE), ("subscription", JOINT_STATE)}
+    ),
+    GRIPPER: frozenset(("server", name) for name in GRIPPERS),
+}
+"""Role and type of interfaces that controllers have without a relationship to them."""
+
+_INTERFACES: Mapping[str, frozenset[tuple[str, str]]] = {
+    **_BESIDE,
+    **{
+        schema.name: frozenset((port.role, name) for port in schema.ports for name in port.types)
+        | _BESIDE.get(schema.name, frozenset())
+        for schema in SCHEMAS.values()
+    },
+}
+
+
+def serves(schema: str, interface: InterfacePlan) -> bool:
+    """Returns whether controllers of a schema use interfaces of this role and type: a prim may have several.
+
+    One that nothing is known of uses whatever it names.
+    """
+    known = _INTERFACES.get(schema)
+    return known is None or (interface.role, interface.type) in known

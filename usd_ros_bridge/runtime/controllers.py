@@ -13,6 +13,8 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.planning.controller_schemas import serves
+from usd_ros_bridge.runtime.gate import Gate
 from usd_ros_bridge.runtime.goals import GoalDesk
 from usd_ros_bridge.runtime.hosting import Host, Member, Moment, any_active
 from usd_ros_bridge.runtime.inbox import Inbox
@@ -86,6 +88,8 @@ class Controllers:
             self._by_path.setdefault(member.plan.path, []).append(member)
             for path in member.plan.interfaces:
                 self._by_interface.setdefault(path, []).append(member)
+        paths = [path for m in self._members() if m.plan.schema == _BROADCASTER for path in m.plan.interfaces]
+        self._gates = {path: Gate(self._broadcasts(path)) for path in paths}
         self._crowded: set[GoalDesk] = set()
         self._desks = self._make_desks(plan, inbox, now_ns)
         self.present = bool(self._hosts)
@@ -152,6 +156,8 @@ class Controllers:
         for member in self._at(on):
             if not member.active:
                 member.switch(True)
+        for path, gate in self._gates.items():
+            gate.turn(self._broadcasts(path))
 
     # --- Parameters --------------------------------------------------------------------------------------------
 
@@ -186,21 +192,20 @@ class Controllers:
 
     def route(self, topic: TopicPlan) -> Route | None:
         """Returns the way of a subscription's samples to the controllers that name it, None where none does."""
-        members = self._by_interface.get(topic.path)
+        members = [m for m in self._by_interface.get(topic.path, ()) if serves(m.plan.schema, topic)]
         return Route(members, self._impossible) if members else None
 
     def desk(self, path: str) -> GoalDesk | None:
         """Returns where goals of an action go, None where no controller serves it."""
         return self._desks.get(path)
 
-    def gate(self, path: str) -> Callable[[], bool] | None:
-        """Returns what tells whether a publisher may publish, None where no controller has a say in it.
+    def gate(self, path: str) -> Gate | None:
+        """Returns what is open while a publisher may publish, None where no controller has a say in it.
 
         Args:
             path: Prim path of the publisher.
         """
-        members = [m for m in self._by_interface.get(path, ()) if m.plan.schema == _BROADCASTER]
-        return (lambda: any_active(members)) if members else None
+        return self._gates.get(path)
 
     # --- The tick ----------------------------------------------------------------------------------------------
 
@@ -283,12 +288,17 @@ class Controllers:
     def _make_desks(self, plan: BridgePlan, inbox: Inbox, now_ns: Callable[[], int]) -> dict[str, GoalDesk]:
         desks = {}
         for action in plan.actions:
-            members = [m for m in self._by_interface.get(action.path, ()) if m.host.goals is not None]
+            named = (m for m in self._by_interface.get(action.path, ()) if serves(m.plan.schema, action))
+            members = [m for m in named if m.host.goals is not None]
             if members and action.role == "server":
                 desks[action.path] = GoalDesk(
                     action.path, members, inbox, self._moment, self._crowded, now_ns
                 )
         return desks
+
+    def _broadcasts(self, path: str) -> bool:
+        """Returns whether a joint state broadcaster that names a publisher is active."""
+        return any_active(m for m in self._by_interface[path] if m.plan.schema == _BROADCASTER)
 
     def _members(self) -> Iterable[Member]:
         return (member for host in self._hosts for member in host.members)
