@@ -119,7 +119,8 @@ class ActionServer:
     def status(self) -> InterfaceStatus:
         """Returns a row."""
         self._look_for_others()
-        served = self._handlers.get("action", self.plan.path) is not None or self._serves() is not None
+        bound, desk = self._handlers.get("action", self.plan.path), self._serves()
+        served = bound.owner if bound is not None else "" if desk is None else desk.controller
         return action_row(
             self.plan,
             self._domain,
@@ -127,6 +128,7 @@ class ActionServer:
             errors=self._failed,
             state="active" if self._live else "idle" if served else "silent",
             reason="" if served else NO_HANDLER,
+            served_by=served,
         )
 
     # --- Callbacks of rclpy ------------------------------------------------------------------------------------
@@ -220,7 +222,9 @@ class ActionServer:
             )
             raise _RefusedError("what accepts goals raised an exception") from error
         if answer is not True:
-            raise _RefusedError(answer if isinstance(answer, str) and answer else "its handler does not accept it")
+            raise _RefusedError(
+                answer if isinstance(answer, str) and answer else "its handler does not accept it"
+            )
 
     def _start_at_desk(self, desk: GoalDesk, goal: object, live: LiveGoal) -> None:
         port = DeskPort(live, self._class, ACTIONS[self.plan.type])
@@ -254,7 +258,9 @@ class ActionServer:
         except HandlerTimeoutError as error:
             self._complain("timeout", f"was aborted: {error}")
         except BaseException as error:  # noqa: BLE001 - whatever it was, the client waits for a result
-            if self._server is not None:
+            if self._workers.closed:
+                result = self._unfinished(CLOSED)
+            else:
                 self._complain("error", f"was aborted: its handler raised {describe(error)}")
         if result is None:
             result = self._class.Result()

@@ -47,7 +47,7 @@ class ActionResult:
     result: Any
 
 
-class _GoalClient(RosActionClient):  # type: ignore[misc]
+class _GoalClient(RosActionClient):
     """rclpy's client, whose futures have no executor: what is to be done next is done at once.
 
     On Kilted, sending a goal makes two futures, and the answer that is quicker than the second reaches the first.

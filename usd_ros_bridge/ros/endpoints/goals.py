@@ -184,7 +184,11 @@ class HandledGoal:
     def wrap(self, handler: Callable[[Any], Any]) -> Callable[[], Any]:
         """Returns what runs `handler` on this goal, for workers."""
         if is_coroutine_function(handler):
-            return lambda: self._follow(handler(self))
+
+            async def follow() -> Any:
+                return await self._follow(handler(self))
+
+            return follow
 
         def run() -> Any:
             result = handler(self)
