@@ -7,23 +7,22 @@ from collections.abc import Callable, Sequence
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.runtime.arrivals import Arrivals
 from usd_ros_bridge.runtime.endpoints import Emitter
+from usd_ros_bridge.runtime.gate import Gate
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
-
-Gate = Callable[[], bool]
 
 
 class _Emission(RateMeter):
     """An emitter and its counters: one object, because a tick may look at thousands.
 
     Attributes:
-        emit: The emitter's.
+        emit: The emitter's, while its gate is open.
         asked_rate: Hz, None for every tick.
     """
 
-    __slots__ = ("asked_rate", "emit", "emitter", "entry", "errors", "last_error", "name", "removed")
+    __slots__ = ("asked_rate", "emit", "emitter", "entry", "errors", "gate", "last_error", "name", "removed")
 
     def __init__(
         self, name: str, emitter: Emitter, rate: float | None, entry: int, gate: Gate | None = None
@@ -31,12 +30,19 @@ class _Emission(RateMeter):
         super().__init__()
         self.name = name
         self.emitter = emitter
-        self.emit = emitter.emit if gate is None else _gated(gate, emitter.emit)
+        self.emit: Callable[[Snapshot], bool] = emitter.emit
+        self.gate = gate
+        if gate is not None:
+            gate.watch(self.turn)
         self.asked_rate = rate
         self.entry = entry
         self.errors = 0
         self.last_error = ""
         self.removed = False
+
+    def turn(self, is_open: bool) -> None:
+        """Asks the emitter from now on, or not."""
+        self.emit = self.emitter.emit if is_open else _nothing
 
 
 class Emissions:
@@ -88,7 +94,7 @@ class Emissions:
             name: For status and reports.
             rate: Hz; None asks it at every tick.
             on_arrival: It shows what arrives: it is asked when something did, at most at its rate.
-            gate: Tells whether it may be asked; None for always.
+            gate: While it is closed, the emitter is not asked; None for none.
         """
         scheduled = rate is not None and not on_arrival
         entry = self._schedule.add(name, rate) if rate is not None and scheduled else -1
@@ -107,6 +113,8 @@ class Emissions:
         """Removes an emitter; one that is not there is ignored."""
         for emission in [e for e in self._all if e.emitter is emitter]:
             emission.removed = True
+            if emission.gate is not None:
+                emission.gate.leave(emission.turn)
             del self._all[emission]
             self._arrivals.remove(emission)
             if emission.asked_rate is None:
@@ -205,5 +213,5 @@ class Emissions:
         )
 
 
-def _gated(gate: Gate, emit: Callable[[Snapshot], bool]) -> Callable[[Snapshot], bool]:
-    return lambda snapshot: gate() and emit(snapshot)
+def _nothing(_: Snapshot) -> bool:
+    return False

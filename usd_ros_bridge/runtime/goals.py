@@ -58,6 +58,11 @@ class GoalDesk:
 
     # --- From any thread ---------------------------------------------------------------------------------------
 
+    @property
+    def controller(self) -> str:
+        """Prim path of the controller that follows goals, if any does. From any thread."""
+        return self._serving().plan.path
+
     def check(self, goal: object) -> str:
         """Returns why a goal is to be rejected, "" where it is acceptable. From any thread."""
         member = self._serving()
