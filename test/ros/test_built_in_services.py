@@ -82,7 +82,7 @@ def test_the_rovers_headlights_are_switched(start, ask):
     plan = load_plan(ROVER)
     running = start(plan)
     row = running.row(SERVICE, "server")
-    assert (row.served_by, row.state, row.reason) == ("built-in", "active", "")
+    assert (row.served_by, row.state, row.reason) == ("built-in", "idle", "")
     answer = ask(SetBool, SERVICE, data=False)
     assert answer.success is True
     assert answer.message == f"2 lights are off: {', '.join(LAMPS)}"

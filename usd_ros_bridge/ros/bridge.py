@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,8 +16,8 @@ from usd_ros_bridge.planning import disable_conflicts
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
 from usd_ros_bridge.ros.controller_parameters import ControllerParameters
-from usd_ros_bridge.ros.domains import Domain, Domains
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
 from usd_ros_bridge.ros.installed_handlers import bind_installed
 from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
@@ -146,6 +147,8 @@ class Bridge(HandlerRegistry):
             raise OptionError(
                 f"tf_rate {self._tf_rate!r} is not possible: positive Hz, or None for every step"
             )
+        if not 0.0 < self._controller_rate < math.inf:
+            raise OptionError(f"controller_rate {self._controller_rate!r} is not possible: positive Hz")
         try:
             self._open()
         except BaseException:
@@ -285,7 +288,7 @@ class Bridge(HandlerRegistry):
             parameters.show()
 
         future = run_in_tick(runtime, switch)
-        return Call(future, forbidden=partial(self._forbidden, self._domains.main))
+        return Call(future, forbidden=partial(forbidden_wait, self._workers, runtime, self._domains.main))
 
     # --- Looking in --------------------------------------------------------------------------------------------
 
@@ -373,6 +376,7 @@ class Bridge(HandlerRegistry):
         self._transforms = Transforms(
             plan, self._domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched
         )
+        forbidden = partial(forbidden_wait, self._workers, runtime)
         scene, no_scene = scene_access(self.plan, edits=self._scene_edits)
         self._interfaces = Interfaces(
             plan,
@@ -381,24 +385,13 @@ class Bridge(HandlerRegistry):
             handlers=self._handlers,
             workers=self._workers,
             services=Services(self._handlers, runtime, scene, no_scene),
-            forbidden=self._forbidden,
+            forbidden=forbidden,
             inform=self._inform,
             publish_unmatched=self._publish_unmatched,
         )
         main.start()
         self._transforms.open(self._clock.now_ns() or 0)
         self._interfaces.open()
-
-    def _forbidden(self, domain: Domain) -> str:
-        """Returns why the calling thread must not wait for an answer from a domain."""
-        if self._workers.in_event_loop():
-            return "result() in a coroutine would stop all of them: await the call"
-        runtime = self._runtime
-        if runtime is not None and runtime.ticking == threading.get_ident():
-            return "result() in the thread and in the midst of a step would stop the bridge: wait elsewhere"
-        if domain.current:
-            return "result() in the thread that runs the callbacks would wait for itself: poll() until done()"
-        return ""
 
     def _opened(self) -> tuple[GuardedRuntime, RosClock]:
         if self._runtime is None or self._clock is None or self._closed:

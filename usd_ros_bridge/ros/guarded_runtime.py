@@ -6,7 +6,8 @@ import threading
 import time
 from typing import Any
 
-from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.domains import Domain, Domains
+from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.core import Runtime
 
 _WORTH_A_LOOK_S = 1e-3
@@ -59,3 +60,14 @@ class GuardedRuntime(Runtime):
                 f"ticks take longer than their period: {self._overruns} in a row, the last one {elapsed * 1e3:.3g} ms "
                 f"of {period * 1e3:.3g} ms",
             )
+
+
+def forbidden_wait(workers: Workers, runtime: GuardedRuntime, domain: Domain) -> str:
+    """Returns why the calling thread must not wait for an answer from a domain, "" where it may."""
+    if workers.in_event_loop():
+        return "result() in a coroutine would stop all of them: await the call"
+    if runtime.ticking == threading.get_ident():
+        return "result() in the thread and in the midst of a step would stop the bridge: wait elsewhere"
+    if domain.current:
+        return "result() in the thread that runs the callbacks would wait for itself: poll() until done()"
+    return ""

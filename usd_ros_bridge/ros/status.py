@@ -24,7 +24,7 @@ class InterfaceStatus:
         type: Interface type.
         domain_id: DDS domain, None where the interface was not created and has none of its own.
         authored_rate: Hz, None for what has no rate.
-        achieved_rate: Hz lately: of bridge time for publishers, of wall time for subscriptions.
+        achieved_rate: Hz lately: of bridge time for publishers, of wall time for subscriptions and services.
         matched: How many peers the middleware has connected: subscribers, publishers, clients or servers.
         count: Messages sent or received, requests or goals answered.
         errors: How many of them failed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
@@ -19,6 +20,7 @@ from usd_ros_bridge.ros.services import Server, Services
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.runtime.status import RateMeter
 
 _LOOK_S = 0.02
 
@@ -62,7 +64,7 @@ class ServiceServer:
         self._report = report
         self._service: Any = None
         self._send: Callable[[Any, Any], None]
-        self._requests = 0
+        self._meter = RateMeter()
         self._errors = 0
 
     def open(self) -> None:
@@ -85,13 +87,13 @@ class ServiceServer:
         """Returns a row."""
         server = self._services.find(self.plan)
         return _row(
-            self.plan, self._domain, count=self._requests, errors=self._errors, reason=server.reason,
+            self.plan, self._domain, self._meter, errors=self._errors, reason=server.reason,
             served_by=server.owner,
         )  # fmt: skip
 
     def _receive(self, given: tuple[Any, Any], header: Any) -> None:
         request, response = given
-        self._requests += 1
+        self._meter.mark(time.monotonic_ns())
         server = self._services.find(self.plan)
         if server.handler is None:
             self._report(
@@ -168,7 +170,7 @@ class ServiceClient:
         self._workers = workers
         self._client: Any = None
         self._waiting: set[Future[Any]] = set()
-        self._calls = 0
+        self._meter = RateMeter()
         self._errors = 0
 
     def open(self) -> None:
@@ -185,7 +187,7 @@ class ServiceClient:
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
-        return _row(self.plan, self._domain, count=self._calls, errors=self._errors)
+        return _row(self.plan, self._domain, self._meter, errors=self._errors)
 
     def call(self, request: Any, *, timeout: float) -> Future[Any]:
         """Sends a request as soon as there is a server. From any thread.
@@ -202,7 +204,7 @@ class ServiceClient:
         """
         message = make_message(self._class.Request, request)
         future: Future[Any] = Future()
-        self._calls += 1
+        self._meter.mark(time.monotonic_ns())
         self._waiting.add(future)
         future.add_done_callback(self._count)
         self._workers.deadlines.add(future, timeout, partial(self._expire, future, timeout))
@@ -272,10 +274,11 @@ def _pass_on(future: Future[Any], waiting: Future[Any]) -> None:
 
 
 def _row(
-    plan: ServicePlan, domain: Domain, *, count: int, errors: int, reason: str = "", served_by: str = ""
+    plan: ServicePlan, domain: Domain, meter: RateMeter, *, errors: int, reason: str = "", served_by: str = ""
 ) -> InterfaceStatus:
     node = domain.node
     name = node.resolve_service_name(plan.name)
+    rate = meter.rate(time.monotonic_ns())
     return InterfaceStatus(
         kind="service",
         role=plan.role,
@@ -283,10 +286,11 @@ def _row(
         name=name,
         type=plan.type,
         domain_id=domain.domain_id,
+        achieved_rate=rate,
         matched=node.count_clients(name) if plan.role == "server" else node.count_services(name),
-        count=count,
+        count=meter.count,
         errors=errors,
-        state="silent" if reason else "active" if served_by or count else "idle",
+        state="silent" if reason else "active" if rate > 0.0 else "idle",
         reason=reason,
         served_by=served_by,
     )
