@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from usd_ros_bridge.backends.kinematic import KinematicBackend
@@ -678,3 +680,67 @@ def test_results_of_goals_that_the_runtime_ends() -> None:
         error_code=-1, error_string="why"
     )
     assert unmet(1.0, "why", controller, None) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            (
+                "start",
+                "cancel",
+                "off",
+                "on",
+                "swap",
+                "reset",
+                "back",
+                "no step",
+                "step",
+                *(
+                    "raise " + name
+                    for name in ("start", "cancel", "command", "observe", "set_active", "reset")
+                ),
+                "calm",
+                "tick",
+                "tick",
+            )
+        ),
+        max_size=40,
+    )
+)
+def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: list[str]) -> None:
+    backend = Noting()
+    r = rig(backend)
+    shown = Emitter()
+    r.runtime.add_emitter(shown, name="/tf")
+    desk, ports = desk_of(r), list[NotingPort]()
+    time_ns, ticks = SECOND, 0
+    switches = {
+        "off": ([], ["/rover/a"]),
+        "on": (["/rover/a"], []),
+        "swap": (["/rover/b"], ["/rover/a"]),
+    }
+    for action in actions:
+        if action == "start":
+            ports.append(NotingPort(raises=len(ports) % 3 == 2))
+            desk.start(0.01, ports[-1])
+        elif action == "cancel" and ports:
+            desk.cancel(ports[len(actions) % len(ports)])
+        elif action in switches and not r.runtime.controllers.refusal(*switches[action]):
+            r.runtime.controllers.switch(*switches[action])
+        elif action == "reset":
+            r.runtime.reset()
+        elif action in ("no step", "step"):
+            backend.fails = action == "no step"
+        elif action.startswith("raise"):
+            r.group.raises.add(action.removeprefix("raise "))
+        elif action == "calm":
+            r.group.raises.clear()
+        elif action in ("tick", "back"):
+            time_ns += 10 * MS if action == "tick" else -SECOND
+            r.runtime.tick(time_ns)
+            ticks += 1
+            assert len(shown.calls) == ticks
+    r.runtime.close()
+    assert [len(port.ends) for port in ports] == [1] * len(ports)
+    assert not any(host.runs for host in r.runtime.controllers._hosts)
