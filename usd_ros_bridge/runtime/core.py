@@ -22,7 +22,7 @@ from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
 from usd_ros_bridge.runtime.intake import Intake
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.report import Reporter, describe
-from usd_ros_bridge.runtime.schedule import NEVER_NS, period_ns
+from usd_ros_bridge.runtime.schedule import NEVER_NS, checked_period_ns
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, UnknownFrameError, own_frame
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
@@ -95,7 +95,7 @@ class Runtime:
         self._controllers: Controllers | None = None
         # The same where there is any, for a tick to look at.
         self._present: Controllers | None = None
-        self._control_period_ns = period_ns(self.options.controller_rate)
+        self._control_period_ns = checked_period_ns("controller_rate", self.options.controller_rate)
         self._control_ns = NEVER_NS
         self._forget: list[Callable[[], None]] = []
         self._snapshot: Snapshot | None = None

@@ -12,6 +12,9 @@ from usd_ros_bridge.controllers.protocol import OdometryGroup
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.scalar import Floats
 
+_Places = tuple[OdometryGroup, NDArray[np.intp], NDArray[np.intp]]
+"""A group, rows of it, and where these go."""
+
 
 class Odometry(NamedTuple):
     """Where a robot's base is by a controller's reckoning, and how it moves. Plain floats, SI units.
@@ -56,6 +59,9 @@ class OdometryTable:
             groups: Groups, each with the rows of it that can work.
         """
         self._rows: dict[int, tuple[_Source, int]] = {}
+        self._all: tuple[FloatArray, FloatArray] | None = None
+        self._all_tick = -1
+        self._places: list[_Places] = []
         for group, rows in groups:
             source = _Source(group)
             robots = group.odometry_robots.tolist()
@@ -82,6 +88,33 @@ class OdometryTable:
             source.look(tick)
         return source.rows[row]
 
+    def of_all(self, tick: int, robots: int) -> tuple[FloatArray, FloatArray]:
+        """Returns poses (R, 7) and twists (R, 6) by robot; a row begins with NaN where there is nothing to show.
+
+        Args:
+            tick: As for `of`.
+            robots: R, how many robots there are.
+        """
+        if self._all is None:
+            self._all = np.full((robots, 7), np.nan), np.zeros((robots, 6))
+            self._places = self._places_of_all()
+        poses, twists = self._all
+        if self._all_tick != tick:
+            self._all_tick = tick
+            for group, rows, places in self._places:
+                poses[places], twists[places] = group.odom_from_base[rows], group.base_twist[rows]
+                finite = np.isfinite(poses[places]).all(axis=1) & np.isfinite(twists[places]).all(axis=1)
+                if not finite.all():
+                    poses[places[~finite], 0] = np.nan
+        return poses, twists
+
+    def _places_of_all(self) -> list[_Places]:
+        robots: dict[_Source, list[tuple[int, int]]] = {}
+        for robot, (source, row) in self._rows.items():
+            robots.setdefault(source, []).append((row, robot))
+        pairs = ((source.group, np.array(each, dtype=np.intp)) for source, each in robots.items())
+        return [(group, each[:, 0], each[:, 1]) for group, each in pairs]
+
     def writer(self, robots: Iterable[int], slots: Iterable[int]) -> OdometryWriter:
         """Returns what writes poses of robots that controllers serve into columns `slots`."""
         by_source: dict[_Source, tuple[list[int], list[int]]] = {}
@@ -101,7 +134,7 @@ class OdometryTable:
 class OdometryWriter:
     """Writes `odom_from_base` of many robots where frames are kept, with one assignment per group."""
 
-    def __init__(self, parts: list[tuple[OdometryGroup, NDArray[np.intp], NDArray[np.intp]]]) -> None:
+    def __init__(self, parts: list[_Places]) -> None:
         """Takes each group with rows of it and the columns that they go to."""
         self._parts = parts
 

@@ -6,6 +6,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
+from math import isfinite
+
+from usd_ros_bridge.model.errors import BridgeError
 
 SECOND_NS = 1_000_000_000
 NEVER_NS = 2**63 - 1
@@ -17,6 +20,17 @@ _WORTH_TELLING_NS = SECOND_NS // 2
 def period_ns(rate: float) -> int:
     """Returns the period of `rate` (Hz, positive) in nanoseconds, at least one."""
     return max(1, round(SECOND_NS / rate))
+
+
+def checked_period_ns(name: str, rate: float) -> int:
+    """Returns the period of a rate (Hz) that a caller gave, in nanoseconds.
+
+    Raises:
+        BridgeError: It is no positive number.
+    """
+    if not (isfinite(rate) and rate > 0.0):
+        raise BridgeError(f"{name} {rate!r} is no positive number")
+    return period_ns(rate)
 
 
 class _Entry:

@@ -247,6 +247,11 @@ class Snapshot:
         return self._odometry.of(robot, self.tick)
 
     @property
+    def odometry_of_all(self) -> tuple[FloatArray, FloatArray]:
+        """Poses (R, 7) and twists (R, 6) as `odometry` by robot; rows begin with NaN where there is nothing to show."""
+        return self._odometry.of_all(self.tick, len(self._plan.robots))
+
+    @property
     def all_frame_poses(self) -> FloatArray:
         """(F, 7) `parent_from_frame` of the moving frames of all robots, as FrameTable orders them."""
         if self._frame_pose is None:

@@ -203,6 +203,12 @@ def test_a_loop_is_due_on_an_absolute_grid_while_a_group_is_busy() -> None:
     assert r.runtime.next_due_ns() == SECOND + 26 * MS
 
 
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_of_controllers_that_is_none_is_refused(rate: float) -> None:
+    with pytest.raises(BridgeError, match="controller_rate .* is no positive number"):
+        rig(controller_rate=rate)
+
+
 def test_a_loop_without_emitters_wakes_for_a_goal_and_stays_awake_until_it_ends() -> None:
     r = rig()
     clock = ExternalClock()
