@@ -6,15 +6,17 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import TransformStamped
+from geometry_msgs.msg import TransformStamped, Twist
+from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge import ArrayBackend, Bridge
+from usd_ros_bridge import ArrayBackend, Bridge, load_plan
 from usd_ros_bridge.model.plan import Pose, TfOutput
 from usd_ros_bridge.ros.cdr import Copies, Template
 from usd_ros_bridge.testing.plans import PlanBuilder
+from usd_ros_bridge.testing.stages import write_drives
 
 SECOND_NS = 1_000_000_000
 ROBOTS = 12
@@ -216,6 +218,85 @@ def test_robots_that_are_listened_to_later_join_in(running):
         robots.check(robots.step(second * SECOND_NS), second * SECOND_NS, (2, 3, 4, 5, 6, 9))
     counts = {row.name: row.count for row in robots.bridge.status().interfaces}
     assert (counts["/robot_3/tf"], counts["/robot_6/tf"], counts["/robot_0/tf"]) == (5, 3, 0)
+
+
+DRIVES = 12
+
+
+class Drives:
+    """A bridge on differential drives that all were told something else, and a listener to their odometry."""
+
+    def __init__(self, harness, bridge):
+        self.harness = harness
+        self.bridge = bridge
+        self.heard = defaultdict(list)
+        self.topics = [f"/robot_{number}/odom" for number in range(DRIVES)]
+        commands = [harness.node.create_publisher(Twist, f"/robot_{n}/cmd_vel", 10) for n in range(DRIVES)]
+        for name in self.topics:
+            harness.node.create_subscription(Odometry, name, self.heard[name].append, 100)
+        names = {*self.topics, *(each.topic_name for each in commands)}
+        rows = lambda: [r for r in bridge.status().interfaces if r.name in names]  # noqa: E731
+        harness.wait_for(
+            lambda: all(r.matched for r in rows()) and all(c.get_subscription_count() for c in commands),
+            what="the bridge",
+        )
+        for number, publisher in enumerate(commands):
+            command = Twist()
+            command.linear.x, command.angular.z = 0.1 * number, 1.0 - 0.2 * number
+            publisher.publish(command)
+        arrived = lambda: all(r.count for r in rows() if r.role == "subscription")  # noqa: E731
+        harness.wait_for(arrived, what="commands")
+
+    def step(self, time_ns, topics):
+        """Returns the odometry of a step by robot, NaN where none came, and checks stamps and frames."""
+        for messages in self.heard.values():
+            messages.clear()
+        self.bridge.step(time_ns)
+        self.harness.wait_for(lambda: all(self.heard[name] for name in topics), what="odometry")
+        numbers = np.full((DRIVES, 13), np.nan)
+        for number, name in enumerate(self.topics):
+            for message in self.heard[name]:
+                assert stamp(message.header) == time_ns
+                assert (message.header.frame_id, message.child_frame_id) == ("odom", "base_link")
+                p, q, v = message.pose.pose.position, message.pose.pose.orientation, message.twist.twist
+                numbers[number] = (
+                    p.x, p.y, p.z, q.x, q.y, q.z, q.w,
+                    v.linear.x, v.linear.y, v.linear.z, v.angular.x, v.angular.y, v.angular.z,
+                )  # fmt: skip
+        return numbers
+
+    def expected(self):
+        snapshot = self.bridge.runtime.snapshot
+        odometry = [snapshot.odometry(number) for number in range(DRIVES)]
+        return np.array([[*each.pose, *each.twist] for each in odometry])
+
+
+def test_odometry_of_drives_reads_as_their_own_and_one_that_is_not_finite_harms_no_other(
+    ros_harness, written_together, tmp_path, monkeypatch
+):
+    plan = load_plan(write_drives(tmp_path, robots=DRIVES, cmd_vel_timeout=0.0))
+    with Bridge(plan, "kinematic", report=lambda *_: None, inform=lambda *_: None) as bridge:
+        drives = Drives(ros_harness, bridge)
+        for tick in range(1, 4):
+            heard = drives.step(SECOND_NS + 10_000_000 * tick, drives.topics)
+            assert heard.tolist() == drives.expected().tolist()
+        # All moved but the first, which only turned; all messages but each robot's first were written together.
+        assert (heard[1:, 0] > 0.0).all()
+        assert len({tuple(row) for row in heard.tolist()}) == DRIVES
+        assert written_together.cut == 2 * DRIVES
+        group = next(h.group for h in bridge.runtime.controllers._hosts if hasattr(h.group, "odom_from_base"))
+        observe = group.observe
+
+        def lose(state):
+            observe(state)
+            group.odom_from_base[3, 1] = group.base_twist[7, 5] = np.nan
+
+        monkeypatch.setattr(group, "observe", lose, raising=False)
+        others = [name for number, name in enumerate(drives.topics) if number not in (3, 7)]
+        heard = drives.step(2 * SECOND_NS, others)
+        assert np.flatnonzero(np.isnan(heard).any(axis=1)).tolist() == [3, 7]
+        keep = ~np.isnan(heard).any(axis=1)
+        assert heard[keep].tolist() == drives.expected()[keep].tolist()
 
 
 @pytest.mark.parametrize("name", ["", "f", "four", "longer"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.ros.codecs.protocol import (
     Carrier,
     Encoding,
@@ -24,7 +25,8 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     zero.
     """
     carrier = Carrier(topic)
-    if carrier.fixed and not any(topic.path in each.interfaces for each in plan.controllers):
+    driven = any(topic.path in each.interfaces for each in plan.controllers)
+    if carrier.fixed and not driven:
         raise NoSourceError("no rigid body is at or above it")
     robot = topic.robot
     covariances: list[Floats] = []
@@ -48,7 +50,17 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         for part, diagonal in zip((message.pose, message.twist), covariances, strict=False):
             part.covariance[::7] = diagonal
 
-    return Encoding(values=values, prepare=prepare, blocks=("pose.pose", "twist.twist"))
+    return Encoding(
+        values=values,
+        prepare=prepare,
+        blocks=("pose.pose", "twist.twist"),
+        whole=_odometry_arrays if driven and robot >= 0 else None,
+        rows=slice(robot, robot + 1),
+    )
+
+
+def _odometry_arrays(snapshot: Snapshot) -> tuple[FloatArray, FloatArray]:
+    return snapshot.odometry_of_all
 
 
 ENCODERS: Mapping[str, EncodingFactory] = {"nav_msgs/msg/Odometry": encode_odometry}
