@@ -9,8 +9,8 @@ from goal_storm import Storm, storm
 GOALS = int(os.environ.get("USD_ROS_BRIDGE_TEST_GOALS", "120"))
 KILLS = max(2, GOALS // 100)
 MEGABYTE = 2**20
-STALL_S = 0.4
-"""Fast DDS takes up to a third of a second to find out that a process is dead whose shared memory it writes to."""
+STALL_S = 0.1
+"""Twice what is aimed at, two periods: machines that run tests are busy with other things, too."""
 
 
 def test_every_goal_ends_once_and_nothing_leaks() -> None:
