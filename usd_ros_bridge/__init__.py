@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.protocol import BackendInput as BackendInput
     from usd_ros_bridge.backends.protocol import Capabilities as Capabilities
     from usd_ros_bridge.backends.protocol import SensorBackend as SensorBackend
+    from usd_ros_bridge.backends.protocol import ServiceBackend as ServiceBackend
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.errors import BridgeError as BridgeError
+    from usd_ros_bridge.model.errors import CallTimeoutError as CallTimeoutError
+    from usd_ros_bridge.model.errors import GoalAbortedError as GoalAbortedError
     from usd_ros_bridge.model.options import PlanOptions as PlanOptions
     from usd_ros_bridge.model.options import ReadOptions as ReadOptions
     from usd_ros_bridge.model.options import VariantSelection as VariantSelection
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
+    from usd_ros_bridge.ros.calls import Call as Call
+    from usd_ros_bridge.ros.handlers import Binding as Binding
+    from usd_ros_bridge.ros.handlers import Goal as Goal
+    from usd_ros_bridge.ros.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
 
 __version__ = "0.1.0"
@@ -38,22 +45,29 @@ _HOMES = {
     "Backend": "backends.protocol",
     "BackendContext": "backends.protocol",
     "BackendInput": "backends.protocol",
+    "Binding": "ros.handlers",
     "Bridge": "ros.bridge",
     "BridgeError": "model.errors",
     "BridgePlan": "model.plan",
+    "Call": "ros.calls",
+    "CallTimeoutError": "model.errors",
     "Capabilities": "backends.protocol",
     "Commands": "model.state",
     "Diagnostic": "model.diagnostics",
+    "Goal": "ros.handlers",
+    "GoalAbortedError": "model.errors",
+    "HandlerRegistry": "ros.handlers",
     "Layout": "model.state",
     "PlanOptions": "model.options",
     "ReadOptions": "model.options",
     "SensorBackend": "backends.protocol",
     "SensorSample": "model.state",
+    "ServiceBackend": "backends.protocol",
     "State": "model.state",
     "VariantSelection": "model.options",
     "load_plan": "api",
-    "use_large_message_transport": "ros.transport",
     "rows_of": "backends.host_arrays",
+    "use_large_message_transport": "ros.transport",
 }
 
 __all__ = sorted(_HOMES)

@@ -201,6 +201,22 @@ def test_an_installed_package_binds_what_it_serves(install, handlers):
     assert reports == []
 
 
+def test_the_documented_distribution_binds(install, handlers):
+    page = Path(__file__).parents[2] / "docs" / "handlers.md"
+    text = page.read_text()
+    code = next(block for block in text.split("```python\n")[1:] if block.startswith("def bind")).split(
+        "```"
+    )[0]
+    project = text.split("```toml\n")[1].split("```")[0]
+    assert '[project.entry-points."usd_ros_bridge.handlers"]\nled = "led_handlers:bind"\n' in project
+    install("led_handlers", code, led="led_handlers:bind")
+    bind_installed(handlers, None, pytest.fail)
+    bound = handlers.get("service", SERVER.path)
+    response = SetBool.Response()
+    assert bound.handler(SetBool.Request(data=True), response) is None
+    assert (response.success, response.message) == (True, "led on")
+
+
 def test_only_what_is_selected_is_even_imported(install):
     install("led_package", LED, led="led_package:bind")
     install("bomb_package", "raise SystemExit('imported')", bomb="bomb_package:bind")

@@ -28,6 +28,11 @@ class Goal(Protocol):
         """Whether the handler should end: the client asked, the time is over, or the bridge closes."""
         ...
 
+    @property
+    def time_ns(self) -> int:
+        """Bridge time, nanoseconds."""
+        ...
+
     def feedback(self, feedback: Any) -> None:
         """Sends a feedback message to the client."""
         ...
