@@ -156,7 +156,7 @@ PHYSICS = ("Physics", "physics:", "drive:")
 OWNERS = {
     "ros.usda": ROS,
     "physics.usda": PHYSICS,
-    "sensors.usda": ("usd_ros_bridge:camera:", "usd_ros_bridge:lidar:"),
+    "sensors.usda": ("usd_ros_bridge:camera:", "usd_ros_bridge:lidar:", "usd_ros_bridge:diff_drive:"),
     "grippers.usda": ("usd_ros_bridge:gripper:",),
     "extended_physics.usda": ("ExtendedPhysics", "ext_physics:"),
     "physx.usda": ("Physx", "physx"),
