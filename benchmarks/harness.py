@@ -64,9 +64,11 @@ class Target:
         return value <= self.bound if self.direction == "at most" else value >= self.bound
 
     def missed_by(self, value: float) -> float:
-        """Returns by what part of the bound `value` misses it: 0.25 is a quarter; 0.0 where it is met."""
+        """Returns by what part of the bound `value` misses it: 0.25 is a quarter, inf any miss of a bound of 0."""
         if self.met_by(value):
             return 0.0
+        if self.bound == 0.0:
+            return float("inf")
         return abs(value - self.bound) / abs(self.bound)
 
 
@@ -77,7 +79,7 @@ class Result:
     Attributes:
         name: `<benchmark>.<figure>`; stable, so that results of two days compare.
         value: The median over the runs.
-        unit: us, ms, s, MB, x (a ratio) or %.
+        unit: us, ms, s, MB, x (a ratio), % or what is counted.
         target: What it should reach; None for a figure that is there to compare with.
         compared_with: What it stands beside, and how it was measured, in words.
         spread: Least and greatest of the runs.

@@ -10,7 +10,7 @@ from benchmarks.harness import BenchmarkError, Options, Result
 
 Benchmark = Callable[[Options], Iterator[Result]]
 
-NAMES = ("frames", "step", "joint_states", "fleet", "image", "startup")
+NAMES = ("frames", "step", "joint_states", "fleet", "image", "startup", "controllers", "goals")
 
 
 def load(name: str) -> Benchmark:

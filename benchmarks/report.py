@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,7 +83,8 @@ def _verdict(result: Result) -> str:
         return ""
     if result.met:
         return "[green]met[/green]"
-    return f"[red]missed by {result.target.missed_by(result.value):.0%}[/red]"
+    missed = result.target.missed_by(result.value)
+    return "[red]missed[/red]" if math.isinf(missed) else f"[red]missed by {missed:.0%}[/red]"
 
 
 def _number(value: float) -> str:

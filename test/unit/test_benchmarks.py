@@ -78,6 +78,7 @@ def test_a_figure_that_is_no_number_meets_nothing() -> None:
         (50.0, Target(40.0), 0.25),
         (40.0, Target(40.0), 0.0),
         (30.0, Target(40.0), 0.0),
+        (1.0, Target(0.0), float("inf")),
         (200.0, Target(250.0, "at least"), 0.2),
         (300.0, Target(250.0, "at least"), 0.0),
     ],
