@@ -92,6 +92,24 @@ class GoalServer(ActionServer):
             with suppress(StopIteration):
                 self._execute_goal(lambda _: result, goal_handle).send(None)
 
+    def feedback_sender(self, goal_handle: Any) -> Callable[[Any], None]:
+        """Returns what publishes feedback messages of one goal, unless it is gone.
+
+        rclpy's own way makes a message with a goal's id around each, and with it feedback that is thrown away.
+        """
+        message = self.action_type.Impl.FeedbackMessage()
+        message.goal_id = goal_handle.goal_id
+        kind = self.action_type.Feedback
+
+        def send(feedback: Any) -> None:
+            if not isinstance(feedback, kind):
+                raise TypeError(f"{type(feedback).__name__} is no Feedback of this action")
+            if goal_handle.is_active:
+                message.feedback = feedback
+                self._handle.publish_feedback(message)
+
+        return send
+
     def stranded(self) -> list[Any]:
         """Returns the handles of goals that were accepted and never started.
 

@@ -90,39 +90,37 @@ class _Rows:
 
     def __init__(self, points: tuple[Any, ...]) -> None:
         self._points = points
+        self._time = points[0].time_from_start
+        for point in points:
+            point.time_from_start = self._time
         self._size = -1
-        self._views: list[list[FloatArray | None]] = []
+        self._views: list[list[tuple[int, FloatArray]]] = []
+        self._shown: list[list[bool]] = []
 
     def write(self, tables: tuple[FloatArray, ...], time_ns: int) -> None:
         """Writes tables (3, J); a row that is NaN all over is shown as empty, as what is not known."""
         if tables[0].shape[1] != self._size:
-            self._make(tables[0].shape[1])
-        seconds, nanoseconds = divmod(time_ns, SECOND_NS)
-        for point, table, views in zip(self._points, tables, self._views, strict=True):
-            point.time_from_start.sec = seconds
-            point.time_from_start.nanosec = nanoseconds
-            for row, name in enumerate(_ROWS):
-                view = views[row]
-                if np.isnan(table[row]).all():
-                    if view is not None:
-                        setattr(point, name, array("d"))
-                        views[row] = None
-                    continue
-                if view is None:
-                    view = views[row] = self._show(point, name)
+            self._size = tables[0].shape[1]
+            self._views = [[] for _ in self._points]
+            self._shown = [[] for _ in self._points]
+        self._time.sec, self._time.nanosec = divmod(time_ns, SECOND_NS)
+        for number, table in enumerate(tables):
+            known: list[bool] = np.logical_not(np.isnan(table).all(axis=1)).tolist()
+            if known != self._shown[number]:
+                self._show(number, known)
+            for row, view in self._views[number]:
                 view[:] = table[row]
 
-    def _make(self, size: int) -> None:
-        self._size = size
-        self._views = [[None] * 3 for _ in self._points]
-        for point in self._points:
-            point.positions, point.velocities, point.accelerations = array("d"), array("d"), array("d")
-
-    def _show(self, point: Any, name: str) -> FloatArray:
-        """Gives a point a row of numbers, and returns the place in memory where they are written from now on."""
-        setattr(point, name, array("d", bytes(8 * self._size)))
-        # What the message holds, not what it was given: a message that does not check its fields copies.
-        return np.frombuffer(getattr(point, name))
+    def _show(self, number: int, known: list[bool]) -> None:
+        """Gives a point arrays for the rows that are known, and empty ones for the others."""
+        self._shown[number] = known
+        point = self._points[number]
+        for name, shown in zip(_ROWS, known, strict=True):
+            setattr(point, name, array("d", bytes(8 * self._size if shown else 0)))
+        # What the message holds now: its fields take arrays as they are only where it checks them.
+        self._views[number] = [
+            (row, np.frombuffer(getattr(point, _ROWS[row]))) for row, shown in enumerate(known) if shown
+        ]
 
 
 def follow_joint_trajectory_feedback(action_class: Any) -> Encode:

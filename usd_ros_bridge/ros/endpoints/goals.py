@@ -45,6 +45,7 @@ class LiveGoal:
         self.outcome: Outcome | None = None
         self.cancel_requested = False
         self._server = server
+        self._send = server.feedback_sender(handle)
         self._domain = domain
         self._path = path
         self._report = report
@@ -69,7 +70,7 @@ class LiveGoal:
         if self.outcome is not None:
             return
         try:
-            self.handle.publish_feedback(message)
+            self._send(message)
         except Exception as error:  # noqa: BLE001 - the goal goes on
             self._report(
                 f"action.feedback:{self._path}", f"{self._path}: no feedback sent: {describe(error)}"
