@@ -5,7 +5,7 @@ joint_trajectory_controller of ros2_controllers has its action and its topic sid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from usd_ros_bridge.model.diagnostics import quoted
@@ -58,11 +58,13 @@ def assign_trajectory_topics(
     topics = [draft for draft in interfaces if is_trajectory_topic(draft) and draft.is_switchable]
     if not topics:
         return list(interfaces), {}
-    owners = list(_owners(records, interfaces, contexts))
+    owners: dict[str, list[_Owner]] = {}
+    for owner in _owners(records, interfaces, contexts):
+        owners.setdefault(owner.root, []).append(owner)
     reasons: dict[str, str] = {}
     assigned: dict[str, list[str]] = {}
     for topic in topics:
-        candidates = _candidates(topic, owners, contexts)
+        candidates = _candidates(topic, owners.get(contexts.root_of(topic.path), ()))
         if len(candidates) == 1:
             assigned.setdefault(candidates[0].path, []).append(topic.path)
         elif candidates:
@@ -111,19 +113,14 @@ def _owner(path: str, server: InterfaceDraft | None, contexts: Contexts) -> _Own
     )
 
 
-def _candidates(topic: InterfaceDraft, owners: Sequence[_Owner], contexts: Contexts) -> Sequence[_Owner]:
-    """Returns the owners that the nearest rule leaves: one, several that cannot be told apart, or none."""
-    root = contexts.root_of(topic.path)
+def _candidates(topic: InterfaceDraft, owners: Sequence[_Owner]) -> Sequence[_Owner]:
+    """Returns those of a robot's owners that the nearest rule leaves: one, several that are alike to it, or none."""
     context = topic.context.path if topic.context else ""
-    of_robot = [owner for owner in owners if owner.root == root]
-    of_robot = [owner for owner in of_robot if owner.works] or of_robot
-    rules: Mapping[str, Sequence[_Owner]] = {
-        "name": [owner for owner in of_robot if owner.prefix and owner.prefix == _prefix(topic.name)],
-        "context": [owner for owner in of_robot if owner.context == context],
-        "robot": of_robot,
-    }
-    found = [owners for owners in rules.values() if owners]
-    return next((owners for owners in found if len(owners) == 1), found[0] if found else ())
+    of_robot = [owner for owner in owners if owner.works] or owners
+    prefix = _prefix(topic.name)
+    found = [owner for owner in of_robot if owner.prefix == prefix] or of_robot
+    near = [owner for owner in found if owner.context == context] if len(found) > 1 else []
+    return near or found
 
 
 def _prefix(name: str) -> str:

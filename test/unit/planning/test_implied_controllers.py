@@ -83,6 +83,18 @@ def test_a_command_topic_alone_implies_a_controller() -> None:
     assert found(plan, "4.2.3.implied")[0].severity == "warning"
 
 
+def test_of_several_the_one_of_the_topics_own_context_has_it() -> None:
+    stage = arm()
+    stage.context("/robot/hand", "hand")
+    stage.action("/robot/one", name="one/follow")
+    stage.action("/robot/hand/two", name="two/follow")
+    subscription(stage, "/robot/hand/command", "joint_trajectory")
+    stage.controller(declared("/robot/c1", "/robot/one", "/robot/pan"))
+    stage.controller(declared("/robot/hand/c2", "/robot/hand/two", "/robot/lift"))
+    plan = stage.plan()
+    assert controllers(plan)["/robot/hand/c2"].interfaces == ("/robot/hand/two", "/robot/hand/command")
+
+
 def test_a_command_topic_that_could_be_anyones_is_disabled() -> None:
     stage = arm()
     stage.action("/robot/one", name="one/follow")
