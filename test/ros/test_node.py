@@ -21,6 +21,7 @@ from tf2_msgs.msg import TFMessage
 
 ASSETS = Path(__file__).parents[1] / "assets"
 ROBOT = ASSETS / "implicit_robot.usda"
+SWITCHED_OFF = ASSETS / "controller_switched_off.usda"
 NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node"]
 CLI = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
 PARAMETER_FILE = Path(__file__).parents[2] / "config" / "bridge.yaml"
@@ -219,6 +220,11 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
         ((f"asset:={ROBOT}", "backend:="), ("backend:=",)),
         ((f"asset:={ROBOT}", "schema_resolvers:=[bullet]"), ("bullet", "newton")),
         ((f"asset:={ROBOT}", "packages:=[demo=/nowhere]"), ("demo", "/nowhere")),
+        ((f"asset:={ROBOT}", "controller_rate:=0.0"), ("controller_rate",)),
+        ((f"asset:={ROBOT}", "handlers:=[nobody]"), ("handlers", "nobody")),
+        ((f"asset:={ROBOT}", "external_joint_states:=a b"), ("external_joint_states", "a b")),
+        ((f"asset:={SWITCHED_OFF}", "enabled./robot/wrist_only:=true"), ("wrist", "/robot/arm")),
+        ((f"asset:={SWITCHED_OFF}", "/robot/arm.timeout:=-1.0"), ("/robot/arm.timeout", "-1.0")),
     ],
 )
 def test_wrong_input_is_one_line_and_status_two(run, parameters, texts):
@@ -236,6 +242,17 @@ def test_arrays_of_nothing_are_taken_for_nothing(run, tmp_path):
     file = tmp_path / "parameters.yaml"
     file.write_text("/**:\n  ros__parameters:\n" + "".join(lines))
     run([*node_command(f"asset:={ROBOT}"), "--params-file", str(file)]).wait_for_line("ready")
+
+
+def test_no_handlers_and_another_controller_are_possible_from_the_start(run):
+    parameters = [
+        "handlers:=[none]",
+        "controller_rate:=250.0",
+        "enabled./robot/arm:=false",
+        "enabled./robot/wrist_only:=true",
+    ]
+    process = run(node_command(f"asset:={SWITCHED_OFF}", *parameters))
+    process.wait_for_line("ready")
 
 
 def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
