@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -24,6 +25,10 @@ _EVENTS_EXECUTORS = (
     ("rclpy.experimental.events_executor", "EventsExecutor"),
     ("rclpy.executors", "EventsExecutor"),
 )
+
+
+_DROPPED_S = 0.09
+_SEND_TRIES = 3
 
 
 def make_executor(context: Any) -> Any:
@@ -67,8 +72,20 @@ def defer_responses(service: Any, answer: Callable[[Any, Any], None]) -> Callabl
         answer: Called with what the callback returned and the header instead of sending it.
 
     Returns:
-        What sends a response, from any thread: `send(response, header)`.
+        What sends a response, from any thread: `send(response, header)`. rmw_fastrtps waits 0.1 s for a client whose
+        reader it has not discovered yet, and then drops the response with nothing but a warning; a client that asks
+        the moment it sees the server would wait for ever. What took that long is sent again; clients ignore a second
+        answer.
     """
-    send: Callable[[Any, Any], None] = service.send_response
+    send_once: Callable[[Any, Any], None] = service.send_response
     service.send_response = answer
+
+    def send(response: Any, header: Any) -> None:
+        for _ in range(_SEND_TRIES):
+            began = time.monotonic()
+            send_once(response, header)
+            if time.monotonic() - began < _DROPPED_S:
+                return
+            time.sleep(_DROPPED_S)
+
     return send

@@ -168,6 +168,9 @@ class SourceFeed:
             else:
                 self.published += 1
                 return
+        if self._workers.closed:
+            # The publisher is gone, too.
+            return
         self.errors += 1
         self._report(f"source.error:{self._path}", f"{self._path}: its source failed: {describe(error)}")
 
