@@ -95,7 +95,8 @@ class DiffDrives:
         """Changes `cmd_vel_timeout`, seconds; 0 is none."""
         assert name in self.dynamic
         self._timeout[row] = _timeout_ns(value)
-        self._live[row] = self._busy = True
+        if not np.isnan(self._target[row, 0]):
+            self._live[row] = self._busy = True
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:
         """Takes a Twist or TwistStamped: linear.x and angular.z. One that is not finite, or too old, is ignored.

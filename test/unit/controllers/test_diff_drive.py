@@ -301,6 +301,15 @@ def test_the_time_out_can_be_changed_at_run_time() -> None:
     assert one.twist()[0] == pytest.approx(0.5)
 
 
+def test_a_changed_time_out_is_none_that_passed() -> None:
+    one = rig()
+    one.now = 5000 * MS
+    one.drives.set_parameter(0, "cmd_vel_timeout", 0.1)
+    assert not one.drives.busy
+    one.tick(20)
+    assert one.reports == []
+
+
 def test_a_twist_is_as_old_as_its_arrival() -> None:
     one = rig()
     one.now = 5000 * MS
