@@ -48,6 +48,8 @@ class GoalServer(ActionServer):
             start: Called with the handle of a goal that was accepted and is executing, or canceling already.
             on_cancel: Called with the handle of a goal that a client wants canceled.
         """
+        self.asked: set[bytes] = set()
+        """Goals, by their ids, whose result somebody has asked for."""
         self._start = start
         self._on_cancel = on_cancel
         super().__init__(
@@ -60,6 +62,14 @@ class GoalServer(ActionServer):
             cancel_callback=self._accept_cancel,
             result_timeout=RESULT_TIMEOUT_S,
         )
+
+    async def execute(self, taken_data: Any) -> None:
+        """Handles what arrived, as rclpy does; notes who asks for results."""
+        await super().execute(taken_data)
+        if "result" in taken_data:
+            self.asked.add(bytes(taken_data["result"][1].goal_id.uuid))
+        for expired in taken_data.get("expired", ()):
+            self.asked.discard(bytes(expired.goal_id.uuid))
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:  # noqa: ARG002 - rclpy's signature
         """Starts a goal instead of running a callback for it."""

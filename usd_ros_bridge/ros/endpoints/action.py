@@ -27,6 +27,8 @@ from usd_ros_bridge.runtime.report import describe
 NO_HANDLER = "no handler is bound to this action and no controller serves it"
 CLOSED = "the bridge was closed"
 _MAX_REASONS = 16
+_YOUNG_S = 1.0
+_LINGER_S = 0.2
 _STRANDED_S = 1.0
 """rmw waits a tenth of that for a client that it cannot answer."""
 
@@ -111,9 +113,7 @@ class ActionServer:
             goals = list(self._live.values())
         for live in goals:
             live.finish_now("aborted", self._unfinished(CLOSED))
-        # Whoever asks for a result just now is answered, too. Nothing to do for where another thread runs callbacks.
-        with suppress(Exception):
-            self._domain.poll()
+        self._linger(server, {live.key for live in goals if time.monotonic() - live.since < _YOUNG_S})
         server.destroy()
 
     def status(self) -> InterfaceStatus:
@@ -275,6 +275,15 @@ class ActionServer:
         )
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _linger(self, server: GoalServer, young: set[bytes]) -> None:
+        """Waits a moment for clients that are about to ask for the result of a goal that they sent just now."""
+        deadline = time.monotonic() + _LINGER_S
+        while young - server.asked and time.monotonic() < deadline:
+            # Callbacks of a node of the bridge's own wait for this, once its thread has ended; others run elsewhere.
+            with suppress(Exception):
+                self._domain.poll()
+            time.sleep(0.002)
 
     def _on_ended(self, live: LiveGoal) -> None:
         with self._lock:

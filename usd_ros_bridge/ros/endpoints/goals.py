@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,7 @@ class LiveGoal:
         """
         self.handle = handle
         self.key = goal_key(handle)
+        self.since = time.monotonic()
         self.outcome: Outcome | None = None
         self.cancel_requested = False
         self._server = server
