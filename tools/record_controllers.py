@@ -85,7 +85,7 @@ class Stage:
         self.recorder = Recorder(self.node)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
-        self._time_ns = START_NS
+        self._time_ns = self.recorder.now_ns = START_NS
         self._published: tuple[str, ...] = ()
 
     def listen(self, published: dict[str, Any], others: list[Topic]) -> None:
@@ -94,9 +94,12 @@ class Stage:
         for name, message_class in published.items():
             self.recorder.listen(Topic(name, message_class))
         for topic in others:
-            latched = topic.name.endswith(("tf_static", "status"))
-            self.recorder.listen(topic, LATCHED if latched else None)
+            kept = topic.name.endswith(("tf_static", "status"))
+            self.recorder.listen(topic, LATCHED if kept else None)
         self.wait(lambda: all(row.matched for row in self._rows()), "the bridge's topics do not match")
+        latched = [topic.name for topic in others if topic.name.endswith("tf_static")]
+        counts = self.recorder.counts
+        self.wait(lambda: all(counts[name] for name in latched), "static transforms do not arrive")
 
     def step(self) -> None:
         """Steps by one period, and waits until all that was sent is recorded."""
@@ -255,12 +258,12 @@ class _Arm:
             RuntimeError: It ends in another state, or not in time.
         """
         future = handle.get_result_async()
-        key = bytes(handle.goal_id.uuid)
+        controllers = self._stage.bridge.runtime.controllers
         for _ in range(round(within * 1e9 / PERIOD_NS)):
-            if self._states[key] == expected:
-                break
             self._stage.step()
-            self._stage.wait(lambda: True, "")
+            # Not its status, which takes a moment: no further step is to be taken until that is recorded.
+            if not controllers.busy:
+                break
         self._wait_for(handle, expected)
         status = self._stage.result_of(future).status
         if status != expected:

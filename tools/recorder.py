@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rclpy.qos import QoSProfile
-from rosbags.rosbag2 import Reader, StoragePlugin, Writer
-from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
 from rosbags.typesys.base import Nodetype
 from rosidl_parser.definition import (
     AbstractNestedType,
@@ -78,20 +78,6 @@ class Recorder:
             connections = [_connect(writer, topic) for topic in self._topics]
             for time_ns, number, _, data in sorted(self._messages):
                 writer.write(connections[number], time_ns, data)
-
-
-def read(path: Path) -> Iterator[tuple[str, int, Any]]:
-    """Yields topic, nanoseconds and message of all messages of a bag. Nothing of ROS is needed for that.
-
-    Definitions are taken from the bag as they are: those of actions cannot agree with their types' hashes, as they are
-    written like .msg files, in which every type is a message. rosbags' own AnyReader refuses them for that.
-    """
-    store = get_typestore(Stores.EMPTY)
-    with Reader(path) as reader:
-        for connection in reader.connections:
-            store.register(get_types_from_msg(connection.msgdef.data, connection.msgtype))
-        for connection, time_ns, data in reader.messages():
-            yield connection.topic, time_ns, store.deserialize_cdr(data, connection.msgtype)
 
 
 def _connect(writer: Writer, topic: Topic) -> Any:
