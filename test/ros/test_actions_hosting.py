@@ -174,6 +174,30 @@ def test_malformed_goals_are_rejected_and_disturb_nothing(start, ros_harness, se
     client.close()
 
 
+def strand(running, client, message):
+    """Has a goal accepted and not begun, as rclpy does where it cannot tell the client."""
+    (endpoint,) = [each for _, kind, each in running.bridge._interfaces._made if kind == "action"]
+    endpoint._server.register_handle_accepted_callback(lambda _: None)
+    sent = client.send(message)
+    endpoint._server.register_handle_accepted_callback(None)
+    return sent
+
+
+def test_goals_that_were_accepted_and_not_begun_end(start, ros_harness, monkeypatch):
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.action._STRANDED_S", 0.0)
+    running = start(arm_with_follower())
+    client = Client(ros_harness)
+    first, second = (strand(running, client, goal(0.1)) for _ in range(2))
+    assert client.wait(first).status == ABORTED, "when the next goal comes"
+    assert len(client.cancel(second).goals_canceling) == 1
+    assert client.run(goal(0.05)).status == SUCCEEDED
+    assert client.wait(second).status == ABORTED, "canceled before it began, and never begun"
+    third = strand(running, client, goal(0.1))
+    running.close()
+    assert client.wait(third).status == ABORTED, "when the server closes"
+    client.close()
+
+
 def test_a_reset_ends_the_goal_in_progress(start, ros_harness):
     running = start(arm_with_follower())
     client = Client(ros_harness)

@@ -5,13 +5,11 @@ What is asked of rclpy beyond its public interface stands here alone, and is the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Any
 
-from action_msgs.msg import GoalStatus
 from rclpy.action import ActionServer, CancelResponse
-from rclpy.action.server import ServerGoalHandle
 
 from usd_ros_bridge.model.goals import Outcome
 
@@ -120,13 +118,19 @@ class GoalServer(ActionServer):
 
         return send
 
-    def stranded(self) -> list[Any]:
-        """Returns the handles of goals that were accepted and never started.
+    def stranded(self, followed: Container[bytes]) -> list[Any]:
+        """Returns the handles of goals that have not ended and that nobody follows.
 
         rclpy leaves a goal there when it could not tell the client that it was accepted.
+
+        Args:
+            followed: Goals, by their ids, that somebody follows.
         """
-        handles: list[ServerGoalHandle[Any, Any, Any]] = list(self._goal_handles.values())
-        return [handle for handle in handles if handle.status == GoalStatus.STATUS_ACCEPTED]
+        return [
+            handle
+            for key, handle in tuple(self._goal_handles.items())
+            if handle.is_active and key not in followed
+        ]
 
     def _accept_cancel(self, goal_handle: Any) -> CancelResponse:
         # Always: a goal that ends meanwhile may end in any way from CANCELING, and where one of several goals is

@@ -81,6 +81,7 @@ class ActionServer:
         self._desk = desk
         self._time_ns = time_ns
         self._server: GoalServer | None = None
+        self._closed = False
         self._lock = threading.Lock()
         # By identity of the request: rclpy names the goal to nobody before it is accepted.
         self._prepared: dict[int, _Prepared] = {}
@@ -104,16 +105,18 @@ class ActionServer:
 
     def close(self) -> None:
         """Ends goals aborted, tells clients where possible, and destroys the server. Idempotent."""
-        server, self._server = self._server, None
-        if server is None:
+        server = self._server
+        if server is None or self._closed:
             return
-        for handle in server.stranded():
-            handle.execute()
+        self._closed = True
         with self._lock:
             goals = list(self._live.values())
+        young = {live.key for live in goals if time.monotonic() - live.since < _YOUNG_S}
+        young |= self._start_stranded(server)
         for live in goals:
             live.finish_now("aborted", self._unfinished(CLOSED))
-        self._linger(server, {live.key for live in goals if time.monotonic() - live.since < _YOUNG_S})
+        self._linger(server, young)
+        self._server = None
         server.destroy()
 
     def status(self) -> InterfaceStatus:
@@ -159,6 +162,9 @@ class ActionServer:
         with self._lock:
             prepared = self._prepared.pop(id(handle.request), None)
             self._live[live.key] = live
+        if self._closed:
+            live.finish_now("aborted", self._unfinished(CLOSED))
+            return
         if prepared is None or prepared.request is not handle.request:
             live.finish("aborted", self._unfinished("the client could not be told that it was accepted"))
             return
@@ -190,7 +196,7 @@ class ActionServer:
         Raises:
             _RefusedError: Nobody follows it.
         """
-        if self._server is None:
+        if self._closed:
             raise _RefusedError(CLOSED)
         bound = self._handlers.get("action", self.plan.path)
         if bound is not None:
@@ -313,8 +319,14 @@ class ActionServer:
             for key in stale:
                 del self._prepared[key]
         if stale and self._server is not None:
-            for handle in self._server.stranded():
-                handle.execute()
+            self._start_stranded(self._server)
+
+    def _start_stranded(self, server: GoalServer) -> set[bytes]:
+        """Has goals that nobody follows begun, which ends them: nothing is prepared for them. Returns their ids."""
+        handles = server.stranded(self._live)
+        for handle in handles:
+            handle.execute()
+        return {goal_key(handle) for handle in handles}
 
     def _look_for_others(self) -> None:
         if count_servers(self.plan, self._domain) > 1:

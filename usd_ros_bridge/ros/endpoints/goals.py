@@ -94,7 +94,7 @@ class LiveGoal:
     def conclude(self) -> None:
         """Tells rclpy, and so the client, how the goal ended. Idempotent."""
         outcome = self.outcome
-        if self._concluded or outcome is None:
+        if outcome is None:
             return
         if outcome == "canceled" and not self.handle.is_cancel_requested:
             # CANCELED is legal from CANCELING only, and where the executor is a host's, its thread may be about to go
@@ -104,7 +104,10 @@ class LiveGoal:
                 self._domain.defer(self.conclude)
                 return
             outcome = "aborted"
-        self._concluded = True
+        with self._lock:
+            if self._concluded:
+                return
+            self._concluded = True
         try:
             self._server.conclude(self.handle, outcome, self._result)
         except Exception as error:  # noqa: BLE001 - other goals are still to be ended
