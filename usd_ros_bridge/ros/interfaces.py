@@ -320,7 +320,7 @@ class Interfaces:
         if plan.role == "server":
             return ActionServer(
                 plan, action_class, domain, self._report, handlers=self._handlers, workers=self._workers,
-                desk=self._runtime.goal_desk, time_ns=lambda: self._runtime.snapshot.time_ns,
+                desk=self._runtime.goal_desk, time_ns=lambda: self._runtime.status().time_ns or 0,
             )  # fmt: skip
         return ActionClient(
             plan, action_class, domain, self._report, workers=self._workers, deadlines=self._workers.deadlines
