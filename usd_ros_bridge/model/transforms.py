@@ -138,16 +138,28 @@ def twist_exponential(twist: FloatArray) -> FloatArray:
     Args:
         twist: Linear then angular velocity times the duration, in the moving frame: metres, radians.
     """
-    linear, angular = twist[..., :3], twist[..., 3:]
-    angle = np.linalg.norm(angular, axis=-1, keepdims=True)
+    vx, vy, vz, wx, wy, wz = (twist[..., i] for i in range(6))
+    angle = np.sqrt(wx * wx + wy * wy + wz * wz)
     small = angle < 1e-4
     safe = np.where(small, 1.0, angle)
+    square = safe * safe
+    sine, cosine = np.sin(0.5 * safe), np.cos(0.5 * safe)
     # Series to third order where the closed forms lose all digits.
-    b = np.where(small, 0.5 - angle**2 / 24.0, (1.0 - np.cos(safe)) / safe**2)
-    c = np.where(small, 1.0 / 6.0 - angle**2 / 120.0, (safe - np.sin(safe)) / safe**3)
-    once = np.cross(angular, linear)
-    translation = linear + b * once + c * np.cross(angular, once)
-    return np.concatenate((translation, exponential(angular)), axis=-1)
+    series = angle * angle
+    a = np.where(small, 0.5 - series / 48.0, sine / safe)
+    b = np.where(small, 0.5 - series / 24.0, 2.0 * sine * sine / square)
+    c = np.where(small, 1.0 / 6.0 - series / 120.0, (safe - 2.0 * sine * cosine) / (square * safe))
+    # w x v and w x (w x v), spelled out as in `rotate`.
+    x, y, z = wy * vz - wz * vy, wz * vx - wx * vz, wx * vy - wy * vx
+    poses = np.empty((*twist.shape[:-1], 7))
+    poses[..., 0] = vx + b * x + c * (wy * z - wz * y)
+    poses[..., 1] = vy + b * y + c * (wz * x - wx * z)
+    poses[..., 2] = vz + b * z + c * (wx * y - wy * x)
+    poses[..., 3] = a * wx
+    poses[..., 4] = a * wy
+    poses[..., 5] = a * wz
+    poses[..., 6] = np.where(small, 1.0 - series / 8.0, cosine)
+    return poses
 
 
 def from_rotation_matrix(matrix: FloatArray) -> FloatArray:
