@@ -22,6 +22,34 @@ from usd_ros_bridge.ros.compat import defer_responses
 
 LED, REBOOT = "/arm/set_led", "/arm/reboot"
 
+CLIENT = """
+import sys, time
+import rclpy
+from std_srvs.srv import SetBool
+from usd_ros_bridge.ros.compat import make_executor
+
+rclpy.init()
+node = rclpy.create_node("asker")
+executor = make_executor(rclpy.get_default_context())
+executor.add_node(node)
+client = node.create_client(SetBool, "/arm/set_led")
+assert client.wait_for_service(20.0)
+answered = 0
+while not answered:
+    # The first one may be lost: the server knows of the client's reader a moment later.
+    future = client.call_async(SetBool.Request())
+    executor.spin_once(timeout_sec=1.0)
+    answered = future.done()
+for _ in range(600):
+    began = time.perf_counter()
+    future = client.call_async(SetBool.Request(data=True))
+    while not future.done():
+        executor.spin_once(timeout_sec=1.0)
+    print(time.perf_counter() - began)
+    assert future.result().success
+node.destroy_node()
+"""
+
 
 def service(name, type_name="std_srvs/srv/SetBool", role="server"):
     return ServicePlan(path=f"/arm{name}", role=role, name=name, type=type_name)
@@ -283,6 +311,50 @@ def test_closing_answers_those_who_wait(ask, ros_harness):
         bridge.close()
 
 
+def test_without_threads_requests_come_by_polling_and_answers_go_at_once(ask, ros_harness):
+    with Bridge(plan(service(LED)), threaded=False) as bridge:
+        bridge.on_service(LED, give_later)
+        future = ask(SetBool, LED, wait=False, data=True)
+        end = time.monotonic() + 10.0
+        while not future.done():
+            assert time.monotonic() < end
+            bridge.poll()
+            ros_harness.executor.spin_once(timeout_sec=0.001)
+        assert future.result().success is True
+
+
+def test_clients_that_are_killed_leave_nothing_behind(start):
+    running = start(plan(service(LED)))
+    gate = threading.Event()
+    running.bridge.on_service(LED, lambda *_: gate.wait(20.0) and None, timeout=None)
+    asking = (
+        CLIENT.split("answered = 0", maxsplit=1)[0]
+        + "client.call_async(SetBool.Request())\nprint('asked', flush=True)\n"
+    )
+    asking += "while True:\n    executor.spin_once(timeout_sec=1.0)\n"
+    for number in range(2):
+        process = subprocess.Popen([sys.executable, "-c", asking], stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "asked\n"
+        end = time.monotonic() + 10.0
+        while running.row(LED, "server").count <= number:
+            assert time.monotonic() < end
+        process.kill()
+        process.communicate()
+    gate.set()
+    end = time.monotonic() + 10.0
+    while running.bridge._workers._lanes:
+        assert time.monotonic() < end
+    assert running.row(LED, "server").errors == 0
+    answered = threading.Event()
+    running.bridge.on_service(LED, lambda *_: answered.set())
+    result = subprocess.run(
+        [sys.executable, "-c", CLIENT.replace("range(600)", "range(3)").replace(".success", " is not None")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert answered.is_set()
+
+
 def test_threads_end_with_the_bridge(ask):
     def own():
         return [each.name for each in threading.enumerate() if each.name.startswith("usd_ros_bridge-")]
@@ -351,34 +423,6 @@ def test_the_backend_serves_in_the_thread_that_steps_after_the_embedder(start, a
 
 
 # --- Quickly --------------------------------------------------------------------------------------------------------
-
-CLIENT = """
-import sys, time
-import rclpy
-from std_srvs.srv import SetBool
-from usd_ros_bridge.ros.compat import make_executor
-
-rclpy.init()
-node = rclpy.create_node("asker")
-executor = make_executor(rclpy.get_default_context())
-executor.add_node(node)
-client = node.create_client(SetBool, "/arm/set_led")
-assert client.wait_for_service(20.0)
-answered = 0
-while not answered:
-    # The first one may be lost: the server knows of the client's reader a moment later.
-    future = client.call_async(SetBool.Request())
-    executor.spin_once(timeout_sec=1.0)
-    answered = future.done()
-for _ in range(600):
-    began = time.perf_counter()
-    future = client.call_async(SetBool.Request(data=True))
-    while not future.done():
-        executor.spin_once(timeout_sec=1.0)
-    print(time.perf_counter() - began)
-    assert future.result().success
-node.destroy_node()
-"""
 
 
 @pytest.mark.parametrize("handler", [fill, None], ids=["function", "coroutine"])
