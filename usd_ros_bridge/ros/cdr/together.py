@@ -51,7 +51,7 @@ class Together:
     are written to the same place, whose turn it is, as robots are asked in the order of the plan.
     """
 
-    __slots__ = ("_last", "_places", "_shown", "_writer", "_written")
+    __slots__ = ("_last", "_places", "_row", "_stop", "_tick", "_writer", "_written")
 
     def __init__(self, writer: RowWriter) -> None:
         """Has no robots yet.
@@ -62,7 +62,9 @@ class Together:
         self._writer = writer
         self._places: dict[int, tuple[Row, int]] = {}
         self._last: Row | None = None
-        self._shown: tuple[Row, int, int] | None = None
+        # Of which row, up to where and at which tick messages were written last.
+        self._row: Row | None = None
+        self._stop = self._tick = -1
         self._written: Copies | None = None
 
     def join(self, span: slice) -> tuple[Row, int]:
@@ -93,9 +95,9 @@ class Together:
             snapshot: Where all states have one time.
             stamp_ns: That time, nanoseconds.
         """
-        shown = row, snapshot.tick, row.stop
-        if shown != self._shown:
-            self._shown = shown
+        # One by one: to compare tuples costs as much as the rest, and thousands may be asked for in a tick.
+        if row is not self._row or snapshot.tick != self._tick or row.stop != self._stop:
+            self._row, self._stop, self._tick = row, row.stop, snapshot.tick
             self._written = None  # Also where the next line raises.
             self._written = self._writer.write(snapshot, slice(row.start, row.stop), stamp_ns)
         written = self._written
