@@ -34,12 +34,11 @@ executor = make_executor(rclpy.get_default_context())
 executor.add_node(node)
 client = node.create_client(SetBool, "/arm/set_led")
 assert client.wait_for_service(20.0)
-answered = 0
-while not answered:
+asked = []
+while not any(future.done() for future in asked):
     # The first one may be lost: the server knows of the client's reader a moment later.
-    future = client.call_async(SetBool.Request())
+    asked.append(client.call_async(SetBool.Request()))
     executor.spin_once(timeout_sec=1.0)
-    answered = future.done()
 for _ in range(600):
     began = time.perf_counter()
     future = client.call_async(SetBool.Request(data=True))
@@ -328,7 +327,7 @@ def test_clients_that_are_killed_leave_nothing_behind(start):
     gate = threading.Event()
     running.bridge.on_service(LED, lambda *_: gate.wait(20.0) and None, timeout=None)
     asking = (
-        CLIENT.split("answered = 0", maxsplit=1)[0]
+        CLIENT.split("asked = []", maxsplit=1)[0]
         + "client.call_async(SetBool.Request())\nprint('asked', flush=True)\n"
     )
     asking += "while True:\n    executor.spin_once(timeout_sec=1.0)\n"
