@@ -56,7 +56,9 @@ class Spline:
         end_ns: Time of the last knot.
     """
 
-    __slots__ = ("_after", "_before", "_coefficients", "_effort", "_times", "end_ns")
+    __slots__ = (
+        "_after", "_before", "_coefficients", "_effort", "_sampled", "_sampled_ns", "_times", "end_ns",
+    )  # fmt: skip
 
     def __init__(self, knots: Knots, before: FloatArray) -> None:
         """Computes the coefficients of all segments.
@@ -71,11 +73,16 @@ class Spline:
         self._effort = knots.effort
         self._before = _at_rest(before)
         self._after = _at_rest(knots.position[-1])
+        self._sampled = self._before
+        self._sampled_ns: int | None = None
 
     def sample(self, time_ns: int) -> FloatArray:
         """Returns (3, J) position, velocity and acceleration at a time; not to be changed."""
         if time_ns >= self.end_ns:
             return self._after
+        if time_ns == self._sampled_ns:
+            # What is commanded of a tick is what its state is compared with.
+            return self._sampled
         segment = bisect_right(self._times, time_ns) - 1
         if segment < 0:
             return self._before
@@ -90,8 +97,9 @@ class Spline:
                 (0.0, 0.0, 2.0, 6.0 * t, 12.0 * t2, 20.0 * t3),
             )
         )
-        sampled: FloatArray = powers @ self._coefficients[segment]
-        return sampled
+        self._sampled = powers @ self._coefficients[segment]
+        self._sampled_ns = time_ns
+        return self._sampled
 
     def effort(self, time_ns: int) -> FloatArray | None:
         """Returns (J,) efforts at a time, linear between knots, zero before the first; None where none are given."""
@@ -114,6 +122,7 @@ class Spline:
     def shift(self, offset: FloatArray) -> None:
         """Adds (J,) an offset to all positions but those before the first knot."""
         self._coefficients[:, 0] += offset
+        self._sampled_ns = None
         self._after = _at_rest(self._after[0] + offset)
 
 
