@@ -20,6 +20,8 @@ from usd_ros_bridge.testing.stages import write_drives
 
 ROBOTS = 200
 COMMAND_RATE = 10.0
+COMMAND_TIMEOUT = 10.0
+"""Seconds, longer than a busy machine keeps a process waiting: a drive that brakes would be no driven one."""
 TICK = Target(5.0)
 ERROR = Target(1.0)
 SPEED = 0.5
@@ -44,7 +46,7 @@ def _fleet(options: Options) -> Iterator[Result]:
     robots = options.scaled(ROBOTS, 20)
     ticks = options.scaled(300, 30)
     with tempfile.TemporaryDirectory() as folder:
-        stage = write_drives(Path(folder), robots=robots, publish_rate=100.0)
+        stage = write_drives(Path(folder), robots=robots, publish_rate=100.0, cmd_vel_timeout=COMMAND_TIMEOUT)
         forced, idle = [], []
         for _ in range(options.repeats):
             forced.append(_drive(stage, robots, ticks, forced=True))
