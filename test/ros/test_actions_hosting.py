@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from action_plans import (
@@ -16,6 +17,7 @@ from action_plans import (
     SUCCEEDED,
     Client,
     arm_with_follower,
+    follower,
     goal,
     server,
 )
@@ -32,17 +34,18 @@ from usd_ros_bridge.ros.bridge import Bridge
 class Stepper:
     """Stands for a harness whose every wait also steps a bridge, as a host's loop does."""
 
-    def __init__(self, harness, bridge, poll):
+    def __init__(self, harness, bridge, poll, step=None):
         self.node = harness.node
         self._harness = harness
         self._bridge = bridge
         self._poll = poll
+        self.step = step or bridge.step
 
     def wait_for(self, condition, *, timeout=10.0, what=""):
         def step():
             if self._poll:
                 self._bridge.poll()
-            self._bridge.step()
+            self.step()
             self._harness.executor.spin_once(timeout_sec=0.002)
             return condition()
 
@@ -106,6 +109,34 @@ def test_a_hosts_node_follows_goals_in_the_hosts_executor(ros_harness):
         thread.join(5.0)
         executor.shutdown()
         node.destroy_node()
+
+
+def test_in_lockstep_goals_follow_the_hosts_time(ros_harness):
+    with Bridge(arm_with_follower(controller=follower(action_monitor_rate=10.0)), threaded=False) as bridge:
+        time_ns = 0
+
+        def step(count=1):
+            nonlocal time_ns
+            for _ in range(count):
+                time_ns += 10_000_000
+                bridge.poll()
+                bridge.step(time_ns)
+                ros_harness.executor.spin_once(timeout_sec=0.0)
+
+        host = Stepper(ros_harness, bridge, poll=True, step=lambda: None)
+        client = Client(host)
+        sent = client.send(goal(1.0))
+        begun = time_ns
+        host.step = step
+        client.wait(sent)
+        host.wait_for(lambda: len(sent.feedback) >= 10, what="feedback")
+    assert sent.status == SUCCEEDED
+    stamps = [
+        each.header.stamp.sec * 1_000_000_000 + each.header.stamp.nanosec for each in sent.feedback[:10]
+    ]
+    assert stamps[0] - begun <= 100_000_000
+    assert {after - before for before, after in pairwise(stamps)} == {100_000_000}
+    client.close()
 
 
 def test_results_expire_and_free_their_memory(start, ros_harness, monkeypatch):
