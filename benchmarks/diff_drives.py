@@ -87,16 +87,14 @@ def _drive(stage: Path, robots: int, ticks: int, *, forced: bool) -> dict[str, A
 
 
 def _odometry(options: Options) -> Iterator[Result]:
-    metres = options.scaled(20, 2)
+    metres = options.scaled(10, 2)
     circles: list[float] = []
     clothoids: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         plan = load_plan(write_drives(Path(folder), robots=1, cmd_vel_timeout=0.0))
-        for _ in range(min(options.repeats, 3)):
+        for _ in range(options.repeats):
             circles.append(_error(plan, metres, lambda _: CURVATURE, lambda s: circle(s, CURVATURE)))
-            clothoids.append(
-                _error(plan, metres // 2, lambda s: SHARPNESS * s, lambda s: clothoid(s, SHARPNESS))
-            )
+            clothoids.append(_error(plan, metres, lambda s: SHARPNESS * s, lambda s: clothoid(s, SHARPNESS)))
     how = "through cmd_vel, controller and kinematic backend, 100 Hz; largest error of the way, micrometres per metre"
     yield median_result(
         "controllers.odometry_circle.error",
