@@ -15,7 +15,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from usd_ros_bridge import Bridge, BridgeError
 from usd_ros_bridge.model.errors import CallTimeoutError
-from usd_ros_bridge.model.plan import ServicePlan
+from usd_ros_bridge.model.plan import ActionPlan, ServicePlan
 from usd_ros_bridge.ros.messages import make_message
 
 DOOR = "/there/door"
@@ -72,6 +72,16 @@ def test_a_call_is_waited_for_in_a_thread(start, door):
     assert door.asked == [True, True, False]
     row = running.row(DOOR, "client")
     assert (row.count, row.errors, row.matched, row.state, row.reason) == (3, 0, 1, "active", "")
+
+
+def test_clients_are_created_and_see_their_servers(start, ros_harness):
+    follow = "control_msgs/action/FollowJointTrajectory"
+    action = ActionPlan(path="/arm/follow", role="client", name="/there/follow", type=follow)
+    running = start(plan(client(), action))
+    assert running.row(DOOR, "client").state == "idle"
+    ros_harness.node.create_service(SetBool, DOOR, lambda _, response: response)
+    ros_harness.wait_for(lambda: running.row(DOOR, "client").matched == 1, what="the server in the row")
+    assert running.row("/there/follow", "client").matched == 0
 
 
 def test_a_call_is_awaited_in_any_event_loop(start, door):

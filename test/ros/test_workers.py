@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import random
 import threading
 import time
 import weakref
+from collections import Counter
 from concurrent.futures import CancelledError
 
 import pytest
@@ -280,3 +282,57 @@ def test_the_event_loop_is_known(workers):
     assert workers.submit("key", asks).result(5.0) is True
     assert workers.submit("key", workers.in_event_loop).result(5.0) is False
     assert workers.in_event_loop() is False
+
+
+def test_whatever_is_submitted_cancelled_and_late_every_future_ends_and_nothing_stays(workers):
+    chance = random.Random(7)
+    running: dict[str, int] = {}
+
+    def enter(key):
+        running[key] = running.get(key, 0) + 1
+        assert running[key] == 1
+
+    def leave(key):
+        running[key] -= 1
+
+    def run(key, seconds, fail):
+        enter(key)
+        time.sleep(seconds)
+        leave(key)
+        if fail:
+            raise ValueError(key)
+        return key
+
+    async def run_async(key, seconds, fail):
+        enter(key)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            leave(key)
+        if fail:
+            raise ValueError(key)
+        return key
+
+    futures = []
+    for _ in range(1500):
+        key = f"key {chance.randrange(20)}"
+        handler = chance.choice((run, run_async))
+        arguments = (key, chance.random() * 0.002, chance.random() < 0.1)
+        futures.append(
+            (key, workers.submit(key, handler, *arguments, timeout=chance.choice((None, 0.001, 5.0))))
+        )
+        if chance.random() < 0.1:
+            chance.choice(futures)[1].cancel()
+    outcomes = Counter()
+    for key, future in futures:
+        try:
+            assert future.result(20.0) == key
+            outcomes["result"] += 1
+        except (ValueError, HandlerTimeoutError, BridgeError, CancelledError) as error:
+            outcomes[type(error).__name__] += 1
+    assert set(outcomes) >= {"result", "ValueError", "HandlerTimeoutError", "CancelledError"}
+    end = time.monotonic() + 10.0
+    while workers._lanes or workers._running or workers._ready:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    assert not any(running.values())
