@@ -123,6 +123,11 @@ class Client:
         self._harness.wait_for(lambda: sent.done, what="the result of a goal")
         return sent
 
+    def wait_for_one(self, goals: list[Sent]) -> None:
+        """Waits until one more of some goals is done."""
+        before = sum(each.done for each in goals)
+        self._harness.wait_for(lambda: sum(each.done for each in goals) > before, what="the result of a goal")
+
     def cancel(self, sent: Sent) -> Any:
         """Asks for cancellation and returns the answer."""
         return self._ask(sent.handle.cancel_goal_async())

@@ -37,7 +37,7 @@ def grip(position=0.02):
     return made
 
 
-def test_a_function_follows_a_goal_with_feedback(running, client):
+def test_a_function_follows_a_goal_with_feedback(running, client, ros_harness):
     times = []
 
     def handle(goal):
@@ -50,6 +50,8 @@ def test_a_function_follows_a_goal_with_feedback(running, client):
     sent = client.run(grip(0.03))
     assert sent.status == SUCCEEDED
     assert (sent.result.position, sent.result.reached_goal) == (0.03, True)
+    # Results and feedback come different ways.
+    ros_harness.wait_for(lambda: len(sent.feedback) == 3, what="feedback")
     assert [each.position for each in sent.feedback] == [0.0, 1.0, 2.0]
     assert abs(times[0] - time.time_ns()) < 10e9
     assert running.row(NAME, "server").state == "idle"
@@ -112,7 +114,10 @@ def test_a_coroutine_need_not_know_of_cancellation(running, client):
 
 
 def test_a_function_sees_that_it_is_to_end(running, client):
+    begun = threading.Event()
+
     def handle(goal):
+        begun.set()
         deadline = time.monotonic() + 10.0
         while not goal.cancel_requested and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -120,9 +125,32 @@ def test_a_function_sees_that_it_is_to_end(running, client):
 
     running.bridge.on_action(PATH, handle)
     sent = client.send(grip())
+    assert begun.wait(5.0)
     client.cancel(sent)
     assert client.wait(sent).status == CANCELED
     assert sent.result.stalled
+
+
+def test_a_goal_that_waits_for_a_thread_is_canceled_at_once(running, client):
+    turn, begun = threading.Semaphore(0), []
+
+    def handle(goal):
+        begun.append(goal)
+        turn.acquire(timeout=10.0)
+        return Result()
+
+    running.bridge.on_action(PATH, handle, concurrent=100)
+    sent = [client.send(grip()) for _ in range(33)]
+    assert len(client.cancel(sent[-1]).goals_canceling) == 1
+    assert client.wait(sent[-1]).status == CANCELED
+    assert len(begun) == 32
+    for left in range(32, 0, -1):
+        # One by one: a client keeps ten answers that it has not read.
+        turn.release()
+        client.wait_for_one(sent)
+        assert sum(not each.done for each in sent) == left - 1
+    assert {each.status for each in sent[:-1]} == {SUCCEEDED}
+    assert not running.warnings.entries
 
 
 def test_an_exception_aborts_the_goal_and_is_reported(running, client):

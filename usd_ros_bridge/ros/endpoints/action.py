@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -246,10 +247,10 @@ class ActionServer:
             self._cancels[live.key] = goal.cancel
             self._handled += 1
         # A key of its own: goals of one action wait for no other.
-        future = self._workers.submit(
+        goal.future = self._workers.submit(
             f"{self.plan.path}#{live.key.hex()}", goal.wrap(bound.handler), timeout=bound.timeout
         )
-        future.add_done_callback(partial(self._on_handled, live))
+        goal.future.add_done_callback(partial(self._on_handled, live))
 
     def _on_handled(self, live: LiveGoal, future: Any) -> None:
         with self._lock:
@@ -259,6 +260,8 @@ class ActionServer:
         try:
             result = future.result()
             outcome = "canceled" if live.cancel_requested else "succeeded"
+        except CancelledError:
+            outcome = "canceled"
         except GoalAbortedError as error:
             result = error.result
         except HandlerTimeoutError as error:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from usd_ros_bridge.model.goals import Outcome
@@ -155,9 +156,11 @@ class HandledGoal:
     def __init__(self, live: LiveGoal, time_ns: Callable[[], int]) -> None:
         """Takes whose goal it is and where the time comes from."""
         self._live = live
+        self.future: Future[Any] | None = None
+        """What the handler returns, once it is with the workers."""
         self._time_ns = time_ns
         self._lock = threading.Lock()
-        self._stopped = False
+        self._begun = self._stopped = False
         self._cancel: Callable[[], object] | None = None
 
     @property
@@ -180,23 +183,31 @@ class HandledGoal:
         self._live.publish(feedback)
 
     def cancel(self) -> None:
-        """Has the handler end: a coroutine gets CancelledError, a function sees `cancel_requested`."""
+        """Has the handler end: a coroutine gets CancelledError, a function sees `cancel_requested`.
+
+        One that waits for a thread never begins.
+        """
         with self._lock:
             self._stopped = True
             cancel = self._cancel
+            waiting = None if self._begun else self.future
         if cancel is not None:
             cancel()
+        elif waiting is not None:
+            waiting.cancel()
 
     def wrap(self, handler: Callable[[Any], Any]) -> Callable[[], Any]:
         """Returns what runs `handler` on this goal, for workers."""
         if is_coroutine_function(handler):
 
             async def follow() -> Any:
+                self._begun = True
                 return await self._follow(handler(self))
 
             return follow
 
         def run() -> Any:
+            self._begun = True
             result = handler(self)
             return self._follow(result) if hasattr(result, "__await__") else result
 
