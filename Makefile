@@ -34,7 +34,7 @@ run: setup ## run the bridge on ASSET
 test: setup-tests ## every test that needs no full ROS installation
 	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest $(ARGS)
 
-bench: setup ## what the bridge costs, into benchmarks/results.json; ARGS="--only frames --quick"
+bench: setup-tests ## what the bridge costs, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
 
 lint: setup-tests ## ruff, mypy --strict and the import contracts

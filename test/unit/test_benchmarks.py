@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from benchmarks import __main__ as command_line
-from benchmarks import harness, joint_states, processes, registry, report
+from benchmarks import harness, joint_states, motions, processes, registry, report
 from benchmarks.harness import ROOT, BenchmarkError, Machine, Options, Result, Target
 
 KEYS = {"name", "value", "unit", "target", "met", "compared_with", "machine"}
@@ -175,6 +176,66 @@ def test_the_table_says_by_how_much_a_target_is_missed() -> None:
     assert "load average" in printed(to)
 
 
+def test_a_bound_of_nothing_is_missed_by_no_part_of_it() -> None:
+    to = console()
+    results = [result("lost", 2.0, Target(0.0)), result("none", 0.0, Target(0.0))]
+    report.print_table(results, {}, Machine.here(), to)
+    lines = {line.split()[0]: line for line in printed(to).splitlines() if line.split()}
+    assert re.search(r"\bmissed\b(?! by)", lines["lost"])
+    assert " met " in lines["none"]
+
+
+# --- Motions of controllers ---------------------------------------------------------------------------------------
+
+
+def test_the_arms_motion_begins_and_ends_at_rest_and_is_what_its_derivatives_say() -> None:
+    times = np.linspace(0.0, 5.0, 50_001)
+    position, velocity, acceleration = motions.sample_motion(times, 5.0)
+    assert position.shape == (50_001, motions.JOINTS)
+    for ends in (velocity[[0, -1]], acceleration[[0, -1]]):
+        assert np.abs(ends).max() < 1e-12
+    step = times[1]
+    assert np.gradient(position, step, axis=0)[1:-1] == pytest.approx(velocity[1:-1], abs=1e-5)
+    assert np.gradient(velocity, step, axis=0)[1:-1] == pytest.approx(acceleration[1:-1], abs=1e-4)
+    # All joints go somewhere but the middle one, which only has ripples.
+    assert (np.abs(position[-1]) > 0.3).sum() == motions.JOINTS - 1
+
+
+@pytest.mark.parametrize("interpolation", ["cubic", "quintic"])
+def test_the_reference_passes_through_the_points_of_the_trajectory(
+    interpolation: motions.Interpolation,
+) -> None:
+    pytest.importorskip("scipy", reason="scipy is not installed: make setup-tests")
+    reference = motions.spline(20, 2.0, interpolation)
+    times = motions.trajectory_times(20, 2.0)
+    assert (times[0], times[-1], len(times)) == (0, 2_000_000_000, 20)
+    position, velocity, acceleration = motions.sample_motion(times * 1e-9, 2.0)
+    assert reference(times * 1e-9) == pytest.approx(position, abs=1e-12)
+    assert reference.derivative(1)(times * 1e-9) == pytest.approx(velocity, abs=1e-9)
+    if interpolation == "quintic":
+        assert reference.derivative(2)(times * 1e-9) == pytest.approx(acceleration, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("way", "curvature"),
+    [
+        (lambda s: motions.circle(s, 0.8), lambda s: np.full_like(s, 0.8)),
+        (lambda s: motions.clothoid(s, 0.1), lambda s: 0.1 * s),
+    ],
+)
+def test_ways_have_unit_speed_and_the_curvature_that_they_are_named_by(way: Any, curvature: Any) -> None:
+    pytest.importorskip("scipy", reason="scipy is not installed: make setup-tests")
+    distance = np.linspace(0.0, 10.0, 100_001)
+    places, step = way(distance), 1e-4
+    assert places[0].tolist() == [0.0, 0.0]
+    tangent = np.gradient(places, step, axis=0)[1:-1]
+    assert np.linalg.norm(tangent, axis=1) == pytest.approx(1.0, abs=1e-6)
+    heading = np.unwrap(np.arctan2(tangent[:, 1], tangent[:, 0]))
+    assert heading[0] == pytest.approx(0.0, abs=1e-3)
+    found = np.gradient(heading, step)[10:-10]
+    assert found == pytest.approx(curvature(distance[1:-1])[10:-10], abs=1e-4)
+
+
 # --- Running ------------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +326,17 @@ def test_a_child_is_ended_with_its_block() -> None:
         assert child.cpu_seconds() > 0.0
         pid = child.pid
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_child_is_told_lines_while_it_lives() -> None:
+    script = "import json, sys\nfor line in sys.stdin: print(json.dumps({'event': line.strip()}), flush=True)"
+    with processes.Child([sys.executable, "-c", script], name="echo") as child:
+        for word in ("one", "two"):
+            child.say(word)
+            assert child.wait_for(word) == {"event": word}
+        child.close_input()
+        with pytest.raises(BenchmarkError, match="echo"):
+            child.say("three")
 
 
 def test_cpu_time_of_another_process_agrees_with_its_own() -> None:
