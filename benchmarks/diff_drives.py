@@ -29,6 +29,7 @@ CURVATURE = 0.8
 SHARPNESS = 0.1
 _PERIOD_NS = 10_000_000
 _TIMEOUT = 120.0
+_LEAST_HEARD = 0.5
 _PUBLISHED = f"{ROBOTS} x /tf, joint_states and odom at 100 Hz"
 _COMMANDED = f"cmd_vel at {COMMAND_RATE:g} Hz to each from another process"
 
@@ -80,6 +81,9 @@ def _drive(stage: Path, robots: int, ticks: int, *, forced: bool) -> dict[str, A
         with peer("command", str(robots), str(COMMAND_RATE)) as commander:
             ticked = fleet.wait_for("ticked", _TIMEOUT)
             commander.check_alive()
+    expected = COMMAND_RATE * robots * ticks / 100.0
+    if ticked["heard"] < _LEAST_HEARD * expected:
+        raise BenchmarkError(f"{ticked['heard']} commands arrived where {expected:.0f} were expected")
     return ticked
 
 

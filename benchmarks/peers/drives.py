@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.bridges import SteppedBridge, stepped
 from benchmarks.harness import BenchmarkError, seconds_per_call
 from benchmarks.peers import tell
-from benchmarks.peers.command import LEAST_SPEED
+from benchmarks.peers.command import command
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.diagnostics import has_errors
 
@@ -26,7 +26,7 @@ MESSAGES = 3
 """Of each robot and tick: /tf, joint states, odometry."""
 _WARM_UP = 100
 _LONGEST_WAIT = 3000
-_MOVED = 0.9
+_TOLERANCE = 1e-3
 
 
 def main() -> None:
@@ -55,19 +55,26 @@ def main() -> None:
         heard = _heard(fleet) - heard
         fleet.check_writes(MESSAGES * robots if forced else 0)
         in_a_row = seconds_per_call(fleet.step, max(ticks // 5, 1))
-        late = clock.late
-    least = _MOVED * LEAST_SPEED * ticks / RATE
-    # On an arc the way is longer than the distance: those that turn slowly are what is looked at.
-    if np.median(moved) < least * 0.5:
-        raise BenchmarkError(f"the robots moved by {np.median(moved):.3g} m: they were not driven")
+    expected = np.array([_distance(*command(number), ticks / RATE) for number in range(robots)])
+    if not np.allclose(moved, expected, rtol=_TOLERANCE):
+        worst = int(np.argmax(np.abs(moved - expected)))
+        raise BenchmarkError(
+            f"robot {worst} is {moved[worst]:.3g} m from where it was, not {expected[worst]:.3g} m: "
+            "it was not driven as told"
+        )
     tell(
         "ticked",
         median=float(np.median(seconds)),
         p99=float(np.percentile(seconds, 99)),
         in_a_row=in_a_row,
         heard=heard,
-        late=late,
     )
+
+
+def _distance(speed: float, turning: float, seconds: float) -> float:
+    """Returns how far from its start an arc ends: its chord."""
+    half = turning * seconds / 2.0
+    return abs(speed * seconds * float(np.sinc(half / np.pi)))
 
 
 class _Clock:
@@ -75,7 +82,6 @@ class _Clock:
 
     def __init__(self) -> None:
         self._due = time.monotonic_ns()
-        self.late = 0
 
     def wait(self) -> None:
         self._due += PERIOD_NS
@@ -83,7 +89,6 @@ class _Clock:
         if wait > 0:
             time.sleep(wait / 1e9)
         else:
-            self.late += 1
             self._due -= wait
 
 
