@@ -4,7 +4,7 @@
 with the kinematic backend, then docs/rover_drive.svg and docs/arm_trajectory.svg from what the bags hold. Bridges are
 stepped, and each step waits for what it sent: two recordings hold the same numbers.
 
-Drawing needs matplotlib: `pip install -r tools/drawings-requirements.txt`; `--no-drawings` does without.
+It needs `pip install -r tools/recordings-requirements.txt`; without matplotlib, `--no-drawings` writes the bags alone.
 """
 
 from __future__ import annotations
