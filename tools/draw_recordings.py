@@ -122,4 +122,5 @@ def _save(figure: Any, path: Path) -> None:
     plt.close(figure)
     # A hundredth of a point is less than what can be seen.
     text = re.sub(r"(\d+\.\d{2})\d+", r"\1", path.read_text(encoding="utf-8"))
+    text = re.sub(r"<!DOCTYPE.*?>\s*|\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     path.write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n", encoding="utf-8")
