@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -92,6 +94,24 @@ class Client:
         self._client = ActionClient(ros_harness.node, action_class, name)
         self._cancel_all = ros_harness.node.create_client(CancelGoal, f"{name}/_action/cancel_goal")
         ros_harness.wait_for(self._client.server_is_ready, what=f"the server of {name}")
+        self._be_discovered()
+
+    def _be_discovered(self) -> None:
+        """Waits until the server has discovered this client, without which it cannot answer.
+
+        `server_is_ready` tells of this side. Discovery is in order: an answer to the client that was made last means
+        that the server knows the others.
+        """
+        request = CancelGoal.Request()
+        request.goal_info.goal_id.uuid = list(uuid.uuid4().bytes)
+        asked: list[tuple[float, Any]] = []
+
+        def answered() -> bool:
+            if not asked or time.monotonic() - asked[-1][0] > 0.5:
+                asked.append((time.monotonic(), self._cancel_all.call_async(request)))
+            return any(future.done() for _, future in asked)
+
+        self._harness.wait_for(answered, what="an answer of the server")
 
     def begin(self, message: Any) -> Sent:
         """Sends a goal, and asks for the result once it is accepted."""
