@@ -11,61 +11,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.protocol import ControllerContext, Report
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.controllers.named_targets import NamedTargets, followers_of
+from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, FloatArray, JointStateSample, State
 
 _POSITION, _VELOCITY, _EFFORT = range(3)
-
-
-class NamedTargets:
-    """Targets of joints by name, from messages whose names are mostly the same from one to the next."""
-
-    def __init__(self, label: str, row_by_name: dict[str, int], report: Report) -> None:
-        """Looks for the joints of `row_by_name`; `label` is what reports call where the messages come from."""
-        self._label = label
-        self._row_by_name = row_by_name
-        self._report = report
-        self._names: tuple[str, ...] = ()
-        self._indices = self._rows = np.zeros(0, dtype=np.intp)
-
-    def write(self, sample: JointStateSample, targets: FloatArray) -> None:
-        """Writes what a message asks for; an empty array, NaN and infinity ask for nothing.
-
-        Args:
-            sample: The message. With an array whose length is neither zero nor that of `names` it is ignored as a
-                whole; a joint that is none of these is ignored and reported.
-            targets: (3, D) positions, velocities and efforts, written to.
-        """
-        arrays = (sample.position, sample.velocity, sample.effort)
-        count = len(sample.names)
-        if any(len(array) not in (0, count) for array in arrays):
-            lengths = "/".join(str(len(array)) for array in arrays)
-            self._report(
-                f"sink.length:{self._label}",
-                f"{self._label}: a JointState with {count} names and {lengths} positions/velocities/efforts is ignored",
-            )
-            return
-        if sample.names != self._names:
-            self._look_up(sample.names)
-        for array, target in zip(arrays, targets, strict=True):
-            if len(array):
-                values = array[self._indices]
-                finite = np.isfinite(values)
-                target[self._rows[finite]] = values[finite]
-
-    def _look_up(self, names: tuple[str, ...]) -> None:
-        known = [(i, self._row_by_name[name]) for i, name in enumerate(names) if name in self._row_by_name]
-        for name in names:
-            if name not in self._row_by_name:
-                self._report(
-                    f"sink.joint:{self._label}:{name}",
-                    f"{self._label}: joint {quoted(name)} is none that can be commanded here, and is ignored",
-                )
-        self._names = names
-        self._indices = np.array([index for index, _ in known], dtype=np.intp)
-        self._rows = np.array([row for _, row in known], dtype=np.intp)
 
 
 class ExternalControls:
@@ -76,7 +27,7 @@ class ExternalControls:
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Makes the controls of `plans`, active where their plans are enabled."""
         layout = context.plan.layout
-        followers = _followers(context.plan)
+        followers = followers_of(context.plan)
         topics = {topic.path: topic.name for topic in context.plan.topics if topic.role == "subscription"}
         self._targets = []
         for plan in plans:
@@ -145,14 +96,3 @@ class ExternalControls:
         written[_VELOCITY][rows[told[_VELOCITY]]] = 0.0
         written[_EFFORT][rows[told[_EFFORT]]] = 0.0
         self._told[:, rows] = False
-
-
-def _followers(plan: BridgePlan) -> set[int]:
-    """Returns the rows of degrees of freedom that follow others: they are not commanded."""
-    return {
-        dof.row
-        for robot in plan.robots
-        for joint in robot.joints
-        for dof in joint.dofs
-        if dof.mimic is not None
-    }

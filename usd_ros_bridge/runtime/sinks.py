@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.protocol import Capabilities, Report
+from usd_ros_bridge.controllers.named_targets import NamedTargets, followers_of
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
@@ -88,59 +89,18 @@ class SinkContext:
     resolve: Resolve
 
 
-@dataclass(frozen=True, slots=True)
-class _JointNames:
-    """Where the joints of one list of names go."""
-
-    names: tuple[str, ...]
-    indices: NDArray[np.intp]
-    rows: NDArray[np.intp]
-
-
 class JointTargets:
     """sensor_msgs/msg/JointState: targets by name. An empty array, NaN and infinity command nothing."""
 
     def __init__(self, context: SinkContext, topic: TopicPlan, rows: tuple[int, ...]) -> None:
         """Makes a sink for the joints of `rows`."""
-        self._report = context.report
-        self._topic = topic.name
-        self._row_by_name = {context.plan.layout.dofs[row]: row for row in rows}
-        self._last = self._look_up(())
+        dofs = context.plan.layout.dofs
+        self._targets = NamedTargets(topic.name, {dofs[row]: row for row in rows}, context.report)
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes position, velocity and effort targets.
-
-        A message with an array whose length is neither zero nor that of `name` is ignored as a whole.
-        """
+        """Writes position, velocity and effort targets."""
         assert isinstance(sample, JointStateSample)
-        arrays = (sample.position, sample.velocity, sample.effort)
-        count = len(sample.names)
-        if any(len(array) not in (0, count) for array in arrays):
-            lengths = "/".join(str(len(array)) for array in arrays)
-            self._report(
-                f"sink.length:{self._topic}",
-                f"{self._topic}: a JointState with {count} names and {lengths} positions/velocities/efforts is ignored",
-            )
-            return
-        joints = self._last if sample.names == self._last.names else self._look_up(sample.names)
-        self._last = joints
-        targets = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
-        for array, target in zip(arrays, targets, strict=True):
-            if len(array):
-                _write_finite(array[joints.indices], target, joints.rows)
-
-    def _look_up(self, names: tuple[str, ...]) -> _JointNames:
-        known = [
-            (index, self._row_by_name[name]) for index, name in enumerate(names) if name in self._row_by_name
-        ]
-        for name in names:
-            if name not in self._row_by_name:
-                self._report(
-                    f"sink.joint:{self._topic}:{name}",
-                    f"{self._topic}: joint {quoted(name)} is none that can be commanded here, and is ignored",
-                )
-        pairs = np.array(known, dtype=np.intp).reshape(-1, 2)
-        return _JointNames(names, pairs[:, 0], pairs[:, 1])
+        self._targets.write(sample, (commands.joint_position, commands.joint_velocity, commands.joint_effort))
 
 
 class JointArray:
@@ -259,13 +219,7 @@ _FACTORIES: dict[str, Callable[[SinkContext, TopicPlan], Sink]] = {
 
 def _commanded_rows(plan: BridgePlan, topic: TopicPlan) -> tuple[int, ...]:
     """Returns the rows of the topic's joints without those that follow others."""
-    followers = {
-        dof.row
-        for robot in plan.robots
-        for joint in robot.joints
-        for dof in joint.dofs
-        if dof.mimic is not None
-    }
+    followers = followers_of(plan)
     rows = tuple(row for row in topic.dofs if row not in followers)
     if not rows:
         raise SinkRefusal("no joint below its context can be commanded")

@@ -720,7 +720,7 @@ def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: lis
     shown = Emitter()
     r.runtime.add_emitter(shown, name="/tf")
     desk, ports = desk_of(r), list[NotingPort]()
-    time_ns, ticks = SECOND, 0
+    time_ns, ticks = 100 * SECOND, 0
     switches = {
         "off": ([], ["/rover/a"]),
         "on": (["/rover/a"], []),
