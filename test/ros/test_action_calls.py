@@ -140,7 +140,6 @@ def test_a_goal_that_takes_too_long_is_canceled(running, serve, ros_harness):
     ros_harness.wait_for(lambda: served.handles[0].is_cancel_requested, what="the cancellation")
 
 
-
 def test_a_server_that_goes_away_ends_the_call(running, serve, ros_harness):
     served = serve()
     call = running.bridge.call(NAME, GripperCommand.Goal())
