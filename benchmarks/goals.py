@@ -65,7 +65,7 @@ def run(options: Options) -> Iterator[Result]:
         [storm["longest_gap"] / storm["period"]],
         "periods",
         target=PAUSE,
-        compared_with=f"longest time between {stamps}, over {storm['seconds']:.0f} s",
+        compared_with=f"longest time between {stamps}, over {storm['seconds']:.0f} s; by UDP",
     )
 
 
