@@ -30,7 +30,6 @@ SHARPNESS = 0.1
 _PERIOD_NS = 10_000_000
 _TIMEOUT = 120.0
 _LEAST_HEARD = 0.5
-_PUBLISHED = f"{ROBOTS} x /tf, joint_states and odom at 100 Hz"
 _COMMANDED = f"cmd_vel at {COMMAND_RATE:g} Hz to each from another process"
 
 
@@ -53,11 +52,12 @@ def _fleet(options: Options) -> Iterator[Result]:
             forced.append(_drive(stage, robots, ticks, forced=True))
             idle.append(_drive(stage, robots, ticks, forced=False))
     name = "controllers.diff_drives"
+    published = f"{robots} x /tf, joint_states and odom at 100 Hz"
     for key, target, words in (
         (
             "median",
             TICK,
-            f"{_PUBLISHED}, no subscriber, write forced; {_COMMANDED}; each step waits for its time",
+            f"{published}, no subscriber, write forced; {_COMMANDED}; each step waits for its time",
         ),
         ("p99", TICK, "the same, 99th percentile of the ticks of a run"),
         ("in_a_row", None, "the same fleet, mean of steps that do not wait for their time"),
