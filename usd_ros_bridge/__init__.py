@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from usd_ros_bridge.api import load_plan as load_plan
     from usd_ros_bridge.backends.array import ArrayBackend as ArrayBackend
     from usd_ros_bridge.backends.host_arrays import rows_of as rows_of
+    from usd_ros_bridge.backends.protocol import ActionBackend as ActionBackend
     from usd_ros_bridge.backends.protocol import Backend as Backend
     from usd_ros_bridge.backends.protocol import BackendContext as BackendContext
     from usd_ros_bridge.backends.protocol import BackendInput as BackendInput
     from usd_ros_bridge.backends.protocol import Capabilities as Capabilities
+    from usd_ros_bridge.backends.protocol import Goal as Goal
     from usd_ros_bridge.backends.protocol import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.protocol import ServiceBackend as ServiceBackend
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
     from usd_ros_bridge.ros.calls import Call as Call
     from usd_ros_bridge.ros.handlers import Binding as Binding
-    from usd_ros_bridge.ros.handlers import Goal as Goal
     from usd_ros_bridge.ros.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ActionBackend": "backends.protocol",
     "ArrayBackend": "backends.array",
     "Backend": "backends.protocol",
     "BackendContext": "backends.protocol",
@@ -54,7 +56,7 @@ _HOMES = {
     "Capabilities": "backends.protocol",
     "Commands": "model.state",
     "Diagnostic": "model.diagnostics",
-    "Goal": "ros.handlers",
+    "Goal": "backends.protocol",
     "GoalAbortedError": "model.errors",
     "HandlerRegistry": "ros.handlers",
     "Layout": "model.state",

@@ -12,6 +12,8 @@ from action_plans import ABORTED, CANCELED, SUCCEEDED, Client, arm_with_follower
 from control_msgs.action import FollowJointTrajectory, GripperCommand
 from ros_plans import plan
 
+from usd_ros_bridge.backends.kinematic import KinematicBackend
+from usd_ros_bridge.backends.protocol import Capabilities
 from usd_ros_bridge.model.errors import GoalAbortedError
 
 NAME = "/arm/grip"
@@ -249,3 +251,33 @@ def test_closing_ends_what_handlers_follow(running, client, ros_harness):
     ros_harness.wait_for(lambda: sent.done, what="the result of a goal whose server closed")
     assert sent.status in (ABORTED, GoalStatus.STATUS_UNKNOWN)
     assert not running.warnings.containing("raised")
+
+
+class FollowingBackend(KinematicBackend):
+    """Follows the goals of one action."""
+
+    @property
+    def capabilities(self):
+        return Capabilities(kinematic=True, actions=frozenset({PATH}))
+
+    def follow(self, prim, goal):
+        assert prim == PATH
+        if goal.request.command.position < 0.0:
+            raise RuntimeError("that way is shut")
+        goal.feedback(GripperCommand.Feedback(position=1.0))
+        return Result(position=goal.request.command.position, reached_goal=True)
+
+
+def test_the_backend_follows_goals_after_the_embedder(start, ros_harness):
+    running = start(plan(server(NAME, "control_msgs/action/GripperCommand")), FollowingBackend())
+    client = Client(ros_harness, GripperCommand, NAME)
+    assert running.row(NAME, "server").served_by == "backend"
+    sent = client.run(grip(0.04))
+    assert (sent.status, sent.result.position) == (SUCCEEDED, 0.04)
+    ros_harness.wait_for(lambda: len(sent.feedback) == 1, what="feedback")
+    assert client.run(grip(-1.0)).status == ABORTED
+    assert running.warnings.containing("that way is shut")
+    with running.bridge.on_action(PATH, lambda _: Result(stalled=True)):
+        assert running.row(NAME, "server").served_by == "embedder"
+        assert client.run(grip()).result.stalled
+    client.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
@@ -34,6 +34,7 @@ class Capabilities:
             steps in which nothing happens then cost next to nothing.
         sensors: Prim paths of the interfaces whose measurements `SensorBackend.sense` gives.
         services: Prim paths of the service servers whose requests `ServiceBackend.serve` answers.
+        actions: Prim paths of the action servers whose goals `ActionBackend.follow` follows.
     """
 
     joint_driven: bool = True
@@ -43,6 +44,7 @@ class Capabilities:
     every_step: bool = True
     sensors: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
+    actions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,5 +167,46 @@ class ServiceBackend(Protocol):
         Returns:
             A response of the server's type, or None for the one that was filled in. What it raises is answered as a
             refusal and reported.
+        """
+        ...
+
+
+class Goal(Protocol):
+    """An accepted goal, as a handler or a backend sees it. From any thread."""
+
+    @property
+    def request(self) -> Any:
+        """The goal message."""
+        ...
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether whoever follows it should end: the client asked, the time is over, or the bridge closes."""
+        ...
+
+    @property
+    def time_ns(self) -> int:
+        """Bridge time, nanoseconds."""
+        ...
+
+    def feedback(self, feedback: Any) -> None:
+        """Sends a feedback message to the client."""
+        ...
+
+
+@runtime_checkable
+class ActionBackend(Protocol):
+    """A backend that follows goals: what `Backend` does, and those of the actions in `Capabilities.actions`."""
+
+    def follow(self, prim: str, goal: Goal) -> object:
+        """Follows one goal to its end; called in a thread of its own, beside the one that steps.
+
+        Args:
+            prim: Prim path of the server.
+            goal: The goal; `feedback` and the result are messages of the server's type.
+
+        Returns:
+            The result, which ends the goal succeeded, or canceled where that was asked for. What it raises ends the
+            goal aborted and is reported.
         """
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BridgeError, OptionError, choices
@@ -13,29 +13,6 @@ from usd_ros_bridge.model.plan import BridgePlan, InterfaceKind, InterfacePlan
 
 EMBEDDER = "embedder"
 DEFAULT_TIMEOUT_S = 10.0
-
-
-class Goal(Protocol):
-    """An accepted goal, as a handler sees it. From any thread."""
-
-    @property
-    def request(self) -> Any:
-        """The goal message."""
-        ...
-
-    @property
-    def cancel_requested(self) -> bool:
-        """Whether the handler should end: the client asked, the time is over, or the bridge closes."""
-        ...
-
-    @property
-    def time_ns(self) -> int:
-        """Bridge time, nanoseconds."""
-        ...
-
-    def feedback(self, feedback: Any) -> None:
-        """Sends a feedback message to the client."""
-        ...
 
 
 ServiceHandler = Callable[[Any, Any], object]

@@ -35,7 +35,7 @@ from usd_ros_bridge.ros.foreign_frames import ForeignFrames
 from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.message_handlers import MessageFeed, SourceFeed
 from usd_ros_bridge.ros.messages import make_message
-from usd_ros_bridge.ros.services import Services
+from usd_ros_bridge.ros.services import Services, backend_handler
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
 from usd_ros_bridge.ros.workers import Workers
@@ -320,7 +320,8 @@ class Interfaces:
         if plan.role == "server":
             return ActionServer(
                 plan, action_class, domain, self._report, handlers=self._handlers, workers=self._workers,
-                desk=self._runtime.goal_desk, time_ns=lambda: self._runtime.status().time_ns or 0,
+                backend=backend_handler(self._runtime, plan), desk=self._runtime.goal_desk,
+                time_ns=lambda: self._runtime.time_ns or 0,
             )  # fmt: skip
         return ActionClient(
             plan, action_class, domain, self._report, workers=self._workers, deadlines=self._workers.deadlines

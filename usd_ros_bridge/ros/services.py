@@ -1,4 +1,4 @@
-"""Who serves a service: the embedder, an installed package, the backend, what is built in, or nobody."""
+"""Who serves a service where no handler is bound: the backend, what is built in, or nobody; and backends' actions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from usd_ros_bridge.backends.protocol import ServiceBackend
-from usd_ros_bridge.model.plan import BridgePlan, ServicePlan
-from usd_ros_bridge.ros.handlers import DEFAULT_TIMEOUT_S, Handlers
+from usd_ros_bridge.backends.protocol import ActionBackend, ServiceBackend
+from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan
+from usd_ros_bridge.ros.handlers import DEFAULT_TIMEOUT_S, Bound, Handlers
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.endpoints import SceneAccess
 
@@ -20,6 +20,9 @@ BUILT_IN = "built-in"
 BACKEND = "backend"
 SET_BOOL = "std_srvs/srv/SetBool"
 TRIGGER = "std_srvs/srv/Trigger"
+
+_GOALS = 32
+"""As many as there are threads for functions: a backend says itself what is too much."""
 
 T = TypeVar("T")
 
@@ -95,6 +98,14 @@ class Services:
             return await asyncio.wrap_future(run_in_tick(self._runtime, partial(answer, request, response)))
 
         return handle
+
+
+def backend_handler(runtime: Runtime, plan: ActionPlan) -> Bound[Any] | None:
+    """Returns the backend as a handler of an action's goals, None where it follows none of them."""
+    backend = runtime.backend
+    if plan.path in runtime.capabilities.actions and isinstance(backend, ActionBackend):
+        return Bound(handler=partial(backend.follow, plan.path), owner=BACKEND, concurrent=_GOALS)
+    return None
 
 
 def run_in_tick(runtime: Runtime, job: Callable[[], T]) -> Future[T]:

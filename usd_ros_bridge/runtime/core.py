@@ -177,6 +177,11 @@ class Runtime:
         self.close()
 
     @property
+    def time_ns(self) -> int | None:
+        """Bridge time of the last tick, nanoseconds, from any thread; None before the first."""
+        return self._last_time
+
+    @property
     def capabilities(self) -> Capabilities:
         """What the open backend can do."""
         return self.backend.capabilities

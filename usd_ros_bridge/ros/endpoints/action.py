@@ -1,4 +1,4 @@
-"""Action servers of the plan: goals are followed by a handler, else by a controller in the tick, else rejected."""
+"""Action servers of the plan: goals are followed by a handler, the backend or a controller, else rejected."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ class ActionServer:
         *,
         handlers: Handlers,
         workers: Workers,
+        backend: Bound[Any] | None,
         desk: Callable[[str], GoalDesk | None],
         time_ns: Callable[[], int],
     ) -> None:
@@ -70,6 +71,7 @@ class ActionServer:
             report: For rejected goals and handlers that raise.
             handlers: Who serves what.
             workers: Where handlers run.
+            backend: The backend's handler, None where it follows no goals of this action.
             desk: Returns where goals of a prim's action go, None where no controller serves it.
             time_ns: Returns the bridge time.
         """
@@ -79,6 +81,7 @@ class ActionServer:
         self._report = report
         self._handlers = handlers
         self._workers = workers
+        self._backend = backend
         self._desk = desk
         self._time_ns = time_ns
         self._server: GoalServer | None = None
@@ -123,7 +126,7 @@ class ActionServer:
     def status(self) -> InterfaceStatus:
         """Returns a row."""
         self._look_for_others()
-        bound, desk = self._handlers.get("action", self.plan.path), self._serves()
+        bound, desk = self._handler(), self._serves()
         served = bound.owner if bound is not None else "" if desk is None else desk.controller
         return action_row(
             self.plan,
@@ -199,7 +202,7 @@ class ActionServer:
         """
         if self._closed:
             raise _RefusedError(CLOSED)
-        bound = self._handlers.get("action", self.plan.path)
+        bound = self._handler()
         if bound is not None:
             self._ask(bound, request)
             return partial(self._start_handler, bound)
@@ -211,6 +214,9 @@ class ActionServer:
         if reason:
             raise _RefusedError(reason)
         return partial(self._start_at_desk, desk, goal)
+
+    def _handler(self) -> Bound[Any] | None:
+        return self._handlers.get("action", self.plan.path) or self._backend
 
     def _serves(self) -> GoalDesk | None:
         return self._desk(self.plan.path) if self.plan.type in ACTIONS else None
