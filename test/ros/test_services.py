@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import subprocess
 import sys
 import threading
@@ -23,7 +22,7 @@ from usd_ros_bridge.ros.compat import defer_responses
 LED, REBOOT = "/arm/set_led", "/arm/reboot"
 
 CLIENT = """
-import sys, time
+import sys
 import rclpy
 from std_srvs.srv import SetBool
 from usd_ros_bridge.ros.compat import make_executor
@@ -39,13 +38,11 @@ while not any(future.done() for future in asked):
     # The first one may be lost: the server knows of the client's reader a moment later.
     asked.append(client.call_async(SetBool.Request()))
     executor.spin_once(timeout_sec=1.0)
-for _ in range(600):
-    began = time.perf_counter()
+for _ in range(200):
     future = client.call_async(SetBool.Request(data=True))
     while not future.done():
         executor.spin_once(timeout_sec=1.0)
-    print(time.perf_counter() - began)
-    assert future.result().success
+    print(future.result().success)
 node.destroy_node()
 """
 
@@ -421,24 +418,20 @@ def test_the_backend_serves_in_the_thread_that_steps_after_the_embedder(start, a
     assert len(backend.served) == 2
 
 
-# --- Quickly --------------------------------------------------------------------------------------------------------
+# --- From elsewhere -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("handler", [fill, None], ids=["function", "coroutine"])
-def test_a_round_trip_from_another_process_takes_a_millisecond_at_most(start, handler):
+def test_another_process_hears_every_answer(start, handler):
     async def fill_at_once(request, response):
         fill(request, response)
 
     running = start(plan(service(LED)))
     running.bridge.on_service(LED, handler or fill_at_once)
-    for _ in range(3):
-        result = subprocess.run(
-            [sys.executable, "-c", CLIENT], capture_output=True, text=True, timeout=60, check=False,
-            env=dict(os.environ),
-        )  # fmt: skip
-        assert result.returncode == 0, result.stderr
-        median = statistics.median(float(line) for line in result.stdout.split()[100:])
-        print(f"median {median * 1e6:.0f} us")
-        if median <= 1e-3:
-            return
-    pytest.fail(f"median {median * 1e3:.2f} ms in the last of three attempts")
+    result = subprocess.run(
+        [sys.executable, "-c", CLIENT], capture_output=True, text=True, timeout=60, check=False,
+        env=dict(os.environ),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["True"] * 200
+    assert running.row(LED, "server").errors == 0

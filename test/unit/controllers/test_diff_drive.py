@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -640,25 +639,32 @@ def test_covariances_are_zero_unless_given() -> None:
 # --- Scale ----------------------------------------------------------------------------------------------------
 
 
-def test_200_drives_take_little_of_a_tick() -> None:
-    builder = PlanBuilder()
-    for index in range(200):
-        rover(builder, path=f"/r{index}", namespace=f"/r{index}")
-    limits = {"linear_max_velocity": 1.0, "linear_max_acceleration": 1.0, "angular_max_acceleration": 2.0}
-    one = Rig(
-        replace(builder.build(), controllers=tuple(drive_plan(builder, i, **limits) for i in range(200)))
-    )
-    for row in range(200):
-        one.send(0.5 + row * 1e-3, 0.3, row=row)
-    durations = []
-    for _ in range(45):
-        one.state.joint_position += 0.1
-        begun = time.perf_counter()
-        one.now += PERIOD
-        one.drives.command(one.now, one.state, one.commands)
-        one.state.time_ns = one.now
-        one.drives.observe(one.state)
-        durations.append(time.perf_counter() - begun)
-    assert one.drives.busy
-    # The target is 300 us; machines that run tests are slower than those that measure.
-    assert min(durations) < 1e-3
+def test_many_drives_go_as_each_would_alone() -> None:
+    limits = {"linear_max_velocity": 1.0, "linear_max_acceleration": 100.0, "angular_max_acceleration": 2.0}
+
+    def ticked(count: int, speeds: list[float]) -> tuple[list[Any], list[Any]]:
+        builder = PlanBuilder()
+        for index in range(count):
+            rover(builder, path=f"/r{index}", namespace=f"/r{index}")
+        drives = tuple(drive_plan(builder, i, **limits) for i in range(count))
+        one = Rig(replace(builder.build(), controllers=drives))
+        for row, speed in enumerate(speeds):
+            one.send(speed, 0.3 - speed, row=row)
+        told, seen = [], []
+        for _ in range(5):
+            one.now += PERIOD
+            one.drives.command(one.now, one.state, one.commands)
+            told.append(one.commands.joint_velocity.reshape(count, -1).copy())
+            one.state.joint_position += np.nan_to_num(one.commands.joint_velocity) * PERIOD * 1e-9
+            one.state.time_ns = one.now
+            one.drives.observe(one.state)
+            seen.append(one.drives.odom_from_base.copy())
+        return told, seen
+
+    speeds = [0.5 + row * 1e-3 for row in range(200)]
+    told, seen = ticked(200, speeds)
+    for row in (0, 57, 199):
+        alone, odometry = ticked(1, speeds[row : row + 1])
+        for together, single in zip((*told, *seen), (*alone, *odometry), strict=True):
+            np.testing.assert_array_equal(together[row], single[0])
+    assert np.ptp(told[-1][:, 0]) > 0.0
