@@ -110,6 +110,9 @@ def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableTyp
     achieved = "" if off or unasked or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
     # Why a publisher is silent is long, and among the reports; why something is off may stand here alone.
     state = f"off: {interface.reason}"[:MAX_REASON] if off else interface.state
+    if interface.served_by and interface.state == "idle":
+        # Who would serve says more than that nobody asks; a controller by the last part of its path.
+        state = interface.served_by.rpartition("/")[2][:MAX_REASON]
     if interface.errors:
         state += f" ({interface.errors} failed)"
     role = interface.role if interface.kind == "topic" else f"{interface.kind} {interface.role}"

@@ -55,6 +55,19 @@ def test_every_interface_is_a_row_with_its_figures() -> None:
     assert "off: no such type" in led
 
 
+@pytest.mark.parametrize(
+    ("served_by", "shown"),
+    [("built-in", "built-in"), ("/r/Controllers/arm", "arm (1 failed)"), ("", "idle")],
+)
+def test_who_serves_is_shown_instead_of_idle(served_by: str, shown: str) -> None:
+    row = InterfaceStatus(
+        kind="service", role="server", path="/r/s", name="/rover/led", type="std_srvs/srv/SetBool", state="idle",
+        served_by=served_by, errors=int("/" in served_by),
+    )  # fmt: skip
+    (led,) = [line for line in drawn(status(interfaces=(row,))).splitlines() if "/rover/led" in line]
+    assert led.rstrip().endswith(shown)
+
+
 def test_domains_are_shown_where_there_are_several() -> None:
     assert "domain" in drawn(status())
     (only, _) = status().interfaces
