@@ -418,6 +418,22 @@ def test_the_backend_serves_in_the_thread_that_steps_after_the_embedder(start, a
     assert len(backend.served) == 2
 
 
+def test_a_name_that_is_taken_is_reported_and_requests_are_answered_all_the_same(start, ask, ros_harness):
+    other = ros_harness.node.create_service(SetBool, LED, lambda _, response: response)
+    running = start(plan(service(LED)))
+    running.bridge.on_service(LED, fill)
+
+    def told():
+        ask(SetBool, LED, data=True)
+        return running.warnings.containing("another node serves", LED)
+
+    try:
+        ros_harness.wait_for(told, what="the report")
+    finally:
+        ros_harness.node.destroy_service(other)
+    assert running.row(LED, "server").count > 0
+
+
 # --- From elsewhere -------------------------------------------------------------------------------------------------
 
 

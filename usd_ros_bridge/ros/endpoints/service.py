@@ -23,6 +23,8 @@ from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.status import RateMeter
 
 _LOOK_S = 0.02
+_OTHERS_S = 1.0
+"""How often requests make a server look whether it is the only one."""
 
 
 def refuse(response: Any, message: str) -> Any:
@@ -66,6 +68,7 @@ class ServiceServer:
         self._send: Callable[[Any, Any], None]
         self._meter = RateMeter()
         self._errors = 0
+        self._look_again = 0.0
 
     def open(self) -> None:
         """Creates the server."""
@@ -86,6 +89,7 @@ class ServiceServer:
     def status(self) -> InterfaceStatus:
         """Returns a row."""
         server = self._services.find(self.plan)
+        self._look_for_others()
         return _row(
             self.plan, self._domain, self._meter, errors=self._errors, reason=server.reason,
             served_by=server.owner,
@@ -94,6 +98,8 @@ class ServiceServer:
     def _receive(self, given: tuple[Any, Any], header: Any) -> None:
         request, response = given
         self._meter.mark(time.monotonic_ns())
+        if time.monotonic() >= self._look_again:
+            self._look_for_others()
         server = self._services.find(self.plan)
         if server.handler is None:
             self._report(
@@ -146,6 +152,15 @@ class ServiceServer:
             self._answer(refuse(self._class.Response(), reason), header)
         except Exception as unsendable:  # noqa: BLE001 - nothing is left to tell the client
             self._report(f"service.error:{self.plan.path}", f"{self.plan.path}: {describe(unsendable)}")
+
+    def _look_for_others(self) -> None:
+        self._look_again = time.monotonic() + _OTHERS_S
+        node = self._domain.node
+        if node.count_services(node.resolve_service_name(self.plan.name)) > 1:
+            self._report(
+                f"service.taken:{self.plan.path}",
+                f"{self.plan.path}: another node serves {self.plan.name}, too: clients hear whichever answers first",
+            )
 
     def _answer(self, response: Any, header: Any) -> None:
         if self._service is not None:
