@@ -74,45 +74,87 @@ class State:
     robot_time_ns: NDArray[np.int64] | None = None
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class Commands:
     """What should happen in the next step. NaN means "nothing commanded" and the last command holds.
+
+    Efforts, twists and poses are rare: who asks for their arrays is taken to write, and what nobody asked for is
+    neither looked through nor cleared. So ask for them in each tick, and do not keep them.
 
     Attributes:
         joint_position: (D,) targets, rad or m.
         joint_velocity: (D,) targets, rad/s or m/s.
-        joint_effort: (D,) feed-forward efforts, N m or N.
-        body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
-        body_pose: (B, 7) `world_from_body` to jump to.
-        silent: Whether all of that is known to be NaN, so that a backend need not look. Set by the runtime alone; False
+        silent: Whether all of it is known to be NaN, so that a backend need not look. Set by the runtime alone; False
             means nothing either way.
+        has_effort: Whether `joint_effort` may hold a number: whether it was asked for since the last `clear`.
+        has_bodies: Whether `body_twist` or `body_pose` may, likewise.
     """
 
-    joint_position: FloatArray
-    joint_velocity: FloatArray
-    joint_effort: FloatArray
-    body_twist: FloatArray
-    body_pose: FloatArray
-    silent: bool = False
+    __slots__ = (
+        "_body_pose", "_body_twist", "_joint_effort", "has_bodies", "has_effort", "joint_position", "joint_velocity",
+        "silent",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        joint_effort: FloatArray,
+        body_twist: FloatArray,
+        body_pose: FloatArray,
+        silent: bool = False,
+    ) -> None:
+        """Takes arrays, whatever they hold."""
+        self.joint_position = joint_position
+        self.joint_velocity = joint_velocity
+        self._joint_effort = joint_effort
+        self._body_twist = body_twist
+        self._body_pose = body_pose
+        self.silent = silent
+        self.has_effort = self.has_bodies = True
 
     @classmethod
     def empty(cls, layout: Layout) -> Commands:
         """Returns commands for `layout` that command nothing."""
         dofs, bodies = len(layout.dofs), len(layout.bodies)
-        return cls(
-            joint_position=np.full(dofs, np.nan),
-            joint_velocity=np.full(dofs, np.nan),
-            joint_effort=np.full(dofs, np.nan),
-            body_twist=np.full((bodies, 6), np.nan),
-            body_pose=np.full((bodies, 7), np.nan),
+        commands = cls(
+            joint_position=np.empty(dofs),
+            joint_velocity=np.empty(dofs),
+            joint_effort=np.empty(dofs),
+            body_twist=np.empty((bodies, 6)),
+            body_pose=np.empty((bodies, 7)),
         )
+        commands.clear()
+        return commands
+
+    @property
+    def joint_effort(self) -> FloatArray:
+        """(D,) feed-forward efforts, N m or N."""
+        self.has_effort = True
+        return self._joint_effort
+
+    @property
+    def body_twist(self) -> FloatArray:
+        """(B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base)."""
+        self.has_bodies = True
+        return self._body_twist
+
+    @property
+    def body_pose(self) -> FloatArray:
+        """(B, 7) `world_from_body` to jump to."""
+        self.has_bodies = True
+        return self._body_pose
 
     def clear(self) -> None:
         """Commands nothing, until something is written."""
-        for array in (self.joint_position, self.joint_velocity, self.joint_effort):
-            array.fill(np.nan)
-        self.body_twist.fill(np.nan)
-        self.body_pose.fill(np.nan)
+        self.joint_position.fill(np.nan)
+        self.joint_velocity.fill(np.nan)
+        if self.has_effort:
+            self._joint_effort.fill(np.nan)
+        if self.has_bodies:
+            self._body_twist.fill(np.nan)
+            self._body_pose.fill(np.nan)
+        self.has_effort = self.has_bodies = False
         self.silent = False
 
 
