@@ -97,7 +97,8 @@ class Spline:
                 (0.0, 0.0, 2.0, 6.0 * t, 12.0 * t2, 20.0 * t3),
             )
         )
-        self._sampled = powers @ self._coefficients[segment]
+        # dot, not @: less than half the time for matrices as small as these.
+        self._sampled = powers.dot(self._coefficients[segment])
         self._sampled_ns = time_ns
         return self._sampled
 

@@ -41,6 +41,12 @@ _LONGEST = 1e9
 
 _SECOND_NS = 1_000_000_000
 
+_SURELY_KNOWN = BOUND
+"""A sum of squares up to this has neither NaN in it nor anything beyond BOUND: one look instead of three."""
+
+_States = tuple[FloatArray, FloatArray, FloatArray]
+"""Desired, actual and error, (3, J) each: position, velocity, acceleration."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Request:
@@ -255,6 +261,22 @@ class Follower:
         if unknown:
             self._fail(PATH_TOLERANCE_VIOLATED, unknown)
             return
+        time_ns, port = state.time_ns, course.request.port
+        feeds = port is not None and time_ns >= course.feedback_ns
+        judges = course.request.tolerances.checks_path or time_ns >= course.motion.spline.end_ns
+        if not (feeds or judges):
+            # Most ticks of most trajectories: nobody asks how far off it is.
+            self._look_at_time(course, time_ns)
+            return
+        states = self._compare(course, position, state)
+        if port is not None and feeds:
+            self._feed_back(course, port, time_ns, states)
+        if judges:
+            self._judge(course, time_ns, states[2])
+        else:
+            self._look_at_time(course, time_ns)
+
+    def _compare(self, course: _Course, position: FloatArray, state: State) -> _States:
         desired = course.motion.spline.sample(state.time_ns)
         actual = np.full((3, len(self.joints)), np.nan)
         actual[0] = position
@@ -262,13 +284,9 @@ class Follower:
         error = desired - actual
         if self._any_wraps:
             error[0] = wrapped(error[0], self._wraps)
-        if course.request.port is not None and state.time_ns >= course.feedback_ns:
-            self._feed_back(course, course.request.port, state.time_ns, (desired, actual, error))
-        self._judge(course, state.time_ns, error)
+        return desired, actual, error
 
-    def _feed_back(
-        self, course: _Course, port: GoalPort, time_ns: int, states: tuple[FloatArray, FloatArray, FloatArray]
-    ) -> None:
+    def _feed_back(self, course: _Course, port: GoalPort, time_ns: int, states: _States) -> None:
         periods = (time_ns - course.feedback_ns) // self._feedback_period_ns + 1
         course.feedback_ns += periods * self._feedback_period_ns
         desired, actual, error = states
@@ -308,6 +326,10 @@ class Follower:
                     f"goal tolerance violated {late_ns / _SECOND_NS:.6g} s after the last point: {missed}",
                 )
                 return
+        self._look_at_time(course, time_ns, missed)
+
+    def _look_at_time(self, course: _Course, time_ns: int, missed: str = "") -> None:
+        """Ends a course that takes longer than any may."""
         took_ns = time_ns - max(course.begun_ns, course.motion.start_ns)
         if self._timeout_ns is not None and took_ns > self._timeout_ns:
             self._fail(
@@ -320,6 +342,8 @@ class Follower:
         """Returns which joint's position is not known, "" where all are."""
         if state.robot_time_ns is not None and self._robot >= 0 and state.robot_time_ns[self._robot] < 0:
             return "the robot's state is not known"
+        if position.dot(position) <= _SURELY_KNOWN:
+            return ""
         known = np.abs(position) <= BOUND
         if known.all():
             return ""
