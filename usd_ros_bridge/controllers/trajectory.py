@@ -7,6 +7,7 @@ only, cubic where both have velocities, quintic where both have accelerations to
 from __future__ import annotations
 
 import math
+import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from usd_ros_bridge.model.state import FloatArray
 BoolArray = NDArray[np.bool_]
 
 _SECONDS = 1e-9
+_POWERS = struct.Struct("18d")
+"""The powers of a time, and their first and second derivatives."""
 _TURN = 2.0 * math.pi
 _TIE = 1e-9
 """rad. Half a turn within this is ambiguous: which way round is then left as the numbers have it."""
@@ -57,7 +60,8 @@ class Spline:
     """
 
     __slots__ = (
-        "_after", "_before", "_coefficients", "_effort", "_sampled", "_sampled_ns", "_times", "end_ns",
+        "_after", "_before", "_coefficients", "_effort", "_powers", "_powers_data", "_sampled", "_sampled_ns",
+        "_times", "end_ns",
     )  # fmt: skip
 
     def __init__(self, knots: Knots, before: FloatArray) -> None:
@@ -73,6 +77,8 @@ class Spline:
         self._effort = knots.effort
         self._before = _at_rest(before)
         self._after = _at_rest(knots.position[-1])
+        self._powers = np.empty((3, 6))
+        self._powers_data = self._powers.data
         self._sampled = self._before
         self._sampled_ns: int | None = None
 
@@ -90,15 +96,15 @@ class Spline:
         t2 = t * t
         t3 = t2 * t
         t4 = t3 * t
-        powers = np.array(
-            (
-                (1.0, t, t2, t3, t4, t4 * t),
-                (0.0, 1.0, 2.0 * t, 3.0 * t2, 4.0 * t3, 5.0 * t4),
-                (0.0, 0.0, 2.0, 6.0 * t, 12.0 * t2, 20.0 * t3),
-            )
-        )
+        # Derivative by derivative, in one call: an array from nested tuples takes four times as long.
+        _POWERS.pack_into(
+            self._powers_data, 0,
+            1.0, t, t2, t3, t4, t4 * t,
+            0.0, 1.0, 2.0 * t, 3.0 * t2, 4.0 * t3, 5.0 * t4,
+            0.0, 0.0, 2.0, 6.0 * t, 12.0 * t2, 20.0 * t3,
+        )  # fmt: skip
         # dot, not @: less than half the time for matrices as small as these.
-        self._sampled = powers.dot(self._coefficients[segment])
+        self._sampled = self._powers.dot(self._coefficients[segment])
         self._sampled_ns = time_ns
         return self._sampled
 
