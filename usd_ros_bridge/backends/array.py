@@ -213,13 +213,15 @@ class ArrayBackend:
             held.body_pose.fill(np.nan)
         if commands.silent:
             return
-        joints = ~(
-            np.isnan(commands.joint_position)
-            & np.isnan(commands.joint_velocity)
-            & np.isnan(commands.joint_effort)
-        )
-        twists, jumps = ~np.isnan(commands.body_twist[:, 0]), ~np.isnan(commands.body_pose[:, 0])
-        any_joint, any_twist, any_jump = bool(joints.any()), bool(twists.any()), bool(jumps.any())
+        position, velocity = commands.joint_position, commands.joint_velocity
+        # A number that equals itself is none of NaN.
+        joints = (position == position) | (velocity == velocity)
+        if commands.has_effort:
+            joints |= ~np.isnan(commands.joint_effort)
+        any_joint, any_twist, any_jump = bool(joints.any()), False, False
+        if commands.has_bodies:
+            twists, jumps = ~np.isnan(commands.body_twist[:, 0]), ~np.isnan(commands.body_pose[:, 0])
+            any_twist, any_jump = bool(twists.any()), bool(jumps.any())
         if any_jump:
             self._jumping = True
             held.body_pose[:] = commands.body_pose
