@@ -105,29 +105,30 @@ class JointTrajectoryControllers:
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:
         """Writes the positions and velocities of `time_ns`; holds what was told to."""
-        busy = tuple(self._busy.values())
+        busy = tuple(self._busy.items())
         # First those that only hold: joints may have gone over to another controller in this tick.
-        for follower in busy:
+        for _, follower in busy:
             follower.command_hold(state, commands)
-        for follower in busy:
+        for row, follower in busy:
             follower.command_motion(time_ns, state, commands)
-        self._settle()
+            self._settle(row, follower)
 
     def observe(self, state: State) -> None:
         """Compares desired and actual states: feedback, tolerances, results."""
-        for follower in tuple(self._busy.values()):
+        for row, follower in tuple(self._busy.items()):
             follower.observe(state)
-        self._settle()
+            self._settle(row, follower)
 
     def reset(self) -> None:
         """Ends all goals aborted and forgets all trajectories; nothing is commanded."""
-        for follower in tuple(self._busy.values()):
+        for row, follower in tuple(self._busy.items()):
             follower.reset()
-        self._settle()
+            self._settle(row, follower)
 
-    def _settle(self) -> None:
-        for row in [row for row, follower in self._busy.items() if not follower.busy]:
-            del self._busy[row]
+    def _settle(self, row: int, follower: Follower) -> None:
+        """Leaves a follower alone that has nothing more to do."""
+        if not follower.busy:
+            self._busy.pop(row, None)
 
 
 def _continuous(plan: BridgePlan) -> BoolArray:
