@@ -83,6 +83,9 @@ class Commands:
     Attributes:
         joint_position: (D,) targets, rad or m.
         joint_velocity: (D,) targets, rad/s or m/s.
+        joint_effort: (D,) feed-forward efforts, N m or N.
+        body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
+        body_pose: (B, 7) `world_from_body` to jump to.
         silent: Whether all of it is known to be NaN, so that a backend need not look. Set by the runtime alone; False
             means nothing either way.
         has_effort: Whether `joint_effort` may hold a number: whether it was asked for since the last `clear`.
