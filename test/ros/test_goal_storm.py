@@ -9,9 +9,9 @@ from goal_storm import Storm, storm
 GOALS = int(os.environ.get("USD_ROS_BRIDGE_TEST_GOALS", "120"))
 KILLS = max(2, GOALS // 100)
 MEGABYTE = 2**20
-STALL_S = 5.0
-"""Longer is no stall but an end. How long /tf pauses is what `make bench` measures: now and then the middleware keeps
-rclpy, and with it the interpreter, for a third of a second while a client comes or goes."""
+STALL_S = 0.5
+"""0.04 s, two periods, are aimed at and what `make bench` shows. Now and then /tf stands still for 0.33 to 0.35 s
+here, for a reason that is not found yet: that much passes, and is reported; more does not."""
 STALL_REPORT = "schedule.stall"
 
 
