@@ -15,6 +15,7 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge import ArrayBackend, Bridge, load_plan
 from usd_ros_bridge.model.plan import Pose, TfOutput
 from usd_ros_bridge.ros.cdr import Copies, Template
+from usd_ros_bridge.ros.endpoints.chorus import PublisherChorus
 from usd_ros_bridge.testing.plans import PlanBuilder
 from usd_ros_bridge.testing.stages import write_drives
 
@@ -144,29 +145,29 @@ def running(ros_harness):
 
 
 @pytest.fixture
-def written_together(monkeypatch):
-    class Counted(Copies):
-        cut = 0
+def sent_together(monkeypatch):
+    """How many messages choruses have sent."""
+    sent = []
 
-        def message(self, number):
-            Counted.cut += 1
-            return super().message(number)
+    class Counted(PublisherChorus):
+        def __call__(self, snapshot):
+            asked = super().__call__(snapshot)
+            sent.extend(asked or ())
+            return asked
 
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_messages.Copies", Counted)
-    monkeypatch.setattr("usd_ros_bridge.ros.codecs.writer.Copies", Counted)
-    return Counted
+    for module in ("tf", "publisher"):
+        monkeypatch.setattr(f"usd_ros_bridge.ros.endpoints.{module}.PublisherChorus", Counted)
+    return sent
 
 
-def test_every_robot_reads_as_its_own_tick_by_tick_and_after_a_reset_to_the_same_time(
-    running, written_together
-):
+def test_every_robot_reads_as_its_own_tick_by_tick_and_after_a_reset_to_the_same_time(running, sent_together):
     robots = running()
     random = np.random.default_rng(1)
     for time_ns in (SECOND_NS, 2 * SECOND_NS, 3 * SECOND_NS + 7):
         robots.position[:] = random.uniform(-1.0, 1.0, robots.position.size)
         robots.check(robots.step(time_ns), time_ns)
     # All but the first tick's: robots 0-3, 6-7 and 8-11 by their transforms, 0-9 and 10-11 by the length of frame ids.
-    assert written_together.cut == 2 * (4 + 2 + 4 + 10 + 2)
+    assert len(sent_together) == 2 * (4 + 2 + 4 + 10 + 2)
     robots.bridge.reset()
     robots.position[:] = random.uniform(-1.0, 1.0, robots.position.size)
     robots.check(robots.step(3 * SECOND_NS + 7), 3 * SECOND_NS + 7)
@@ -218,6 +219,33 @@ def test_robots_that_are_listened_to_later_join_in(running):
         robots.check(robots.step(second * SECOND_NS), second * SECOND_NS, (2, 3, 4, 5, 6, 9))
     counts = {row.name: row.count for row in robots.bridge.status().interfaces}
     assert (counts["/robot_3/tf"], counts["/robot_6/tf"], counts["/robot_0/tf"]) == (5, 3, 0)
+
+
+def test_a_robot_whose_messages_cannot_be_sent_harms_no_neighbour(running):
+    robots = running()
+    robots.step(SECOND_NS)
+    endpoints = {
+        each.emitter.topic.name if hasattr(each.emitter, "topic") else each.emitter._outputs[0][0].name: each
+        for each in robots.bridge.runtime.emissions._all
+        if hasattr(each.emitter, "row")
+    }
+
+    def refuse(_):
+        raise RuntimeError("no room")
+
+    for name, outlet in (
+        ("/robot_2/tf", lambda each: each.emitter._outputs[0][0]._outlet),
+        ("/robot_3/joint_states", lambda each: each.emitter._outlet),
+    ):
+        outlet(endpoints[name]).send = refuse
+        robots.listened.discard(name)
+    robots.check(robots.step(2 * SECOND_NS), 2 * SECOND_NS, [n for n in range(ROBOTS) if n != 2])
+    rows = {row.name: (row.count, row.errors) for row in robots.bridge.status().interfaces}
+    assert rows["/robot_2/tf"] == rows["/robot_3/joint_states"] == (1, 1)
+    assert rows["/robot_1/tf"] == rows["/robot_2/joint_states"] == (2, 0)
+    assert robots.faults() == {
+        f"emitter.error:{endpoints[n].name}" for n in ("/robot_2/tf", "/robot_3/joint_states")
+    }
 
 
 DRIVES = 12
@@ -272,7 +300,7 @@ class Drives:
 
 
 def test_odometry_of_drives_reads_as_their_own_and_one_that_is_not_finite_harms_no_other(
-    ros_harness, written_together, tmp_path, monkeypatch
+    ros_harness, sent_together, tmp_path, monkeypatch
 ):
     plan = load_plan(write_drives(tmp_path, robots=DRIVES, cmd_vel_timeout=0.0))
     with Bridge(plan, "kinematic", report=lambda *_: None, inform=lambda *_: None) as bridge:
@@ -283,7 +311,7 @@ def test_odometry_of_drives_reads_as_their_own_and_one_that_is_not_finite_harms_
         # All moved but the first, which only turned; all messages but each robot's first were written together.
         assert (heard[1:, 0] > 0.0).all()
         assert len({tuple(row) for row in heard.tolist()}) == DRIVES
-        assert written_together.cut == 2 * DRIVES
+        assert len(sent_together) == 2 * DRIVES
         group = next(h.group for h in bridge.runtime.controllers._hosts if hasattr(h.group, "odom_from_base"))
         observe = group.observe
 

@@ -236,7 +236,9 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
 def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
     robot = arm(outputs=(GLOBAL,))
     frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
-    written = RobotTransforms(robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)), SharedMessages())
+    written = RobotTransforms(
+        robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)), SharedMessages(), pytest.fail
+    )
     poses = np.arange(28.0).reshape(2, 2, 7)
     if rotate_only:
         poses[1, :, :3] = poses[0, :, :3]
@@ -316,7 +318,7 @@ def test_robots_with_the_same_frames_write_into_one_message(rotate_only):
     frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
     poses = np.arange(42.0).reshape(3, 2, 7)
     poses[1, :, :3] = poses[0, :, :3]
-    robots = [RobotTransforms(robot, frames, GLOBAL, pytest.fail, shared) for _ in poses]
+    robots = [RobotTransforms(robot, frames, GLOBAL, pytest.fail, shared, pytest.fail) for _ in poses]
     for stamp_ns in (5, 7_000_000_123):
         poses[:, :, 3:] += 0.5
         for written, pose in zip(robots, poses, strict=True):

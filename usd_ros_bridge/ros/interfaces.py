@@ -262,7 +262,7 @@ class Interfaces:
         )
         publisher = TopicPublisher(
             topic, message_class, domain, encoding=encoding, reason=reason, unmatched=self._unmatched,
-            report=self._report, shared=self._shared, feed=feed,
+            report=self._report, shared=self._shared, feed=feed, regroup=self._runtime.emissions.regroup,
         )  # fmt: skip
         if publisher.silent:
             self._report(

@@ -98,6 +98,7 @@ class Transforms:
             index=index,
             report=self._runtime.reporter.report,
             shared=self._shared,
+            regroup=self._runtime.emissions.regroup,
         )
         for output in robot.tf_outputs:
             if frames.static:

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.runtime.arrivals import Arrivals
+from usd_ros_bridge.runtime.emission import Emission
 from usd_ros_bridge.runtime.endpoints import Emitter
 from usd_ros_bridge.runtime.gate import Gate
+from usd_ros_bridge.runtime.lanes import Lane, Lanes
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import EmitterStatus, RateMeter
-
-
-class _Emission(RateMeter):
-    """An emitter and its counters: one object, because a tick may look at thousands.
-
-    Attributes:
-        emit: The emitter's, while its gate is open.
-        asked_rate: Hz, None for every tick.
-    """
-
-    __slots__ = ("asked_rate", "emit", "emitter", "entry", "errors", "gate", "last_error", "name", "removed")
-
-    def __init__(
-        self, name: str, emitter: Emitter, rate: float | None, entry: int, gate: Gate | None = None
-    ) -> None:
-        super().__init__()
-        self.name = name
-        self.emitter = emitter
-        self.emit: Callable[[Snapshot], bool] = emitter.emit
-        self.gate = gate
-        if gate is not None:
-            gate.watch(self.turn)
-        self.asked_rate = rate
-        self.entry = entry
-        self.errors = 0
-        self.last_error = ""
-        self.removed = False
-
-    def turn(self, is_open: bool) -> None:
-        """Asks the emitter from now on, or not."""
-        self.emit = self.emitter.emit if is_open else _nothing
+from usd_ros_bridge.runtime.status import EmitterStatus
 
 
 class Emissions:
@@ -64,14 +36,15 @@ class Emissions:
         self.quiet_until_ns = 0
         self._report = report
         self._schedule = Schedule(report)
-        self._all: dict[_Emission, None] = {}
+        self._all: dict[Emission, None] = {}
         # By entry in the schedule.
-        self._scheduled: list[_Emission | None] = []
-        self._every_tick: list[_Emission] = []
-        self._arrivals: Arrivals[_Emission] = Arrivals()
+        self._scheduled: list[Emission | None] = []
+        self._every_tick: list[Emission] = []
+        self._lanes = Lanes(self._count_error)
+        self._arrivals: Arrivals[Emission] = Arrivals()
         self._on_arrival = False
         self._due: Sequence[int] = ()
-        self._due_by_arrival: Sequence[_Emission] = ()
+        self._due_by_arrival: Sequence[Emission] = ()
 
     @property
     def shortest_period_ns(self) -> int | None:
@@ -98,7 +71,7 @@ class Emissions:
         """
         scheduled = rate is not None and not on_arrival
         entry = self._schedule.add(name, rate) if rate is not None and scheduled else -1
-        emission = _Emission(name, emitter, rate, entry, gate)
+        emission = Emission(name, emitter, rate, entry, gate, self.regroup)
         self._all[emission] = None
         if rate is None:
             self._every_tick.append(emission)
@@ -107,14 +80,13 @@ class Emissions:
         else:
             self._arrivals.add(emission, rate)
             self._on_arrival = True
+        self.regroup()
         self.move_on()
 
     def remove(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
         for emission in [e for e in self._all if e.emitter is emitter]:
-            emission.removed = True
-            if emission.gate is not None:
-                emission.gate.leave(emission.turn)
+            emission.remove()
             del self._all[emission]
             self._arrivals.remove(emission)
             if emission.asked_rate is None:
@@ -122,7 +94,12 @@ class Emissions:
             elif emission.entry >= 0:
                 self._schedule.remove(emission.entry)
                 self._scheduled[emission.entry] = None
+            self.regroup()
             self.move_on()
+
+    def regroup(self) -> None:
+        """Finds out anew who is asked together: to be called when the row of a `RowEmitter` has changed."""
+        self._lanes.forget()
 
     def choose(self, time_ns: int, *, previous_ns: int | None = None, arrived: bool = False) -> None:
         """Finds out who is due at a tick; then comes `emit`, or `move_on` where nothing comes of the tick.
@@ -138,26 +115,24 @@ class Emissions:
             self._due_by_arrival = self._arrivals.due(time_ns, arrived=arrived)
 
     def emit(self, snapshot: Snapshot, time_ns: int) -> None:
-        """Asks those that `choose` found, in the order of addition and last those that show what arrives.
+        """Asks those that `choose` found, and last those that show what arrives.
+
+        They are asked in the order of addition. Those in a row are asked at once, where the first of them is.
 
         Args:
             snapshot: The state of this tick.
             time_ns: Bridge time of this tick, nanoseconds.
         """
-        for emission in tuple(self._every_tick):
-            self._emit(emission, snapshot)
-        state_ns = snapshot.time_ns
-        for entry in self._due:
-            # An emitter that is asked may remove another.
-            due = self._scheduled[entry]
-            if due is None:
-                continue
-            # Spelled out, and not by `_emit`: thousands may be due at once.
-            try:
-                if due.emit(snapshot):
-                    due.mark(state_ns)
-            except Exception as error:  # noqa: BLE001 - the runtime's edge
-                self._count_error(due, error)
+        if self._lanes.useful(self._all):
+            due = self._due
+            self._emit_lanes(self._lanes.of("every tick", lambda: self._every_tick), snapshot)
+            self._emit_lanes(
+                self._lanes.of(tuple(due), lambda: map(self._scheduled.__getitem__, due)), snapshot
+            )
+        else:
+            for emission in tuple(self._every_tick):
+                self._emit(emission, snapshot)
+            self._emit_due(snapshot)
         if self._on_arrival:
             for emission in self._due_by_arrival:
                 if self._emit(emission, snapshot):
@@ -176,24 +151,47 @@ class Emissions:
         """Makes everything due again, at any time."""
         self._schedule.reset()
         self._arrivals.reset()
+        self.regroup()
         self.move_on()
 
     def status(self, time_ns: int) -> tuple[EmitterStatus, ...]:
         """Returns the counters at bridge time `time_ns`, from any thread."""
         return tuple(
-            EmitterStatus(
-                name=emission.name,
-                rate=emission.asked_rate,
-                published=emission.count,
-                achieved_rate=emission.rate(time_ns),
-                skipped=self._schedule.skipped(emission.entry) if emission.entry >= 0 else 0,
-                errors=emission.errors,
-                last_error=emission.last_error,
-            )
+            emission.status(time_ns, self._schedule.skipped(emission.entry) if emission.entry >= 0 else 0)
             for emission in tuple(self._all)
         )
 
-    def _emit(self, emission: _Emission, snapshot: Snapshot) -> bool:
+    def _emit_due(self, snapshot: Snapshot) -> None:
+        state_ns = snapshot.time_ns
+        for entry in self._due:
+            # An emitter that is asked may remove another.
+            due = self._scheduled[entry]
+            if due is None:
+                continue
+            # Spelled out, and not by `_emit`: hundreds may be due at once.
+            try:
+                if due.emit(snapshot):
+                    due.mark(state_ns)
+            except Exception as error:  # noqa: BLE001 - the runtime's edge
+                self._count_error(due, error)
+
+    def _emit_lanes(self, lanes: Iterable[Lane], snapshot: Snapshot) -> None:
+        state_ns = snapshot.time_ns
+        for lane in lanes:
+            emissions, sent = lane.emissions, None
+            # Those that were asked before may have changed whom to ask.
+            if lane.chorus is not None and self._lanes.fresh:
+                # Whoever is at fault raises again when it is asked alone, and is counted then.
+                with suppress(Exception):
+                    sent = lane.chorus(snapshot)
+            if sent is None:
+                for emission in emissions:
+                    self._emit(emission, snapshot)
+            else:
+                for index in sent:
+                    emissions[index].mark(state_ns)
+
+    def _emit(self, emission: Emission, snapshot: Snapshot) -> bool:
         if emission.removed:
             return False
         try:
@@ -204,14 +202,10 @@ class Emissions:
             self._count_error(emission, error)
         return False
 
-    def _count_error(self, emission: _Emission, error: Exception) -> None:
+    def _count_error(self, emission: Emission, error: Exception) -> None:
         """Counts and reports what an emitter raised: one publisher's fault stops nothing else."""
         emission.errors += 1
         emission.last_error = describe(error)
         self._report(
             f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}"
         )
-
-
-def _nothing(_: Snapshot) -> bool:
-    return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -20,6 +21,37 @@ class Emitter(Protocol):
 
         Returns:
             Whether anything was published.
+        """
+        ...
+
+
+class Chorus(Protocol):
+    """Asks several emitters at once."""
+
+    def __call__(self, snapshot: Snapshot) -> Sequence[int] | None:
+        """Sends what they are there for, as `Emitter.emit`.
+
+        Returns:
+            Which of them published, by their places in the chorus; None where they are to be asked one after another.
+        """
+        ...
+
+
+@runtime_checkable
+class RowEmitter(Emitter, Protocol):
+    """An emitter that can be asked along with others whose messages are made with its own."""
+
+    @property
+    def row(self) -> object | None:
+        """What those have in common that can be asked along with it; None while nobody can."""
+        ...
+
+    def chorus(self, emitters: Sequence[Any], failed: Callable[[int, Exception], None]) -> Chorus:
+        """Returns what asks emitters at once, as long as none of them changes its row.
+
+        Args:
+            emitters: Those of this emitter's row that are asked, itself among them.
+            failed: Told of each that could not publish, by its place among them.
         """
         ...
 

@@ -308,6 +308,11 @@ class TransformFeed:
         self.stamp_ns = stamp
         return True
 
+    def shown(self, time_ns: int) -> None:
+        """Takes note of a state that was sent, all of it finite, without being asked whether it is `due`."""
+        self.stamp_ns = time_ns
+        self.valid = None
+
     def sample(self, snapshot: Snapshot) -> TransformSample | None:
         """Returns what to send now as one object; None where nothing is `due`, or the robot has no moving frame."""
         if not self.due(snapshot):

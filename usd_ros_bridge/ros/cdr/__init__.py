@@ -7,8 +7,9 @@ from usd_ros_bridge.ros.cdr.layout import TemplateError
 from usd_ros_bridge.ros.cdr.outlet import Outlet
 from usd_ros_bridge.ros.cdr.shared import SharedMessages
 from usd_ros_bridge.ros.cdr.template import Column, StampColumn, Template
-from usd_ros_bridge.ros.cdr.together import Row, Together
+from usd_ros_bridge.ros.cdr.together import Place, Row, Together
 
 __all__ = [
-    "Column", "Copies", "Outlet", "Row", "SharedMessages", "StampColumn", "Template", "TemplateError", "Together",
+    "Column", "Copies", "Outlet", "Place", "Row", "SharedMessages", "StampColumn", "Template", "TemplateError",
+    "Together",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ class Copies:
 
     Attributes:
         count: How many there are: `fitting`.
+        data: All of them; `place` says where each is.
     """
 
     def __init__(self, template: Template) -> None:
@@ -33,9 +34,10 @@ class Copies:
         self._size = template.size
         self._stride = _stride(template)
         self.count = self.fitting(template)
-        self._data = aligned(self.count * self._stride)
-        for begin in range(0, len(self._data), self._stride):
-            self._data[begin : begin + self._size] = template.data
+        self.data = aligned(self.count * self._stride)
+        for begin in range(0, len(self.data), self._stride):
+            self.data[begin : begin + self._size] = template.data
+        self._messages = np.frombuffer(self.data, np.uint8).reshape(self.count, self._stride)
 
     @staticmethod
     def fitting(template: Template) -> int:
@@ -44,8 +46,22 @@ class Copies:
 
     def message(self, index: int) -> bytearray:
         """Returns a copy's bytes, which are the caller's own."""
+        return self.data[self.place(index)]
+
+    def place(self, index: int) -> slice:
+        """Returns where a copy's bytes are in `data`."""
         begin = index * self._stride
-        return self._data[begin : begin + self._size]
+        return slice(begin, begin + self._size)
+
+    def write_bytes(self, place: slice, copies: NDArray[np.intp], values: NDArray[np.uint8]) -> None:
+        """Writes bytes at a place of some copies.
+
+        Args:
+            place: Where in a message.
+            copies: (N,) which.
+            values: (N, n) bytes, as many for each as there is room.
+        """
+        self._messages[copies, place] = values
 
     def view(self, path: str) -> NDArray[Any]:
         """A writable view of the numbers at a path in every copy, (count, n), as `Template.view`.
@@ -56,7 +72,7 @@ class Copies:
         view = self._template.view(path)
         strides = (self._stride, view.itemsize)
         place = self._template.offset(path)
-        every: NDArray[Any] = np.ndarray((self.count, view.size), view.dtype, self._data, place, strides)
+        every: NDArray[Any] = np.ndarray((self.count, view.size), view.dtype, self.data, place, strides)
         return every
 
     def write_stamp(self, time_ns: int) -> None:
@@ -80,7 +96,7 @@ class Copies:
         """
         column = self._template.column(path)
         return CopiesColumn(
-            flat_view(self._data, column.flat.dtype), self._spread(column.indices, column.flat)
+            flat_view(self.data, column.flat.dtype), self._spread(column.indices, column.flat)
         )
 
     def stamps(self, path: str) -> CopiesStamps:
@@ -92,7 +108,7 @@ class Copies:
         seconds = self._template.column(f"{path}.sec")
         # Both halves of a stamp lie side by side, and have the same bits as signed numbers.
         return CopiesStamps(
-            flat_view(self._data, seconds.flat.dtype), self._spread(seconds.indices, seconds.flat)[0]
+            flat_view(self.data, seconds.flat.dtype), self._spread(seconds.indices, seconds.flat)[0]
         )
 
     def _spread(self, indices: NDArray[np.intp], flat: NDArray[Any]) -> NDArray[np.intp]:

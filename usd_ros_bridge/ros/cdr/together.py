@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from usd_ros_bridge.ros.cdr.copies import Copies
 from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -42,6 +42,20 @@ class Row:
         """
         self.start = self.stop = start
         self.several = False
+
+
+class Place(NamedTuple):
+    """Where one robot's messages are written along with others'.
+
+    Attributes:
+        together: What writes them.
+        row: The robot's row.
+        number: Which robot of it it is.
+    """
+
+    together: Together
+    row: Row
+    number: int
 
 
 class Together:
@@ -97,8 +111,13 @@ class Together:
         """
         # One by one: to compare tuples costs as much as the rest, and thousands may be asked for in a tick.
         if row is not self._row or snapshot.tick != self._tick or row.stop != self._stop:
-            self._row, self._stop, self._tick = row, row.stop, snapshot.tick
-            self._written = None  # Also where the next line raises.
-            self._written = self._writer.write(snapshot, slice(row.start, row.stop), stamp_ns)
+            self.write(row, snapshot, stamp_ns)
         written = self._written
         return None if written is None else written.message(number)
+
+    def write(self, row: Row, snapshot: Snapshot, stamp_ns: int) -> Copies | None:
+        """Writes the messages of all robots of a row; arguments and reasons for None as those of `message`."""
+        self._row, self._stop, self._tick = row, row.stop, snapshot.tick
+        self._written = None  # Also where the next line raises.
+        self._written = self._writer.write(snapshot, slice(row.start, row.stop), stamp_ns)
+        return self._written

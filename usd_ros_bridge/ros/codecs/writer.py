@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import TopicPlan
-from usd_ros_bridge.ros.cdr import Copies, Outlet, Row, SharedMessages, Template, TemplateError, Together
+from usd_ros_bridge.ros.cdr import (
+    Copies,
+    Outlet,
+    Place,
+    Row,
+    SharedMessages,
+    Template,
+    TemplateError,
+    Together,
+)
 from usd_ros_bridge.ros.codecs.protocol import SECOND_NS, Encoding, Values, set_stamp
 from usd_ros_bridge.ros.domains import Report
 from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -96,6 +105,18 @@ class MessageWriter:
         if message is not None and self._written is not None and self._written.frame is not None:
             message[self._written.frame] = self.frame
         return message
+
+    @property
+    def place(self) -> Place | None:
+        """Where its messages are written along with others'; None where they are not."""
+        if self._together is None or not self.row.several:
+            return None
+        return Place(self._together, self.row, self._number)
+
+    @property
+    def frame_place(self) -> slice | None:
+        """Where the header's frame is in a message; None where there is none."""
+        return None if self._written is None else self._written.frame
 
     def publish(self, outlet: Outlet, values: Values, time_ns: int) -> None:
         """Publishes one message.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks
 
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.cdr import Outlet, SharedMessages
+from usd_ros_bridge.ros.cdr import Outlet, Place, Row, SharedMessages
 from usd_ros_bridge.ros.codecs.protocol import Encoding
 from usd_ros_bridge.ros.codecs.writer import MessageWriter, Serialized
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.endpoints.chorus import PublisherChorus, Voice
 from usd_ros_bridge.ros.handlers import Bound
 from usd_ros_bridge.ros.message_handlers import SourceFeed
 from usd_ros_bridge.ros.status import InterfaceStatus
@@ -29,14 +32,14 @@ class TopicPublisher:
     """
 
     __slots__ = (
-        "_always", "_class", "_domain", "_encoding", "_feed", "_outlet", "_report", "_robot", "_sent_ns", "_source",
-        "_stamp", "_writer", "reason", "topic",
+        "_always", "_class", "_domain", "_encoding", "_feed", "_outlet", "_regroup", "_report", "_robot", "_sent_ns",
+        "_source", "_stamp", "_writer", "reason", "topic",
     )  # fmt: skip
 
     def __init__(
         self, topic: TopicPlan, message_class: Any, domain: Domain, *, encoding: Encoding | None, reason: str = "",
-        unmatched: bool = False, report: Report, shared: SharedMessages[Serialized] | None = None,
-        feed: SourceFeed | None = None,
+        unmatched: bool = False, report: Report, regroup: Callable[[], None],
+        shared: SharedMessages[Serialized] | None = None, feed: SourceFeed | None = None,
     ) -> None:  # fmt: skip
         """Stores what to publish; `open` creates the publisher.
 
@@ -48,6 +51,7 @@ class TopicPublisher:
             reason: Why nothing does.
             unmatched: Publish also while nobody subscribes.
             report: For incompatible quality of service, and where messages cannot be written in place.
+            regroup: Called when `row` has changed.
             shared: Messages that all publishers of the thread that ticks write in turn.
             feed: Gives messages instead, where a source is bound; None where none can be.
         """
@@ -68,6 +72,7 @@ class TopicPublisher:
         self._outlet: Outlet | None = None
         self._sent_ns = -1
         self._feed = feed
+        self._regroup = regroup
         self._source: Bound[Any] | None = None
         self.look_for_source()
 
@@ -120,12 +125,52 @@ class TopicPublisher:
             # Most messages have neither sequences nor rows: a call less.
             fixed = writer.fixed
             if fixed is None:
+                row = writer.row
                 writer.publish(outlet, values, time_ns)
+                if writer.row is not row:
+                    self._regroup()
             else:
                 fixed.write(values, time_ns, writer.frame)
                 outlet.send(fixed.data)
         self._sent_ns = time_ns
         return True
+
+    @property
+    def row(self) -> Row | None:
+        """Publishers whose messages are written along with its own; None while there are none."""
+        place = self._place
+        return None if place is None else place.row
+
+    def chorus(
+        self, emitters: Sequence[TopicPublisher], failed: Callable[[int, Exception], None]
+    ) -> PublisherChorus:
+        """Returns what publishes for publishers of one row at once."""
+        place, writer = self._place, self._writer
+        assert place is not None
+        assert writer is not None
+        voices = [each._voice() for each in emitters]
+        return PublisherChorus(voices, place.together, place.row, failed=failed, frame=writer.frame_place)
+
+    @property
+    def _place(self) -> Place | None:
+        outlet, writer = self._outlet, self._writer
+        if outlet is None or writer is None or self._stamp is not None or self._source is not None:
+            return None
+        return writer.place
+
+    def _voice(self) -> Voice:
+        place, outlet, writer = self._place, self._outlet, self._writer
+        assert place is not None
+        assert outlet is not None
+        assert writer is not None
+        return Voice(
+            number=place.number,
+            wanted=None if self._always else outlet.subscriptions,
+            send=outlet.send,
+            sent=partial(setattr, self, "_sent_ns"),
+            sent_ns=self._sent_ns,
+            frame=b"" if writer.frame_place is None else writer.frame,
+        )
 
     def _ask(self, source: Bound[Any], time_ns: int) -> bool:
         outlet, feed = self._outlet, self._feed

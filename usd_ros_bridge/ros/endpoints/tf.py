@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks
@@ -11,9 +11,10 @@ from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge.model.plan import RobotPlan, TfOutput
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.cdr import Outlet, SharedMessages
+from usd_ros_bridge.ros.cdr import Outlet, Place, Row, SharedMessages
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.endpoints.chorus import PublisherChorus, Voice
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.endpoints.tf_messages import RobotTransforms, SerializedTransforms
 from usd_ros_bridge.ros.status import InterfaceStatus
@@ -87,9 +88,7 @@ class TfTopic:
         outlet = self._outlet
         if outlet is None:
             return
-        stamps = self.recent_stamps
-        if not stamps or stamps[-1] != time_ns:
-            stamps.append(time_ns)
+        self.announce(time_ns)
         try:
             if type(message) is bytearray:
                 outlet.send(message)
@@ -99,6 +98,30 @@ class TfTopic:
             self._errors += 1
             raise
         self._meter.mark(time_ns)
+
+    def announce(self, time_ns: int) -> None:
+        """Remembers a stamp that is about to be sent."""
+        stamps = self.recent_stamps
+        if not stamps or stamps[-1] != time_ns:
+            stamps.append(time_ns)
+
+    @property
+    def listeners(self) -> Callable[[], object] | None:
+        """What returns how many subscriptions there are; None where messages are sent in any case."""
+        return None if self._always or self._outlet is None else self._outlet.subscriptions
+
+    @property
+    def send(self) -> Callable[[bytearray], None] | None:
+        """What sends a serialized message, and does nothing else that `publish` does; None while it is closed."""
+        return None if self._outlet is None else self._outlet.send
+
+    def sent(self, time_ns: int) -> None:
+        """Counts what was sent by `send`."""
+        self._meter.mark(time_ns)
+
+    def failed(self) -> None:
+        """Counts what could not be sent by `send`."""
+        self._errors += 1
 
     def set_share(self, owner: Hashable, transforms: Sequence[Any]) -> None:
         """Replaces one owner's share of a latched topic; `publish_whole` sends it."""
@@ -153,11 +176,11 @@ class TfTopic:
 class TransformBroadcaster:
     """An `Emitter` for the runtime: one TFMessage per robot and tick, on each of the robot's TF topics."""
 
-    __slots__ = ("_feed", "_frames", "_index", "_outputs", "_report", "_robot", "_shared")
+    __slots__ = ("_feed", "_frames", "_index", "_outputs", "_regroup", "_report", "_robot", "_shared")
 
     def __init__(
         self, robot: RobotPlan, frames: RobotFrames, feed: TransformFeed, *, index: int, report: Report,
-        shared: SharedMessages[SerializedTransforms] | None = None,
+        regroup: Callable[[], None], shared: SharedMessages[SerializedTransforms] | None = None,
     ) -> None:  # fmt: skip
         """Makes a broadcaster without outputs.
 
@@ -167,8 +190,10 @@ class TransformBroadcaster:
             feed: What to send, tick by tick.
             index: Of the robot in BridgePlan.robots.
             report: For messages that cannot be written in place.
+            regroup: Called when `row` has changed.
             shared: Messages that all broadcasters of the thread that ticks write in turn; None for none.
         """
+        self._regroup = regroup
         self._shared = SharedMessages[SerializedTransforms]() if shared is None else shared
         self._robot = robot
         self._frames = frames
@@ -179,7 +204,9 @@ class TransformBroadcaster:
 
     def add_output(self, topic: TfTopic, output: TfOutput) -> None:
         """Sends to `topic` from here on, ids prefixed as `output` says."""
-        transforms = RobotTransforms(self._robot, self._frames, output, self._report, self._shared)
+        transforms = RobotTransforms(
+            self._robot, self._frames, output, self._report, self._shared, self._regroup
+        )
         self._outputs = (*self._outputs, (topic, transforms))
 
     def emit(self, snapshot: Snapshot) -> bool:
@@ -200,3 +227,55 @@ class TransformBroadcaster:
         if failed is not None:
             raise failed
         return due
+
+    @property
+    def row(self) -> Row | None:
+        """Broadcasters whose messages are written along with its own; None while there are none."""
+        place = self._place
+        return None if place is None else place.row
+
+    def chorus(
+        self, emitters: Sequence[TransformBroadcaster], failed: Callable[[int, Exception], None]
+    ) -> PublisherChorus:
+        """Returns what broadcasts for broadcasters of one row at once."""
+        place = self._place
+        assert place is not None
+        topics = [each._outputs[0][0] for each in emitters]
+
+        def count(index: int, error: Exception) -> None:
+            topics[index].failed()
+            failed(index, error)
+
+        return PublisherChorus(
+            [each._voice() for each in emitters],
+            place.together,
+            place.row,
+            failed=count,
+            announce=[each.announce for each in dict.fromkeys(topics)],
+            transforms=True,
+        )
+
+    @property
+    def _place(self) -> Place | None:
+        # One that sends to several topics is asked alone.
+        if len(self._outputs) != 1:
+            return None
+        topic, transforms = self._outputs[0]
+        return None if topic.send is None else transforms.place
+
+    def _voice(self) -> Voice:
+        place, topic, feed = self._place, self._outputs[0][0], self._feed
+        assert place is not None
+        assert topic.send is not None
+
+        def sent(time_ns: int) -> None:
+            feed.shown(time_ns)
+            topic.sent(time_ns)
+
+        return Voice(
+            number=place.number,
+            wanted=topic.listeners,
+            send=topic.send,
+            sent=sent,
+            sent_ns=feed.stamp_ns,
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan, TfOutput
 from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.ros.cdr import Copies, Row, SharedMessages, Template, TemplateError, Together
+from usd_ros_bridge.ros.cdr import Copies, Place, Row, SharedMessages, Template, TemplateError, Together
 from usd_ros_bridge.ros.codecs.protocol import set_stamp
 from usd_ros_bridge.ros.domains import Report
 from usd_ros_bridge.runtime.frames import RobotFrames
@@ -114,13 +114,13 @@ class RobotTransforms:
     """
 
     __slots__ = (
-        "_frames", "_number", "_objects", "_prefix", "_report", "_robot", "_row", "_shared", "_templates",
-        "_together", "_written",
+        "_frames", "_number", "_objects", "_prefix", "_regroup", "_report", "_robot", "_row", "_shared",
+        "_templates", "_together", "_written",
     )  # fmt: skip
 
     def __init__(
         self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, report: Report,
-        shared: SharedMessages[SerializedTransforms],
+        shared: SharedMessages[SerializedTransforms], regroup: Callable[[], None],
     ) -> None:  # fmt: skip
         """Makes nothing yet.
 
@@ -130,7 +130,9 @@ class RobotTransforms:
             output: Their prefix.
             report: For messages that cannot be written in place.
             shared: Messages that are written in turn.
+            regroup: Called when `place` has changed.
         """
+        self._regroup = regroup
         self._robot = robot
         self._frames = frames
         self._prefix = output.prefix
@@ -161,7 +163,14 @@ class RobotTransforms:
         if row is None and self._written is not None:
             self._together = self._written.together
             self._row, self._number = self._together.join(self._frames.span)
+            self._regroup()
         return message
+
+    @property
+    def place(self) -> Place | None:
+        """Where its messages are written along with other robots'; None while they are not."""
+        row = self._row
+        return None if row is None or not row.several else Place(self._together, row, self._number)
 
     def message(self, stamp_ns: int, poses: FloatArray, valid: NDArray[np.bool_] | None) -> Any:
         """Returns a message of what `TransformFeed` gives.
