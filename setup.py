@@ -62,7 +62,7 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
         *tree("launch", "*.launch.py"),
-        *tree("config", "*.yaml"),
+        *tree("config", "*"),
         *tree("examples", "*"),
     ],
     # usd-core stays an extra: inside a simulator the host's own pxr is used, and a second one would clash with it.

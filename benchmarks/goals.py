@@ -15,6 +15,7 @@ from benchmarks.harness import ROOT, BenchmarkError, Options, Result, Target, me
 from benchmarks.processes import child_environment
 
 GOALS = 1000
+KILLS = 40
 NONE = Target(0.0)
 MEMORY = Target(1.0)
 PAUSE = Target(2.0)
@@ -23,7 +24,7 @@ _TIMEOUT = 1800.0
 
 
 def run(options: Options) -> Iterator[Result]:
-    """Yields what went wrong with goals, what stays behind, and the longest pause of /tf: of one storm."""
+    """Yields what went wrong with goals, what stays behind, and the longest pause of /tf: of one storm, and of another one."""
     goals = options.scaled(GOALS, 40)
     storm = _storm(goals)
     before, after = storm["before"], storm["after"]
@@ -65,13 +66,21 @@ def run(options: Options) -> Iterator[Result]:
         [storm["longest_gap"] / storm["period"]],
         "periods",
         target=PAUSE,
-        compared_with=f"longest time between {stamps}, over {storm['seconds']:.0f} s; by UDP",
+        compared_with=f"longest time between {stamps}, over {storm['seconds']:.0f} s; by UDP on the loopback",
+    )
+    kills = options.scaled(KILLS, 4)
+    shared = _storm(2 * kills, "--kills", str(kills), "--shared-memory")
+    yield median_result(
+        f"{name}.tf_pause_shared_memory",
+        [shared["longest_gap"] / shared["period"]],
+        "periods",
+        compared_with=f"the same in a storm with {kills} killed clients, by shared memory, which is ROS 2's default",
     )
 
 
-def _storm(goals: int) -> dict[str, Any]:
+def _storm(goals: int, *arguments: str) -> dict[str, Any]:
     """Runs a storm in a process of its own, which starts the bridge and the clients in others."""
-    command = [sys.executable, str(STORM), "--goals", str(goals)]
+    command = [sys.executable, str(STORM), "--goals", str(goals), *arguments]
     try:
         done = subprocess.run(
             command, env=child_environment(), capture_output=True, text=True, timeout=_TIMEOUT, check=False

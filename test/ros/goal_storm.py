@@ -28,6 +28,10 @@ from typing import Any
 HERE = Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[2])]
 
+LOOPBACK_UDP = HERE.parents[2] / "config" / "fastdds_loopback_udp.xml"
+SHORT_LEASE = HERE.with_name("short_lease.xml")
+"""Peers forget who is killed soon after, and let go of what they kept for it."""
+
 TF_RATE = 50.0
 WEIGHTS = {"finish": 5, "cancel": 3, "preempt": 2}
 RESULT_TIMEOUT_S = 2
@@ -176,17 +180,17 @@ def victim() -> None:
 class Child:
     """A process of this module, spoken to line by line."""
 
-    def __init__(self, role: str, *, shared_memory: bool = False) -> None:
+    def __init__(self, role: str, *, profile: Path | None = None) -> None:
         environment = dict(os.environ)
-        if not shared_memory:
-            environment["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
         # The ROS wheels' start-up marks the environment of processes that have been through it.
         environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
-        if role == "victim":
-            # Peers forget it soon after its death, and let go of what they kept for it.
+        if profile is not None:
             # Fast DDS 2, which Jazzy has, knows it by another name, of which 3 warns.
             name = "FASTRTPS" if int(version("rclpy").partition(".")[0]) < 8 else "FASTDDS"
-            environment[f"{name}_DEFAULT_PROFILES_FILE"] = str(HERE.with_name("short_lease.xml"))
+            environment[f"{name}_DEFAULT_PROFILES_FILE"] = str(profile)
+        if profile == LOOPBACK_UDP:
+            # The profile keeps to the loopback by itself; LOCALHOST would add shared memory to it.
+            environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"
         self.process = subprocess.Popen(
             [sys.executable, str(HERE), "--role", role],
             env=environment,
@@ -282,8 +286,8 @@ def storm(
         seed: What is done to which goal.
         kills: How many clients are killed while a goal of theirs runs; one in fifty goals by default.
         warm_up: How many goals come before what the bridge holds is looked at first.
-        shared_memory: Whether the bridge uses it: then Fast DDS stops who publishes first to a client that has been
-            killed just now, and with it all of Python, for a third of a second.
+        shared_memory: Whether the bridge uses it: then Fast DDS may hold up all that the bridge sends for a third of a
+            second after a client was killed, while it looks for life behind the client's shared memory.
     """
     rng = random.Random(seed)
     kills = max(1, goals // 50) if kills is None else kills
@@ -292,7 +296,7 @@ def storm(
     for _ in range(kills):
         plan.insert(rng.randrange(min(5, len(plan)), len(plan) + 1), "kill")
     made = Storm(asked=dict(Counter(plan)))
-    bridge = Child("serve", shared_memory=shared_memory)
+    bridge = Child("serve", profile=None if shared_memory else LOOPBACK_UDP)
     begun = time.monotonic()
     try:
         bridge.read()
@@ -332,7 +336,7 @@ class _Sender:
         self._results: list[Any] = []
         self._wait(self._client.server_is_ready, "the server")
         self._wait(lambda: self._watch.frames > 0, "transforms")
-        self._next = Child("victim")
+        self._next = Child("victim", profile=SHORT_LEASE)
 
     def run(self, kind: str) -> None:
         """Sends one goal and sees it through."""
@@ -391,7 +395,7 @@ class _Sender:
         return handle
 
     def _kill(self) -> None:
-        child, self._next = self._next, Child("victim")
+        child, self._next = self._next, Child("victim", profile=SHORT_LEASE)
         child.read()
         # The middleware stops a server that answers a client it has not fully discovered, for a tenth of a second at
         # most, and with it all of Python.
