@@ -24,7 +24,7 @@ _TIMEOUT = 1800.0
 
 
 def run(options: Options) -> Iterator[Result]:
-    """Yields what went wrong with goals, what stays behind, and the longest pause of /tf: of one storm, and of another one."""
+    """Yields what went wrong with goals, what stays behind, and the longest pauses of /tf by both transports."""
     goals = options.scaled(GOALS, 40)
     storm = _storm(goals)
     before, after = storm["before"], storm["after"]

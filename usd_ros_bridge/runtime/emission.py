@@ -26,7 +26,8 @@ class Emission(RateMeter):
     """
 
     __slots__ = (
-        "_changed", "asked_rate", "emit", "emitter", "entry", "errors", "gate", "last_error", "name", "removed",
+        "_changed", "_row_emitter", "asked_rate", "emit", "emitter", "entry", "errors", "gate", "last_error", "name",
+        "removed",
     )  # fmt: skip
 
     def __init__(
@@ -53,15 +54,16 @@ class Emission(RateMeter):
         self.last_error = ""
         self.removed = False
         self._changed = changed
+        # Once: to look whether an object has what a protocol asks for takes longer than to use it.
+        self._row_emitter = emitter if isinstance(emitter, RowEmitter) else None
         self.gate = gate
         if gate is not None:
             gate.watch(self._gate_turned)
 
     def row(self) -> object | None:
         """Returns the row of emitters that the emitter is in; None where it has none, or is not asked."""
-        if isinstance(self.emitter, RowEmitter) and (self.gate is None or self.gate.open):
-            return self.emitter.row
-        return None
+        emitter = self._row_emitter
+        return emitter.row if emitter is not None and (self.gate is None or self.gate.open) else None
 
     def remove(self) -> None:
         """Is asked no more."""

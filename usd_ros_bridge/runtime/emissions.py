@@ -71,7 +71,7 @@ class Emissions:
         """
         scheduled = rate is not None and not on_arrival
         entry = self._schedule.add(name, rate) if rate is not None and scheduled else -1
-        emission = Emission(name, emitter, rate, entry, gate, self.regroup)
+        emission = Emission(name, emitter, rate, entry, gate, self._lanes.forget)
         self._all[emission] = None
         if rate is None:
             self._every_tick.append(emission)
@@ -80,7 +80,7 @@ class Emissions:
         else:
             self._arrivals.add(emission, rate)
             self._on_arrival = True
-        self.regroup()
+        self._lanes.forget()
         self.move_on()
 
     def remove(self, emitter: Emitter) -> None:
@@ -94,12 +94,12 @@ class Emissions:
             elif emission.entry >= 0:
                 self._schedule.remove(emission.entry)
                 self._scheduled[emission.entry] = None
-            self.regroup()
+            self._lanes.forget()
             self.move_on()
 
     def regroup(self) -> None:
-        """Finds out anew who is asked together: to be called when the row of a `RowEmitter` has changed."""
-        self._lanes.forget()
+        """Finds out before long who is asked together: to be called when a `RowEmitter` has got a row."""
+        self._lanes.grow()
 
     def choose(self, time_ns: int, *, previous_ns: int | None = None, arrived: bool = False) -> None:
         """Finds out who is due at a tick; then comes `emit`, or `move_on` where nothing comes of the tick.
@@ -151,7 +151,7 @@ class Emissions:
         """Makes everything due again, at any time."""
         self._schedule.reset()
         self._arrivals.reset()
-        self.regroup()
+        self._lanes.forget()
         self.move_on()
 
     def status(self, time_ns: int) -> tuple[EmitterStatus, ...]:

@@ -43,11 +43,14 @@ class RowEmitter(Emitter, Protocol):
 
     @property
     def row(self) -> object | None:
-        """What those have in common that can be asked along with it; None while nobody can."""
+        """What those have in common that can be asked along with it; None while nobody can.
+
+        Where it is another one than before, a chorus of the old row returns None, or sends what each would send.
+        """
         ...
 
     def chorus(self, emitters: Sequence[Any], failed: Callable[[int, Exception], None]) -> Chorus:
-        """Returns what asks emitters at once, as long as none of them changes its row.
+        """Returns what asks emitters at once.
 
         Args:
             emitters: Those of this emitter's row that are asked, itself among them.

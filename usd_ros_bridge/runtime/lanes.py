@@ -12,6 +12,10 @@ _MOST_PROGRAMS = 8
 """How many sets of emitters that are due together are kept: those of one rate, and of several that meet."""
 
 
+LEAST_AGE = 50
+"""Ticks that lanes are kept though a row grew: thousands of topics may get their subscribers one after another."""
+
+
 class Lane:
     """Emissions that are asked one after another, or all at once.
 
@@ -32,10 +36,10 @@ class Lanes:
     """The lanes of what is due: found once, and kept until something changes.
 
     Attributes:
-        fresh: Whether nothing has changed since `look`.
+        fresh: Whether they are right; `useful` makes them so.
     """
 
-    __slots__ = ("_failed", "_programs", "_useful", "fresh")
+    __slots__ = ("_age", "_failed", "_grown", "_programs", "_useful", "fresh")
 
     def __init__(self, failed: Callable[[Emission, Exception], None]) -> None:
         """Has no lanes yet.
@@ -46,16 +50,23 @@ class Lanes:
         self._failed = failed
         self._programs: dict[Hashable, list[Lane]] = {}
         self._useful = False
+        self._grown = False
+        self._age = 0
         self.fresh = True
 
     def forget(self) -> None:
-        """Has lanes found anew: emitters came or went, a gate turned, a row grew."""
+        """Has lanes found anew: emitters came or went, or a gate turned."""
         self.fresh = False
 
+    def grow(self) -> None:
+        """Has lanes found anew before long: a row grew. Till then they are right, but for who could be asked along."""
+        self._grown = True
+
     def useful(self, emissions: Iterable[Emission]) -> bool:
-        """Returns whether any of all emissions is in a row; from then on the lanes are `fresh`."""
-        if not self.fresh:
-            self.fresh = True
+        """Returns whether any of all emissions is in a row; to be asked once a tick, before `of`."""
+        self._age += 1
+        if not self.fresh or (self._grown and (not self._useful or self._age > LEAST_AGE)):
+            self.fresh, self._grown, self._age = True, False, 0
             self._programs.clear()
             self._useful = any(each.row() is not None for each in emissions)
         return self._useful

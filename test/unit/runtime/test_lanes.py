@@ -10,6 +10,7 @@ import pytest
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.gate import Gate
+from usd_ros_bridge.runtime.lanes import LEAST_AGE
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.testing.plans import rover
 
@@ -93,17 +94,36 @@ def test_those_in_a_row_are_asked_at_once_where_the_first_of_them_is(stage: Stag
     assert stage.published() == dict.fromkeys("abcdefg", 1)
 
 
-def test_a_row_is_found_when_emitters_say_so_and_lost_as_they_do(stage: Stage) -> None:
+def test_a_row_is_found_when_emitters_say_so_and_another_one_before_long(stage: Stage) -> None:
     singers = stage.add("abc")
     assert stage.tick() == ["a", "b", "c"]
     row = object()
     for each in singers[:2]:
         each.row = row
+    assert stage.tick() == ["a", "b", "c"]
     stage.runtime.emissions.regroup()
     assert stage.tick() == ["ab", "c"]
-    singers[0].row = None
+    singers[2].row = row
     stage.runtime.emissions.regroup()
-    assert stage.tick() == ["a", "b", "c"]
+    ticks = [stage.tick() for _ in range(LEAST_AGE + 1)]
+    assert ticks == [["ab", "c"]] * LEAST_AGE + [["abc"]]
+
+
+def test_the_first_row_is_found_at_the_next_tick(stage: Stage) -> None:
+    singers = stage.add("ab")
+    first = singers[0].emit
+
+    def join(snapshot: Snapshot) -> bool:
+        if singers[0].row is None:
+            singers[0].row = singers[1].row = object()
+            stage.runtime.emissions.regroup()
+        return first(snapshot)
+
+    stage.runtime.remove_emitter(singers[0])
+    singers[0].emit = join  # type: ignore[method-assign]
+    stage.runtime.emissions.add(singers[0], name="a", rate=100.0)
+    assert stage.tick() == ["b", "a"]
+    assert stage.tick() == ["ba"]
 
 
 @pytest.mark.parametrize("rate", [None, 100.0])

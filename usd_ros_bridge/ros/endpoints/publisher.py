@@ -51,7 +51,7 @@ class TopicPublisher:
             reason: Why nothing does.
             unmatched: Publish also while nobody subscribes.
             report: For incompatible quality of service, and where messages cannot be written in place.
-            regroup: Called when `row` has changed.
+            regroup: Called when it has got a `row`.
             shared: Messages that all publishers of the thread that ticks write in turn.
             feed: Gives messages instead, where a source is bound; None where none can be.
         """

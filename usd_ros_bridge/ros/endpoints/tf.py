@@ -190,7 +190,7 @@ class TransformBroadcaster:
             feed: What to send, tick by tick.
             index: Of the robot in BridgePlan.robots.
             report: For messages that cannot be written in place.
-            regroup: Called when `row` has changed.
+            regroup: Called when it has got a `row`.
             shared: Messages that all broadcasters of the thread that ticks write in turn; None for none.
         """
         self._regroup = regroup

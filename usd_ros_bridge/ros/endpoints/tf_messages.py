@@ -130,7 +130,7 @@ class RobotTransforms:
             output: Their prefix.
             report: For messages that cannot be written in place.
             shared: Messages that are written in turn.
-            regroup: Called when `place` has changed.
+            regroup: Called when it has got a `place`.
         """
         self._regroup = regroup
         self._robot = robot
