@@ -140,6 +140,8 @@ def test_goals_and_cancellations_in_any_order_end_once(start, connect, ros_harne
         if number % 4 == 3:
             ros_harness.wait_for(lambda: sent[-1].answered, what="an answer")
             sent[-1].handle.cancel_goal_async()
+    # Requests of several clients may overtake each other: the last goal is the last one once the others are answered.
+    ros_harness.wait_for(lambda: all(each.answered for each in sent), what="all answers")
     sent.append(clients[0].begin(goal(0.02)))
     ros_harness.wait_for(lambda: all(each.done for each in sent), what="all results")
     assert {each.status for each in sent} <= {SUCCEEDED, CANCELED, ABORTED}
