@@ -11,7 +11,6 @@ from usd_ros_bridge.runtime.endpoints import Chorus, RowEmitter
 _MOST_PROGRAMS = 8
 """How many sets of emitters that are due together are kept: those of one rate, and of several that meet."""
 
-
 LEAST_AGE = 50
 """Ticks that lanes are kept though a row grew: thousands of topics may get their subscribers one after another."""
 

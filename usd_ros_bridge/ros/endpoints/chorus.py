@@ -63,7 +63,7 @@ class PublisherChorus:
         self._transforms = transforms
         self._announce = tuple(announce)
         self._frame = frame
-        self._frames = _frames([each.frame for each in voices])
+        self._frames = None if frame is None else _frames([each.frame for each in voices])
         self._numbers = np.array([each.number for each in voices], dtype=np.intp)
         self._all = range(len(voices)) if all(each.wanted is None for each in voices) else None
         self._pieces: list[tuple[Callable[[bytearray], None], slice]] = []
@@ -88,7 +88,7 @@ class PublisherChorus:
         copies = self._together.write(self._row, snapshot, time_ns)
         if copies is None:
             return None
-        if self._frame is not None:
+        if self._frame is not None and self._frames is not None:
             copies.write_bytes(self._frame, self._numbers, self._frames)
         return self._send(copies, wanted, time_ns)
 
