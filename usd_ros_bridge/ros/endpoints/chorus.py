@@ -20,7 +20,6 @@ class Voice:
         number: Which robot of the row its message is of.
         wanted: Returns whether anyone is to get it; None where it is sent whoever listens.
         send: Publishes a serialized message.
-        sent: Told of the stamp of what was published, nanoseconds.
         sent_ns: Stamp of what it published last, nanoseconds.
         frame: Its header's frame as it stands in the message; empty where there is none to be written.
     """
@@ -28,7 +27,6 @@ class Voice:
     number: int
     wanted: Callable[[], object] | None
     send: Callable[[bytearray], None]
-    sent: Callable[[int], None]
     sent_ns: int
     frame: bytes = b""
 
@@ -37,13 +35,14 @@ class PublisherChorus:
     """Sends the messages of publishers in a row, each state once, as each of them would."""
 
     __slots__ = (
-        "_all", "_announce", "_failed", "_frame", "_frames", "_numbers", "_pieces", "_row", "_sent_ns", "_together",
-        "_transforms", "_voices",
+        "_all", "_announce", "_failed", "_frame", "_frames", "_numbers", "_pieces", "_row", "_sent", "_sent_ns",
+        "_together", "_transforms", "_voices",
     )  # fmt: skip
 
     def __init__(
-        self, voices: Sequence[Voice], together: Together, row: Row, *, failed: Callable[[int, Exception], None],
-        frame: slice | None = None, announce: Sequence[Callable[[int], None]] = (), transforms: bool = False,
+        self, voices: Sequence[Voice], together: Together, row: Row, *, sent: Callable[[Sequence[int], int], None],
+        failed: Callable[[int, Exception], None], frame: slice | None = None,
+        announce: Sequence[Callable[[int], None]] = (), transforms: bool = False,
     ) -> None:  # fmt: skip
         """Stores whom to send for.
 
@@ -51,6 +50,7 @@ class PublisherChorus:
             voices: The publishers.
             together: Writes their messages.
             row: Of those.
+            sent: Told which of them published, by their places among `voices`, and the stamp, nanoseconds.
             failed: Told of each that could not publish, by its place among `voices`.
             frame: Where the header's frame is in a message; None where all messages say the same.
             announce: Told of a stamp before it is sent.
@@ -59,6 +59,7 @@ class PublisherChorus:
         self._voices = tuple(voices)
         self._together = together
         self._row = row
+        self._sent = sent
         self._failed = failed
         self._transforms = transforms
         self._announce = tuple(announce)
@@ -93,9 +94,9 @@ class PublisherChorus:
         return self._send(copies, wanted, time_ns)
 
     def _send(self, copies: Copies, wanted: Sequence[int], time_ns: int) -> Sequence[int]:
-        pieces, data, voices = self._pieces, copies.data, self._voices
+        pieces, data = self._pieces, copies.data
         if not pieces:
-            pieces += ((each.send, copies.place(each.number)) for each in voices)
+            pieces += ((each.send, copies.place(each.number)) for each in self._voices)
         for announce in self._announce:
             announce(time_ns)
         failed: list[int] = []
@@ -108,8 +109,7 @@ class PublisherChorus:
                 self._failed(index, error)
         if failed:
             wanted = [index for index in wanted if index not in failed]
-        for index in wanted:
-            voices[index].sent(time_ns)
+        self._sent(wanted, time_ns)
         return wanted
 
 

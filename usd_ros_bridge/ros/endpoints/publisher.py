@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks
@@ -148,8 +147,15 @@ class TopicPublisher:
         place, writer = self._place, self._writer
         assert place is not None
         assert writer is not None
+
+        def sent(indices: Sequence[int], time_ns: int) -> None:
+            for index in indices:
+                emitters[index]._sent_ns = time_ns
+
         voices = [each._voice() for each in emitters]
-        return PublisherChorus(voices, place.together, place.row, failed=failed, frame=writer.frame_place)
+        return PublisherChorus(
+            voices, place.together, place.row, sent=sent, failed=failed, frame=writer.frame_place
+        )
 
     @property
     def _place(self) -> Place | None:
@@ -167,7 +173,6 @@ class TopicPublisher:
             number=place.number,
             wanted=None if self._always else outlet.subscriptions,
             send=outlet.send,
-            sent=partial(setattr, self, "_sent_ns"),
             sent_ns=self._sent_ns,
             frame=b"" if writer.frame_place is None else writer.frame,
         )

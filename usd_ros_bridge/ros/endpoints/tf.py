@@ -241,6 +241,12 @@ class TransformBroadcaster:
         place = self._place
         assert place is not None
         topics = [each._outputs[0][0] for each in emitters]
+        feeds = [each._feed for each in emitters]
+
+        def sent(indices: Sequence[int], time_ns: int) -> None:
+            for index in indices:
+                feeds[index].shown(time_ns)
+                topics[index].sent(time_ns)
 
         def count(index: int, error: Exception) -> None:
             topics[index].failed()
@@ -250,6 +256,7 @@ class TransformBroadcaster:
             [each._voice() for each in emitters],
             place.together,
             place.row,
+            sent=sent,
             failed=count,
             announce=[each.announce for each in dict.fromkeys(topics)],
             transforms=True,
@@ -264,18 +271,12 @@ class TransformBroadcaster:
         return None if topic.send is None else transforms.place
 
     def _voice(self) -> Voice:
-        place, topic, feed = self._place, self._outputs[0][0], self._feed
+        place, topic = self._place, self._outputs[0][0]
         assert place is not None
         assert topic.send is not None
-
-        def sent(time_ns: int) -> None:
-            feed.shown(time_ns)
-            topic.sent(time_ns)
-
         return Voice(
             number=place.number,
             wanted=topic.listeners,
             send=topic.send,
-            sent=sent,
-            sent_ns=feed.stamp_ns,
+            sent_ns=self._feed.stamp_ns,
         )
