@@ -14,7 +14,7 @@ from usd_ros_bridge.runtime.lanes import Lane, Lanes
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import EmitterStatus
+from usd_ros_bridge.runtime.status import EmitterStatus, mark_each
 
 
 class Emissions:
@@ -188,8 +188,7 @@ class Emissions:
                 for emission in emissions:
                     self._emit(emission, snapshot)
             else:
-                for index in sent:
-                    emissions[index].mark(state_ns)
+                mark_each(emissions, sent, state_ns)
 
     def _emit(self, emission: Emission, snapshot: Snapshot) -> bool:
         if emission.removed:

@@ -270,7 +270,8 @@ class TransformFeed:
     """What to send to /tf for one robot, tick by tick: each state once, and nothing that is not finite.
 
     Attributes:
-        stamp_ns: Time of the state that was taken last, nanoseconds; -1 before.
+        stamp_ns: Time of the state that was taken last, nanoseconds; -1 before. Who sends a state without asking
+            whether it is `due` writes it.
         valid: (F,) which of its poses may be sent, None for all.
     """
 
@@ -307,11 +308,6 @@ class TransformFeed:
                 return False
         self.stamp_ns = stamp
         return True
-
-    def shown(self, time_ns: int) -> None:
-        """Takes note of a state that was sent, all of it finite, without being asked whether it is `due`."""
-        self.stamp_ns = time_ns
-        self.valid = None
 
     def sample(self, snapshot: Snapshot) -> TransformSample | None:
         """Returns what to send now as one object; None where nothing is `due`, or the robot has no moving frame."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.protocol import OdometryGroup
 from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.edges import Selection, selection
 from usd_ros_bridge.runtime.scalar import Floats
 
-_Places = tuple[OdometryGroup, NDArray[np.intp], NDArray[np.intp]]
+_Places = tuple[OdometryGroup, Selection, Selection]
 """A group, rows of it, and where these go."""
 
 
@@ -102,10 +102,12 @@ class OdometryTable:
         if self._all_tick != tick:
             self._all_tick = tick
             for group, rows, places in self._places:
-                poses[places], twists[places] = group.odom_from_base[rows], group.base_twist[rows]
-                finite = np.isfinite(poses[places]).all(axis=1) & np.isfinite(twists[places]).all(axis=1)
-                if not finite.all():
-                    poses[places[~finite], 0] = np.nan
+                pose, twist = group.odom_from_base[rows], group.base_twist[rows]
+                poses[places], twists[places] = pose, twist
+                if not (np.isfinite(pose).all() and np.isfinite(twist).all()):
+                    finite = np.isfinite(pose).all(axis=1) & np.isfinite(twist).all(axis=1)
+                    # Readers look at the first number of a row.
+                    poses[places, 0] = np.where(finite, poses[places, 0], np.nan)
         return poses, twists
 
     def _places_of_all(self) -> list[_Places]:
@@ -113,7 +115,7 @@ class OdometryTable:
         for robot, (source, row) in self._rows.items():
             robots.setdefault(source, []).append((row, robot))
         pairs = ((source.group, np.array(each, dtype=np.intp)) for source, each in robots.items())
-        return [(group, each[:, 0], each[:, 1]) for group, each in pairs]
+        return [(group, selection(each[:, 0]), selection(each[:, 1])) for group, each in pairs]
 
     def writer(self, robots: Iterable[int], slots: Iterable[int]) -> OdometryWriter:
         """Returns what writes poses of robots that controllers serve into columns `slots`."""
@@ -125,7 +127,7 @@ class OdometryTable:
             places.append(slot)
         return OdometryWriter(
             [
-                (source.group, np.array(rows, dtype=np.intp), np.array(places, dtype=np.intp))
+                (source.group, selection(rows), selection(places))
                 for source, (rows, places) in by_source.items()
             ]
         )

@@ -42,7 +42,7 @@ class PublisherChorus:
     def __init__(
         self, voices: Sequence[Voice], together: Together, row: Row, *, sent: Callable[[Sequence[int], int], None],
         failed: Callable[[int, Exception], None], frame: slice | None = None,
-        announce: Sequence[Callable[[int], None]] = (), transforms: bool = False,
+        announce: Callable[[int], None] | None = None, transforms: bool = False,
     ) -> None:  # fmt: skip
         """Stores whom to send for.
 
@@ -53,7 +53,7 @@ class PublisherChorus:
             sent: Told which of them published, by their places among `voices`, and the stamp, nanoseconds.
             failed: Told of each that could not publish, by its place among `voices`.
             frame: Where the header's frame is in a message; None where all messages say the same.
-            announce: Told of a stamp before it is sent.
+            announce: Told of a stamp before it is sent; None for nobody.
             transforms: Whether the messages show frames, of which none is sent that is not finite.
         """
         self._voices = tuple(voices)
@@ -62,7 +62,7 @@ class PublisherChorus:
         self._sent = sent
         self._failed = failed
         self._transforms = transforms
-        self._announce = tuple(announce)
+        self._announce = announce
         self._frame = frame
         self._frames = None if frame is None else _frames([each.frame for each in voices])
         self._numbers = np.array([each.number for each in voices], dtype=np.intp)
@@ -97,8 +97,8 @@ class PublisherChorus:
         pieces, data = self._pieces, copies.data
         if not pieces:
             pieces += ((each.send, copies.place(each.number)) for each in self._voices)
-        for announce in self._announce:
-            announce(time_ns)
+        if self._announce is not None:
+            self._announce(time_ns)
         failed: list[int] = []
         for index in wanted:
             send, piece = pieces[index]

@@ -21,7 +21,7 @@ from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.frames import RobotFrames, TransformFeed
 from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import RateMeter
+from usd_ros_bridge.runtime.status import RateMeter, mark_each
 
 TF_TYPE = "tf2_msgs/msg/TFMessage"
 _STAMPS_KEPT = 1024
@@ -31,11 +31,12 @@ class TfTopic:
     """One publisher of TFMessage, shared by all robots of a domain that use the topic.
 
     Attributes:
-        recent_stamps: Nanoseconds of what was sent lately.
+        meter: Counts what was sent; whoever uses `send` marks it.
+        recent_stamps: Nanoseconds of what was sent lately; whoever uses `send` adds them before.
     """
 
     __slots__ = (
-        "_always", "_domain", "_errors", "_meter", "_outlet", "_report", "_static", "_whole", "name",
+        "_always", "_domain", "_errors", "_outlet", "_report", "_static", "_whole", "meter", "name",
         "recent_stamps",
     )  # fmt: skip
 
@@ -59,7 +60,7 @@ class TfTopic:
         self._errors = 0
         self._outlet: Outlet | None = None
         self._whole: dict[Hashable, list[Any]] = {}
-        self._meter = RateMeter()
+        self.meter = RateMeter()
         self.recent_stamps: deque[int] = deque(maxlen=_STAMPS_KEPT)
 
     def open(self) -> None:
@@ -88,7 +89,9 @@ class TfTopic:
         outlet = self._outlet
         if outlet is None:
             return
-        self.announce(time_ns)
+        stamps = self.recent_stamps
+        if not stamps or stamps[-1] != time_ns:
+            stamps.append(time_ns)
         try:
             if type(message) is bytearray:
                 outlet.send(message)
@@ -97,13 +100,7 @@ class TfTopic:
         except Exception:
             self._errors += 1
             raise
-        self._meter.mark(time_ns)
-
-    def announce(self, time_ns: int) -> None:
-        """Remembers a stamp that is about to be sent."""
-        stamps = self.recent_stamps
-        if not stamps or stamps[-1] != time_ns:
-            stamps.append(time_ns)
+        self.meter.mark(time_ns)
 
     @property
     def listeners(self) -> Callable[[], object] | None:
@@ -114,10 +111,6 @@ class TfTopic:
     def send(self) -> Callable[[bytearray], None] | None:
         """What sends a serialized message, and does nothing else that `publish` does; None while it is closed."""
         return None if self._outlet is None else self._outlet.send
-
-    def sent(self, time_ns: int) -> None:
-        """Counts what was sent by `send`."""
-        self._meter.mark(time_ns)
 
     def failed(self) -> None:
         """Counts what could not be sent by `send`."""
@@ -148,7 +141,7 @@ class TfTopic:
         outlet = self._outlet
         matched = outlet.subscriptions() if outlet else 0
         unheard = not (matched or self._always)
-        rate = 0.0 if self._static or unheard else self._meter.rate(now_ns)
+        rate = 0.0 if self._static or unheard else self.meter.rate(now_ns)
         return InterfaceStatus(
             kind="topic",
             role="publisher",
@@ -159,9 +152,9 @@ class TfTopic:
             authored_rate=None if self._static else authored_rate,
             achieved_rate=rate,
             matched=matched,
-            count=self._meter.count,
+            count=self.meter.count,
             errors=self._errors,
-            state="active" if rate > 0.0 or (self._static and self._meter.count) else "idle",
+            state="active" if rate > 0.0 or (self._static and self.meter.count) else "idle",
             reason=NO_SUBSCRIBER if unheard else "",
         )
 
@@ -243,10 +236,19 @@ class TransformBroadcaster:
         topics = [each._outputs[0][0] for each in emitters]
         feeds = [each._feed for each in emitters]
 
+        meters = [each.meter for each in topics]
+        stamps = [each.recent_stamps for each in dict.fromkeys(topics)]
+
+        def announce(time_ns: int) -> None:
+            for each in stamps:
+                if not each or each[-1] != time_ns:
+                    each.append(time_ns)
+
         def sent(indices: Sequence[int], time_ns: int) -> None:
             for index in indices:
-                feeds[index].shown(time_ns)
-                topics[index].sent(time_ns)
+                feed = feeds[index]
+                feed.stamp_ns, feed.valid = time_ns, None
+            mark_each(meters, indices, time_ns)
 
         def count(index: int, error: Exception) -> None:
             topics[index].failed()
@@ -258,7 +260,7 @@ class TransformBroadcaster:
             place.row,
             sent=sent,
             failed=count,
-            announce=[each.announce for each in dict.fromkeys(topics)],
+            announce=announce,
             transforms=True,
         )
 
