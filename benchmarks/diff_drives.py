@@ -70,7 +70,6 @@ def _fleet(options: Options) -> Iterator[Result]:
             f"{name}.{figure}",
             [each[key] * 1e3 for each in idle],
             "ms",
-            target=TICK,
             compared_with=f"the same with the writes left out, as nobody listens; {_COMMANDED}",
         )
 

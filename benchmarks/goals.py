@@ -74,6 +74,7 @@ def run(options: Options) -> Iterator[Result]:
         f"{name}.tf_pause_shared_memory",
         [shared["longest_gap"] / shared["period"]],
         "periods",
+        target=PAUSE,
         compared_with=f"the same in a storm with {kills} killed clients, by shared memory, which is ROS 2's default",
     )
 

@@ -8,8 +8,8 @@ from typing import cast
 from usd_ros_bridge.runtime.emission import Emission
 from usd_ros_bridge.runtime.endpoints import Chorus, RowEmitter
 
-_MOST_PROGRAMS = 8
-"""How many sets of emitters that are due together are kept: those of one rate, and of several that meet."""
+_MOST_PROGRAMS = 32
+"""How many sets of emitters that are due together are kept: what five rates make of their meetings."""
 
 LEAST_AGE = 50
 """Ticks that lanes are kept though a row grew: thousands of topics may get their subscribers one after another."""

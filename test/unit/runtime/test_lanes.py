@@ -193,16 +193,33 @@ def test_who_is_removed_while_others_are_asked_is_not_asked_any_more(stage: Stag
     assert stage.tick() == ["b", "c"]
 
 
-def test_after_a_reset_choruses_are_new(stage: Stage) -> None:
-    made = []
-    (a, *_) = stage.add("ab", object())
-    chorus = a.chorus
+def test_lanes_of_rates_that_meet_are_found_once(stage: Stage) -> None:
+    row, made = object(), list[Any]()
+    for first, rate in zip("acegi", (100.0, 50.0, 100.0 / 3.0, 20.0, 100.0 / 7.0), strict=True):
+        for each in stage.add(first + chr(ord(first) + 1), row, rate=rate):
+            each.chorus = _counting(each.chorus, made)  # type: ignore[method-assign]
+    rounds = []
+    for _ in range(2):
+        made.clear()
+        rounds.append([stage.tick() for _ in range(210)])
+        assert all(len(asked) == 1 for asked in rounds[-1]), "all that is due is in one row"
+        counted, expected = len(made), 16 if len(rounds) == 1 else 0
+        assert counted == expected
+    assert rounds[0] == rounds[1]
 
+
+def _counting(chorus: Callable[..., Any], made: list[Any]) -> Callable[..., Any]:
     def count(*arguments: Any) -> Any:
         made.append(arguments[0])
         return chorus(*arguments)
 
-    a.chorus = count  # type: ignore[method-assign]
+    return count
+
+
+def test_after_a_reset_choruses_are_new(stage: Stage) -> None:
+    made: list[Any] = []
+    (a, *_) = stage.add("ab", object())
+    a.chorus = _counting(a.chorus, made)  # type: ignore[method-assign]
     stage.tick()
     stage.tick()
     assert len(made) == 1
