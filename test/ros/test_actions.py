@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from statistics import median
+
 import pytest
 from action_plans import (
     ABORTED,
@@ -47,7 +50,9 @@ def test_feedback_comes_at_the_monitor_rate_of_bridge_time(start, connect):
     start(arm_with_follower(controller=follower(action_monitor_rate=50.0)))
     sent = connect().run(goal(1.0, 1.0))
     stamps = [each.header.stamp.sec + each.header.stamp.nanosec * 1e-9 for each in sent.feedback]
-    assert len(stamps) == pytest.approx(50, abs=4)
+    # A machine that is busy skips periods, which is no fault of the rate; what is not skipped is a period apart.
+    assert median(after - before for before, after in pairwise(stamps)) == pytest.approx(0.02, abs=0.002)
+    assert 25 < len(stamps) < 55
     assert stamps[-1] - stamps[0] == pytest.approx(1.0, abs=0.1)
     for each in sent.feedback[1:]:
         assert each.joint_names == ["hinge"]
