@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 
@@ -35,6 +38,10 @@ class Capabilities:
         sensors: Prim paths of the interfaces whose measurements `SensorBackend.sense` gives.
         services: Prim paths of the service servers whose requests `ServiceBackend.serve` answers.
         actions: Prim paths of the action servers whose goals `ActionBackend.follow` follows.
+        step_ns: Length of the backend's own fixed time step, nanoseconds, where it owns time: the loop then steps it on
+            that grid and tells everybody else the time on /clock. 0 where it follows the time that it is given.
+        beside: Those of `sensors` that are measured beside the loop, at their own rate: `sense` is asked for them at
+            every tick and returns a new sample as soon as there is one, with the stamp of the state it shows.
     """
 
     joint_driven: bool = True
@@ -45,6 +52,8 @@ class Capabilities:
     sensors: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
+    step_ns: int = 0
+    beside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +140,14 @@ class Backend(Protocol):
         ...
 
 
+def needs_physics(backend: object) -> bool:
+    """Returns whether a backend simulates: its `needs_physics` is true, and `plan.physics` is there in `open`.
+
+    An attribute of the class, because it is asked for before the backend is opened.
+    """
+    return bool(getattr(backend, "needs_physics", False))
+
+
 @runtime_checkable
 class SensorBackend(Protocol):
     """A backend that measures: what `Backend` does, and the arrays of the sensors in `Capabilities.sensors`.
@@ -141,6 +158,16 @@ class SensorBackend(Protocol):
     - sensor_msgs/msg/LaserScan: `ranges` (N,) float32 in m, `angle_min`, `angle_max` (rad), `range_min`, `range_max`
       (m); optional: `intensities` (N,) float32, `time_increment`, `scan_time` (s). Scalars are 0-d arrays.
     - sensor_msgs/msg/PointCloud2: `points`, (N, 3) float32 in m in the sensor's frame, or (N, 4) with the intensity.
+      Optional: `height` (0-d int), the rows of an organised cloud, of which N is a multiple.
+    - sensor_msgs/msg/Imu: `orientation` (4,) x, y, z, w of world_from_sensor, `angular_velocity` (3,) rad/s and
+      `linear_acceleration` (3,) m/s^2, specific force, both in the sensor's frame; optional: their covariances
+      `orientation_covariance`, `angular_velocity_covariance`, `linear_acceleration_covariance` (9,).
+    - sensor_msgs/msg/Range: `range` 0-d in m (inf: nothing, -inf: too near), `field_of_view` (rad), `min_range`,
+      `max_range` (m), `radiation_type` 0-d (0 ultrasound, 1 infrared).
+    - sensor_msgs/msg/NavSatFix: `position` (3,) latitude and longitude in degrees, altitude in m;
+      `position_covariance` (9,) m^2, east, north, up.
+    - sensor_msgs/msg/CameraInfo: none; its stamp is that of the image of the same camera.
+    - geometry_msgs/msg/WrenchStamped: `wrench` (6,) force in N, then torque in N m, in the axes of the header's frame.
     """
 
     def sense(self, prim: str) -> SensorSample | None:
@@ -148,6 +175,64 @@ class SensorBackend(Protocol):
 
         Called from the thread that steps, after `step`, at most once per step and prim. The arrays belong to the
         backend and may change at the next step.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EntityState:
+    """How a body moves, in the world frame.
+
+    Attributes:
+        pose: (7,) `world_from_body`.
+        twist: (6,) linear then angular velocity of the body's origin.
+        acceleration: (6,) likewise, None where it is not known.
+    """
+
+    pose: NDArray[np.float64]
+    twist: NDArray[np.float64]
+    acceleration: NDArray[np.float64] | None = None
+
+
+@runtime_checkable
+class EntityBackend(Protocol):
+    """A backend whose bodies can be looked at and moved by path, those without a row in the layout included.
+
+    All of it is called from the thread that steps, between two steps.
+    """
+
+    def entities(self) -> tuple[str, ...]:
+        """Returns the prim paths of all bodies."""
+        ...
+
+    def entity_state(self, path: str) -> EntityState:
+        """Returns how a body moves now.
+
+        Raises:
+            KeyError: There is no such body.
+        """
+        ...
+
+    def set_entity_state(
+        self, path: str, *, pose: NDArray[np.float64] | None = None, twist: NDArray[np.float64] | None = None
+    ) -> str:
+        """Puts a body, and all that hangs from it by joints, elsewhere.
+
+        Returns:
+            "", or why it is not possible: a body below a joint is where its joints put it.
+
+        Raises:
+            KeyError: There is no such body.
+        """
+        ...
+
+    def entity_bounds(self, path: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Returns the lowest and highest corner (3,) of a body's colliders and of all that hangs from it.
+
+        The box is aligned with the body's own axes, m; None where nothing there collides.
+
+        Raises:
+            KeyError: There is no such body.
         """
         ...
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import Quaternion, Vector3
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.model.physics import PhysicsScene
 
 JointType = Literal["revolute", "continuous", "prismatic", "fixed", "spherical", "distance", "generic"]
 DofAxis = Literal["transX", "transY", "transZ", "rotX", "rotY", "rotZ"]
@@ -28,6 +31,10 @@ class Pose:
 
     translation: Vector3 = (0.0, 0.0, 0.0)
     rotation: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+HERE = Pose()
+"""The identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +344,7 @@ class BridgePlan:
         asset: The asset as the caller named it.
         layout: Which rows of the state's arrays are which bodies and degrees of freedom, and their state at rest.
         scene: Cameras, time samples and the like, in SI units.
+        physics: What engines simulate and measure; None where nobody asked for it to be read.
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
         stage_owned: Whether it was opened to make the plan, and is nobody else's.
     """
@@ -350,5 +358,6 @@ class BridgePlan:
     diagnostics: tuple[Diagnostic, ...] = ()
     layout: Layout = field(default_factory=Layout)
     scene: Scene = field(default_factory=Scene, repr=False)
+    physics: PhysicsScene | None = field(default=None, repr=False, compare=False)
     stage: object | None = field(default=None, repr=False, compare=False)
     stage_owned: bool = field(default=False, repr=False, compare=False)

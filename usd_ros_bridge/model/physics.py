@@ -1,0 +1,355 @@
+"""Physics: everything an engine needs to simulate an asset, in SI units, from UsdPhysics and the solvers' schemas.
+
+It covers the whole stage, not only what robots consist of: props fall, and rovers bump into walls. The ROS world is
+the world here (Z-up, metres); bodies are named by prim path and numbered parents first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.model.plan import HERE, DofAxis, JointType, Pose
+from usd_ros_bridge.model.records import Quaternion, Vector3
+from usd_ros_bridge.model.sensors import Sensor
+
+WORLD_BODY = -1
+"""Where a body index is asked for: the world."""
+
+# --- Shapes -------------------------------------------------------------------------------------------------------
+
+Approximation = Literal[
+    "none", "convexHull", "convexDecomposition", "meshSimplification", "boundingSphere", "boundingCube"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Sphere:
+    """A ball about the origin; `radius` in m."""
+
+    radius: float
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box about the origin; `half` are half extents along X, Y and Z in m."""
+
+    half: Vector3
+
+
+@dataclass(frozen=True, slots=True)
+class Capsule:
+    """A capsule about the origin along Z; `half_height` is that of the cylindrical part, m."""
+
+    radius: float
+    half_height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cylinder:
+    """A cylinder about the origin along Z, m."""
+
+    radius: float
+    half_height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cone:
+    """A cone along Z, its apex at +half_height, m."""
+
+    radius: float
+    half_height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The plane Z = 0, solid below; `half` are half extents along X and Y in m, 0 for an endless side."""
+
+    half: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mesh:
+    """Triangles.
+
+    Attributes:
+        points: (V, 3) float64, m, scale folded in.
+        triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside.
+        approximation: How it collides (PhysicsMeshCollisionAPI).
+    """
+
+    points: NDArray[np.float64]
+    triangles: NDArray[np.int32]
+    approximation: Approximation = "none"
+
+
+Shape = Sphere | Box | Capsule | Cylinder | Cone | Plane | Mesh
+
+# --- Bodies -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inertial:
+    """Mass properties of a body.
+
+    Attributes:
+        mass: kg.
+        center: Centre of mass in the body's frame, m.
+        diagonal: Principal moments of inertia about the centre of mass, kg m^2.
+        principal: `body_from_principal`, x, y, z, w.
+    """
+
+    mass: float
+    center: Vector3 = (0.0, 0.0, 0.0)
+    diagonal: Vector3 = (0.0, 0.0, 0.0)
+    principal: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """A rigid body.
+
+    Attributes:
+        path: Prim path.
+        row: Row in the plan's layout, -1 where the plan has no use for it.
+        world_from_body: At rest: as in the layout where it has a row.
+        kinematic: Whether it is moved and not driven (physics:kinematicEnabled).
+        inertial: Mass properties; all zero for a kinematic body that has none.
+        linear_velocity: Of the origin at the start, in the world frame, m/s.
+        angular_velocity: At the start, in the world frame, rad/s.
+        parent: The body that it hangs from by joints, WORLD_BODY where it hangs from the world or from nothing.
+        joints: Indices in PhysicsScene.joints of the edge to the parent; empty where the body is free.
+        robot: Index in BridgePlan.robots, -1 for a prop.
+    """
+
+    path: str
+    row: int = -1
+    world_from_body: Pose = HERE
+    kinematic: bool = False
+    inertial: Inertial = Inertial(mass=0.0)
+    linear_velocity: Vector3 = (0.0, 0.0, 0.0)
+    angular_velocity: Vector3 = (0.0, 0.0, 0.0)
+    parent: int = WORLD_BODY
+    joints: tuple[int, ...] = ()
+    robot: int = -1
+
+
+# --- Colliders and visuals ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactMaterial:
+    """PhysicsMaterialAPI, dimensionless; UsdPhysics' fallbacks where a bound material leaves something out."""
+
+    static_friction: float = 0.0
+    dynamic_friction: float = 0.0
+    restitution: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collider:
+    """A prim with PhysicsCollisionAPI.
+
+    Attributes:
+        path: Prim path.
+        body: Index in PhysicsScene.bodies, WORLD_BODY for a static one.
+        body_from_shape: Where the shape is in its body (in the world for a static one), m.
+        shape: What collides.
+        material: What is bound, None where nothing is: then the engine's own defaults hold.
+        group: Index of the collision group it is in, -1 for none.
+        solver: Solver attributes of the prim by resolved name and in SI units: `margin`, `gap` (m), `condim`,
+            `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction`, `solmix`.
+        color: Red, green, blue, opacity, 0 to 1, where it is also to be seen (purpose default or render); None where
+            it is not.
+    """
+
+    path: str
+    body: int
+    body_from_shape: Pose
+    shape: Shape
+    material: ContactMaterial | None = None
+    group: int = -1
+    solver: Mapping[str, Any] = field(default_factory=dict)
+    color: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visual:
+    """A prim that is only to be seen.
+
+    Attributes:
+        path: Prim path.
+        body: Index in PhysicsScene.bodies, WORLD_BODY for scenery.
+        body_from_shape: Where the shape is in its body (in the world for scenery), m.
+        shape: What is seen.
+        color: Red, green, blue, opacity, 0 to 1.
+    """
+
+    path: str
+    body: int
+    body_from_shape: Pose
+    shape: Shape
+    color: tuple[float, float, float, float] = (0.6, 0.6, 0.6, 1.0)
+
+
+# --- Joints -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drive:
+    """PhysicsDriveAPI: `force = stiffness * (target_position - q) + damping * (target_velocity - v)`, bounded.
+
+    Attributes:
+        acceleration: Whether the result is an acceleration: independent of the masses moved.
+        stiffness: N m/rad or N/m (for accelerations 1/s^2).
+        damping: N m s/rad or N s/m (for accelerations 1/s).
+        max_force: N m or N, inf for no bound.
+        target_position: rad or m, at the start.
+        target_velocity: rad/s or m/s, at the start.
+    """
+
+    acceleration: bool = False
+    stiffness: float = 0.0
+    damping: float = 0.0
+    max_force: float = float("inf")
+    target_position: float = 0.0
+    target_velocity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mimic:
+    """A degree of freedom that follows another: `position = multiplier * leader + offset`.
+
+    Attributes:
+        joint: Index of the leader's joint in PhysicsScene.joints.
+        dof: Index of the leader in that joint's dofs.
+        multiplier: Dimensionless, rad/m or m/rad.
+        offset: rad or m.
+    """
+
+    joint: int
+    dof: int
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dof:
+    """One degree of freedom of a joint; radians or metres.
+
+    Attributes:
+        axis: Motion of body1 relative to body0, in the joint frame. Several of one joint act in the order listed.
+        row: Row in the plan's layout, -1 where the plan has no use for it.
+        position: At the start.
+        velocity: At the start.
+        lower: Lower limit, -inf where there is none.
+        upper: Upper limit, inf where there is none.
+        max_velocity: Speed limit, inf where there is none.
+        max_effort: Effort limit, N m or N, inf where there is none; the drive's own bound included.
+        armature: Inertia of the drive train, kg m^2 or kg.
+        friction: Dry friction, N m or N.
+        stiffness: Of a spring without a drive (solver attributes), N m/rad or N/m.
+        damping: Likewise, N m s/rad or N s/m.
+        drive: What drives it, None for a passive one.
+        mimic: The rule it follows, None where it follows none.
+    """
+
+    axis: DofAxis
+    row: int = -1
+    position: float = 0.0
+    velocity: float = 0.0
+    lower: float = -float("inf")
+    upper: float = float("inf")
+    max_velocity: float = float("inf")
+    max_effort: float = float("inf")
+    armature: float = 0.0
+    friction: float = 0.0
+    stiffness: float = 0.0
+    damping: float = 0.0
+    drive: Drive | None = None
+    mimic: Mimic | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """A joint between two bodies, or a body and the world.
+
+    `body0_from_body1 = body0_from_joint * motion * inverse(body1_from_joint)`, motion of body1 relative to body0.
+
+    Attributes:
+        path: Prim path.
+        type: Kind; `generic` is a D6 joint whose locked axes are those without a dof.
+        body0: Index in PhysicsScene.bodies, or WORLD_BODY.
+        body1: Index in PhysicsScene.bodies, or WORLD_BODY.
+        body0_from_joint: Joint frame in body0, in the world where that is the world.
+        body1_from_joint: Joint frame in body1, in the world where that is the world.
+        dofs: Degrees of freedom; empty for fixed and distance joints.
+        axis: X, Y or Z of a revolute, prismatic or spherical joint, None for others.
+        cone: Half angles of a spherical joint's limit towards the two axes after `axis`, rad; None where unlimited.
+        distance: Least and greatest distance of a distance joint's ends, m; 0 and inf where unlimited.
+        collides: Whether the two bodies collide with each other (physics:collisionEnabled).
+        closes_loop: Whether no body hangs by it: it closes a loop, or was excluded from the articulation.
+        solver: Solver attributes by resolved name: `solref_limit`, `solimp_limit`.
+    """
+
+    path: str
+    type: JointType
+    body0: int
+    body1: int
+    body0_from_joint: Pose = HERE
+    body1_from_joint: Pose = HERE
+    dofs: tuple[Dof, ...] = ()
+    axis: Literal["X", "Y", "Z"] | None = None
+    cone: tuple[float, float] | None = None
+    distance: tuple[float, float] | None = None
+    collides: bool = False
+    closes_loop: bool = False
+    solver: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- Scene --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PhysicsScene:
+    """A stage's physics.
+
+    Attributes:
+        gravity: In the world frame, m/s^2.
+        timestep: Seconds, as a solver's attribute of the PhysicsScene prim has it; None where none does.
+        solver: Other solver attributes of the PhysicsScene prim by resolved name: `iterations`, `cone`, `integrator`.
+        bodies: Parents before children; otherwise in traversal order.
+        joints: In traversal order.
+        colliders: In traversal order.
+        visuals: In traversal order; empty where nobody asked for them.
+        apart_bodies: Pairs of body indices that do not collide with each other, smaller first: joints whose
+            `collides` is false, and filtered pairs.
+        apart_colliders: Pairs of collider indices that do not, smaller first.
+        groups: Prim paths of the collision groups.
+        apart_groups: Pairs of group indices that do not collide, smaller first; a group may be apart from itself.
+        sensors: What backends are to measure, in the order of the interfaces.
+    """
+
+    gravity: Vector3 = (0.0, 0.0, -9.81)
+    timestep: float | None = None
+    solver: Mapping[str, Any] = field(default_factory=dict)
+    bodies: tuple[Body, ...] = ()
+    joints: tuple[Joint, ...] = ()
+    colliders: tuple[Collider, ...] = ()
+    visuals: tuple[Visual, ...] = ()
+    apart_bodies: tuple[tuple[int, int], ...] = ()
+    apart_colliders: tuple[tuple[int, int], ...] = ()
+    groups: tuple[str, ...] = ()
+    apart_groups: tuple[tuple[int, int], ...] = ()
+    sensors: tuple[Sensor, ...] = ()
+
+    @property
+    def needs_forces(self) -> bool:
+        """Whether drives or bodies that fall make a kinematic model a poor one: what a default backend is chosen by."""
+        driven = any(dof.drive is not None for joint in self.joints for dof in joint.dofs)
+        floating = any(body.robot >= 0 and not (body.joints or body.kinematic) for body in self.bodies)
+        return driven or floating

@@ -1,0 +1,139 @@
+"""Sensors: what a backend is to measure for an interface, in SI units. REP 0158 leaves their models open.
+
+Attributes are authored under `usd_ros_bridge:` on the interface's prim (docs/sensors.md); noise is off by default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from usd_ros_bridge.model.plan import HERE, Pose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensor:
+    """What every sensor has.
+
+    Attributes:
+        path: Prim path of the interface.
+        type: Interface type (`sensor_msgs/msg/LaserScan`).
+        rate: Hz, as authored on the interface.
+        body: Index in PhysicsScene.bodies of what carries it, -1 for the world.
+        body_from_sensor: Sensor frame in that body (in the world): axes as the interface's message defines them.
+        noise_stddev: Standard deviation of the measured quantity (m, N, rad/s ...); 0 for none.
+    """
+
+    path: str
+    type: str
+    rate: float
+    body: int = -1
+    body_from_sensor: Pose = HERE
+    noise_stddev: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaySensor(Sensor):
+    """LaserScan, PointCloud2 or Range: rays in the sensor's frame, X forward, Z up.
+
+    Attributes:
+        angle_min: Azimuth of the first ray about Z, rad.
+        angle_max: Azimuth of the last ray, rad, included.
+        samples: Rays per ring, at least 1.
+        elevation_min: Elevation of the lowest ring, rad.
+        elevation_max: Elevation of the highest ring, rad, included.
+        rings: Rings; 1 for a LaserScan.
+        range_min: Nearest valid range, m.
+        range_max: Farthest valid range, m.
+        exclude_robot: Whether rays pass through all bodies of the robot that carries the sensor, instead of the
+            carrying body alone.
+    """
+
+    angle_min: float
+    angle_max: float
+    samples: int
+    elevation_min: float = 0.0
+    elevation_max: float = 0.0
+    rings: int = 1
+    range_min: float = 0.0
+    range_max: float = float("inf")
+    exclude_robot: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeSensor(RaySensor):
+    """Range: the nearest of a cone of rays.
+
+    Attributes:
+        field_of_view: Full opening angle, rad.
+        radiation: What it works with.
+    """
+
+    field_of_view: float = 0.0
+    radiation: Literal["ultrasound", "infrared"] = "ultrasound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImuSensor(Sensor):
+    """Imu (REP 145). Covariances are the diagonals of the message's matrices; zeros mean unknown.
+
+    Attributes:
+        gyro_stddev: rad/s.
+        accel_stddev: m/s^2.
+        orientation_stddev: rad.
+        orientation_covariance: rad^2.
+        angular_velocity_covariance: (rad/s)^2.
+        linear_acceleration_covariance: (m/s^2)^2.
+    """
+
+    gyro_stddev: float = 0.0
+    accel_stddev: float = 0.0
+    orientation_stddev: float = 0.0
+    orientation_covariance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    angular_velocity_covariance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    linear_acceleration_covariance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrenchSensor(Sensor):
+    """WrenchStamped: on a joint what the child exerts on the parent there, else the contact forces on the body.
+
+    Attributes:
+        joint: Index in PhysicsScene.joints of the joint prim that carries it, -1 for the contacts of `body`.
+    """
+
+    joint: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameraSensor(Sensor):
+    """Image.
+
+    Attributes:
+        camera: Index in Scene.cameras.
+        depth: 32FC1 in m along the optical axis, instead of rgb8.
+    """
+
+    camera: int
+    depth: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GnssSensor(Sensor):
+    """NavSatFix from a georeferenced origin: world X is east, Y north, Z up (REP 105) there, unless turned.
+
+    Attributes:
+        latitude: Of the world's origin, degrees (WGS 84).
+        longitude: Degrees.
+        altitude: m above the ellipsoid.
+        heading: Of world X, rad counter-clockwise from east.
+        position_covariance: m^2, the diagonal in east, north, up.
+        vertical_stddev: m; `noise_stddev` is the horizontal one.
+    """
+
+    latitude: float
+    longitude: float
+    altitude: float = 0.0
+    heading: float = 0.0
+    position_covariance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    vertical_stddev: float = 0.0
