@@ -69,6 +69,7 @@ setup(
     install_requires=["numpy"],
     extras_require={
         "usd": ["usd-core>=26.5"],
+        "mujoco": ["mujoco>=3.3", "coacd>=1.0.5"],
         "cli": ["rich", "click"],
         "test": ["pytest", "pytest-timeout", "hypothesis", "PyYAML", "scipy", "rosbags"],
     },
@@ -83,6 +84,7 @@ setup(
             f"kinematic = {NAME}.backends.kinematic:KinematicBackend",
             f"playback = {NAME}.backends.playback:PlaybackBackend",
             f"joint_states = {NAME}.backends.joint_states:JointStatesBackend",
+            f"mujoco = {NAME}.backends.mujoco:MujocoBackend",
         ],
     },
 )
