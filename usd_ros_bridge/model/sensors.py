@@ -107,11 +107,14 @@ class WrenchSensor(Sensor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CameraSensor(Sensor):
-    """Image.
+    """Image. `body_from_sensor` is the optical frame of the camera (REP 0158 section 2.8): Z forward, X right, Y down.
+
+    It follows from the UsdGeomCamera, turned by half a turn about X, wherever the interface's prim is.
 
     Attributes:
         camera: Index in Scene.cameras.
-        depth: 32FC1 in m along the optical axis, instead of rgb8.
+        depth: 32FC1 in m along the optical axis, instead of rgb8: `usd_ros_bridge:camera:encoding` says which; where
+            it is not authored, a topic with "depth" in a segment of its name is one.
     """
 
     camera: int
