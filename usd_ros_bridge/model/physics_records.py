@@ -45,12 +45,17 @@ class MassRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterialRecord(Record):
-    """PhysicsMaterialAPI."""
+    """PhysicsMaterialAPI.
+
+    Attributes:
+        solver_attributes: Every authored property under a vendor's prefix (newton:, physxMaterial:, mjc:) by USD name.
+    """
 
     static_friction: float | None = attribute("physics:staticFriction", "float", 0.0)
     dynamic_friction: float | None = attribute("physics:dynamicFriction", "float", 0.0)
     restitution: float | None = attribute("physics:restitution", "float", 0.0)
     density: float | None = attribute("physics:density", "float", 0.0)
+    solver_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,7 +125,8 @@ class PhysicsRecords:
 
     Attributes:
         joint_breaks: physics:breakForce and breakTorque that are authored and finite, by joint path.
-        body_solver_attributes: Every authored property under a vendor's prefix, by body path.
+        body_solver_attributes: Every authored property under a vendor's prefix, by path of a rigid body or of a prim
+            with PhysicsArticulationRootAPI.
         sensors: By prim path, of every prim with RosTopicAPI that authors any.
         origin: `usd_ros_bridge:georeference:*` on the nearest prim that authors any (default prim, PhysicsScene).
     """
