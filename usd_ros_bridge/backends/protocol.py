@@ -123,7 +123,9 @@ class Backend(Protocol):
         """Advances to bridge time `time_ns` and returns the state there.
 
         Args:
-            time_ns: Never less than at the last call, except after `reset`.
+            time_ns: Never less than at the last call, except after `reset`. Of a backend that owns time a multiple of
+                its `step_ns`, as many steps on as that is later than at the last call; the first call after `open` or
+                `reset` is one step on from the state at rest, whatever its time.
             commands: Targets; NaN commands nothing. Not kept.
 
         Returns:
