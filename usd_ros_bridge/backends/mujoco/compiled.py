@@ -1,0 +1,111 @@
+"""The compiled model, and where everything of the scene is in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives
+from usd_ros_bridge.backends.mujoco.starting import Start
+from usd_ros_bridge.model.physics import Dof, PhysicsScene
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.backends.mujoco.built import Built
+
+IndexArray = NDArray[np.intp]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compiled:
+    """A compiled model and where everything of the scene is in it. Arrays of ids hold -1 for what is not there.
+
+    Positions, velocities and targets need no signs or offsets: MuJoCo's `qpos` of a degree of freedom is the position
+    of body1 relative to body0 in the asset's sense and zero, also where the tree runs child first.
+
+    Attributes:
+        model: The model.
+        scene: What it was made from.
+        body_ids: (len(scene.bodies),) body of each body.
+        qpos_of_dof: (N,) address in `qpos` of each degree of freedom of the scene, all joints in order, dof by dof.
+        dof_of_dof: (N,) address in `qvel`, likewise.
+        free_qpos: (len(scene.bodies),) address in `qpos` of the free joint: x y z, quaternion w x y z.
+        free_dof: (len(scene.bodies),) address in `qvel` of the free joint: linear velocity of the origin in the world,
+            then angular velocity in the body.
+        position_actuator: (N,) actuator whose control is a position target.
+        velocity_actuator: (N,) actuator whose control is a velocity target.
+        motor_actuator: (N,) actuator whose control is an effort.
+        mocap_ids: (len(scene.bodies),) mocap body of kinematic bodies.
+        geom_ids: By collider; a decomposed mesh has several.
+        visual_geoms: By visual.
+        dofs: (N,) the degrees of freedom themselves.
+        initial: State at the start.
+    """
+
+    model: Any
+    scene: PhysicsScene
+    body_ids: IndexArray
+    qpos_of_dof: IndexArray
+    dof_of_dof: IndexArray
+    free_qpos: IndexArray
+    free_dof: IndexArray
+    position_actuator: IndexArray
+    velocity_actuator: IndexArray
+    motor_actuator: IndexArray
+    mocap_ids: IndexArray
+    geom_ids: tuple[IndexArray, ...]
+    visual_geoms: tuple[IndexArray, ...]
+    dofs: tuple[Dof, ...]
+    initial: Start
+
+    def start(self, data: Any) -> None:
+        """Puts `data` (MjData) to the start: time 0, authored positions, velocities and targets; poses are current."""
+        self.initial.apply(self.model, data)
+
+
+def compile_model(built: Built) -> Compiled:
+    """Compiles what was built and looks up where everything is.
+
+    Raises:
+        ValueError: MuJoCo refuses it.
+    """
+    model = built.spec.compile()
+    scene = built.scene
+    body_ids = _ids(model, mujoco.mjtObj.mjOBJ_BODY, [body.path for body in scene.bodies])
+    joints = _ids(model, mujoco.mjtObj.mjOBJ_JOINT, built.joint_names)
+    free = _ids(model, mujoco.mjtObj.mjOBJ_JOINT, built.free_names)
+    actuators = {
+        kind: _ids(model, mujoco.mjtObj.mjOBJ_ACTUATOR, names) for kind, names in built.actuator_names.items()
+    }
+    compiled = Compiled(
+        model=model,
+        scene=scene,
+        body_ids=body_ids,
+        qpos_of_dof=_at(model.jnt_qposadr, joints),
+        dof_of_dof=_at(model.jnt_dofadr, joints),
+        free_qpos=_at(model.jnt_qposadr, free),
+        free_dof=_at(model.jnt_dofadr, free),
+        position_actuator=actuators["position"],
+        velocity_actuator=actuators["velocity"],
+        motor_actuator=actuators["motor"],
+        mocap_ids=_at(model.body_mocapid, body_ids),
+        geom_ids=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.geom_names),
+        visual_geoms=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.visual_names),
+        dofs=tuple(dof for joint in scene.joints for dof in joint.dofs),
+    )
+    return compiled
+
+
+def _ids(model: Any, kind: Any, names: list[str]) -> IndexArray:
+    return np.array([mujoco.mj_name2id(model, kind, name) if name else -1 for name in names], dtype=np.intp)
+
+
+def _at(addresses: Any, ids: IndexArray) -> IndexArray:
+    """Returns the addresses of those that there are, -1 for the others."""
+    if not len(addresses):
+        return np.full(len(ids), -1, dtype=np.intp)
+    return np.where(ids >= 0, np.asarray(addresses, dtype=np.intp)[ids], -1)
