@@ -115,6 +115,7 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "double[]": _array(_number),
     "int2": _vector(2, _integer),
     "float2": _vector(2, _number),
+    "float3": _vector(3, _number),
     "point3f": _vector(3, _number),
     "vector3f": _vector(3, _number),
     "quatf": _quaternion,

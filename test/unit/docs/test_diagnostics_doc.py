@@ -19,10 +19,10 @@ from markdown_docs import ROOT, codes, page_text, rows, section
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from usd_ros_bridge.model import records
+from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.diagnostics import SEVERITIES
 from usd_ros_bridge.planning import interfaces, qos
-from usd_ros_bridge.usd import composition, metrics
+from usd_ros_bridge.usd import composition, geometry, metrics, physics
 from usd_ros_bridge.usd.attributes import slots_of
 from usd_ros_bridge.usd.reader import SCHEMAS
 
@@ -42,7 +42,16 @@ def wrong_type_codes() -> dict[str, set[str]]:
         "PhysicsLimitAPI": (records.AxisLimitRecord, "rotX"),
         "PhysicsDriveAPI": (records.DriveRecord, "rotX"),
         "Camera": (records.CameraRecord, ""),
+        "PhysicsScene": (physics_records.PhysicsSceneRecord, ""),
+        "PhysicsMassAPI": (physics_records.MassRecord, ""),
+        "PhysicsMaterialAPI": (physics_records.MaterialRecord, ""),
+        "PhysicsCollisionAPI": (physics.CollisionRecord, ""),
+        "PhysicsMeshCollisionAPI": (physics.MeshCollisionRecord, ""),
+        "PhysicsCollisionGroup": (physics_records.CollisionGroupRecord, ""),
+        "PhysicsFilteredPairsAPI": (physics_records.FilteredPairsRecord, ""),
+        "joints that break": (physics.JointBreakRecord, ""),
     }
+    of_schema |= {name: (record_type, "") for name, (_, record_type) in geometry.GEOMETRIES.items()}
     found = {
         name: {slot.code for slot in slots_of(record_type, axis).values()}
         for name, (record_type, axis) in of_schema.items()

@@ -1,0 +1,235 @@
+"""Geometry: sizes of UsdGeom's shapes, and meshes as triangles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pxr import Usd, UsdGeom
+
+from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.records import Record, attribute, attribute_fields, fallback
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, authored_value
+
+# --- Sizes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubeRecord(Record):
+    """UsdGeomCube."""
+
+    size: float | None = attribute("size", "double", 2.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SphereRecord(Record):
+    """UsdGeomSphere."""
+
+    radius: float | None = attribute("radius", "double", 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CylinderRecord(Record):
+    """UsdGeomCylinder."""
+
+    radius: float | None = attribute("radius", "double", 1.0)
+    height: float | None = attribute("height", "double", 2.0)
+    axis: str | None = attribute("axis", "token", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConeRecord(CylinderRecord):
+    """UsdGeomCone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapsuleRecord(Record):
+    """UsdGeomCapsule."""
+
+    radius: float | None = attribute("radius", "double", 0.5)
+    height: float | None = attribute("height", "double", 1.0)
+    axis: str | None = attribute("axis", "token", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneRecord(Record):
+    """UsdGeomPlane."""
+
+    width: float | None = attribute("width", "double", 2.0)
+    length: float | None = attribute("length", "double", 2.0)
+    axis: str | None = attribute("axis", "token", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshRecord(Record):
+    """What is small of a UsdGeomMesh."""
+
+    orientation: str | None = attribute("orientation", "token", "rightHanded")
+
+
+GEOMETRIES: Final[dict[str, tuple[Any, type[Record]]]] = {
+    "Cube": (UsdGeom.Cube, CubeRecord),
+    "Sphere": (UsdGeom.Sphere, SphereRecord),
+    "Cylinder": (UsdGeom.Cylinder, CylinderRecord),
+    "Capsule": (UsdGeom.Capsule, CapsuleRecord),
+    "Cone": (UsdGeom.Cone, ConeRecord),
+    "Plane": (UsdGeom.Plane, PlaneRecord),
+    "Mesh": (UsdGeom.Mesh, MeshRecord),
+}
+"""Types of geometry that have a shape, and the records of their sizes."""
+
+
+def geometry_type(prim: Usd.Prim) -> str:
+    """Returns the type in GEOMETRIES that a prim is of or derives from, "" for none."""
+    type_name = str(prim.GetTypeName())
+    if type_name in GEOMETRIES:
+        return type_name
+    return next((name for name, (schema, _) in GEOMETRIES.items() if prim.IsA(schema)), "")
+
+
+def read_values(reader: FieldReader, source: PrimProperties, type_name: str) -> dict[str, Any]:
+    """Returns the sizes of a prim of one of GEOMETRIES, fallbacks applied, in stage units."""
+    _, record_type = GEOMETRIES[type_name]
+    record = reader.record(record_type, source)
+    return {name: fallback(record, name) for name, _ in attribute_fields(record_type)}
+
+
+# --- Meshes -------------------------------------------------------------------------------------------------------
+
+
+class Triangles(NamedTuple):
+    """A mesh as triangles.
+
+    Attributes:
+        points: (V, 3) float64 in the prim's frame, stage units.
+        triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside.
+        left_out: How many faces name points that are not there.
+        faces: How many faces there are, holes apart.
+    """
+
+    points: NDArray[np.float64]
+    triangles: NDArray[np.int32]
+    left_out: int
+    faces: int
+
+
+class _Unreadable(NamedTuple):
+    """An array that is not of the type that the schema gives it."""
+
+    attribute: str
+    authored: str
+    wanted: str
+
+
+def _array(source: PrimProperties, name: str, wanted: str, shape: tuple[int, ...]) -> Any:
+    """Returns an attribute of the schema's as an array, empty where nothing is authored, or what is wrong with it."""
+    prop = source.properties.get(name)
+    empty: NDArray[Any] = np.zeros((0, *shape))
+    if prop is None:
+        return empty
+    value = authored_value(prop) if isinstance(prop, Usd.Attribute) else ""
+    if value is None:
+        return empty
+    try:
+        array = np.array(value)
+    except (TypeError, ValueError):
+        array = np.zeros(0, dtype=object)
+    kinds = "iuf" if wanted == "point3f[]" else "iu"
+    if array.size == 0 and array.dtype != object:
+        return empty
+    if array.dtype.kind not in kinds or array.ndim != 1 + len(shape) or array.shape[1:] != shape:
+        authored = str(prop.GetTypeName()) if isinstance(prop, Usd.Attribute) else "rel"
+        return _Unreadable(name, authored, wanted)
+    return array
+
+
+def triangulated(
+    counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int, *, flip: bool = False
+) -> tuple[NDArray[np.int32], int, int]:
+    """Returns polygons as fans of triangles.
+
+    Args:
+        counts: (F,) vertices of each face.
+        indices: Points of the faces, one face after another.
+        holes: Faces that are holes.
+        points: How many points there are.
+        flip: Whether faces are authored clockwise.
+
+    Returns:
+        (T, 3) rows of points; how many faces name points that are not there, and are left out; how many faces there
+        are, holes apart.
+    """
+    counts = np.maximum(counts.astype(np.int64), 0)
+    indices = indices.astype(np.int64)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    solid = np.ones(len(counts), dtype=bool)
+    solid[holes[(holes >= 0) & (holes < len(counts))].astype(np.intp)] = False
+    usable = ends <= len(indices)
+    named = np.concatenate(([0], np.cumsum((indices < 0) | (indices >= points))))
+    usable[usable] = named[ends[usable]] == named[starts[usable]]
+    fans = np.where(solid & usable, np.maximum(counts - 2, 0), 0)
+    first = np.repeat(starts, fans)
+    step = np.arange(fans.sum()) - np.repeat(np.cumsum(fans) - fans, fans)
+    corners = (first, first + step + 1, first + step + 2)
+    if flip:
+        corners = (corners[0], corners[2], corners[1])
+    triangles = indices[np.stack(corners, axis=1)] if len(first) else np.zeros((0, 3))
+    return triangles.astype(np.int32), int((solid & ~usable).sum()), int(solid.sum())
+
+
+def read_mesh(source: PrimProperties, *, flip: bool, diagnostics: list[Diagnostic]) -> Triangles:
+    """Returns a mesh as authored at the earliest time, without subdivision.
+
+    Args:
+        source: The prim's authored properties.
+        flip: Whether its faces are left-handed.
+        diagnostics: Takes what is wrong with its arrays. Points that are not finite and a mesh without triangles are
+            left to whoever needs them.
+    """
+    mesh = source.memo.get(Triangles)
+    if mesh is None:
+        mesh = source.memo[Triangles] = _read_mesh(source, flip)
+    if isinstance(mesh, _Unreadable):
+        diagnostics.append(_wrong_array(source.path, mesh))
+        return Triangles(np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int32), 0, 0)
+    result: Triangles = mesh
+    if result.left_out:
+        diagnostics.append(_missing_points(source.path, result))
+    return result
+
+
+def _read_mesh(source: PrimProperties, flip: bool) -> Triangles | _Unreadable:
+    points = _array(source, "points", "point3f[]", (3,))
+    counts = _array(source, "faceVertexCounts", "int[]", ())
+    indices = _array(source, "faceVertexIndices", "int[]", ())
+    holes = _array(source, "holeIndices", "int[]", ())
+    for array in (points, counts, indices, holes):
+        if isinstance(array, _Unreadable):
+            return array
+    triangles, left_out, faces = triangulated(counts, indices, holes, len(points), flip=flip)
+    return Triangles(points.astype(np.float64), triangles, left_out, faces)
+
+
+def _wrong_array(path: str, array: _Unreadable) -> Diagnostic:
+    return Diagnostic(
+        code="1.3.mesh.data",
+        severity="error",
+        path=path,
+        attribute=array.attribute,
+        message=f"has the type {quoted(array.authored)} instead of {array.wanted}; the mesh has no triangles",
+        remedy=f"author it as {array.wanted}",
+    )
+
+
+def _missing_points(path: str, mesh: Triangles) -> Diagnostic:
+    return Diagnostic(
+        code="1.3.mesh.data",
+        severity="warning",
+        path=path,
+        attribute="faceVertexIndices",
+        message=f"{mesh.left_out} of {mesh.faces} faces name points that are not there; they are left out",
+        remedy="author faceVertexCounts and faceVertexIndices that agree with points",
+    )

@@ -1,0 +1,294 @@
+"""Physics: what engines need beside joints and bodies, read where it is asked for, because meshes are large."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from pxr import Usd, UsdGeom, UsdPhysics
+
+from usd_ros_bridge.model import physics_records as records
+from usd_ros_bridge.model.collector import collector_paused
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords, SensorRecord
+from usd_ros_bridge.model.records import Record, attribute, fallback
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
+from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_values
+from usd_ros_bridge.usd.joints import solver_attributes
+from usd_ros_bridge.usd.looks import colors, contact_materials
+from usd_ros_bridge.usd.sensors import read_origin, read_sensor
+from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
+
+SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
+COLLIDERS: Final = "colliders"
+"""Collection of a PhysicsCollisionGroup."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollisionRecord(Record):
+    """PhysicsCollisionAPI."""
+
+    enabled: bool | None = attribute("physics:collisionEnabled", "bool", True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshCollisionRecord(Record):
+    """PhysicsMeshCollisionAPI."""
+
+    approximation: str | None = attribute("physics:approximation", "token", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointBreakRecord(Record):
+    """What breaks a joint."""
+
+    force: float | None = attribute("physics:breakForce", "float", float("inf"))
+    torque: float | None = attribute("physics:breakTorque", "float", float("inf"))
+
+
+class _Kind(NamedTuple):
+    """What a combination of prim type and applied schemas means to this reader."""
+
+    applied: frozenset[str]
+    geometry: str
+    scene: bool
+    group: bool
+    joint: bool
+    camera: bool
+
+    @property
+    def collides(self) -> bool:
+        return "PhysicsCollisionAPI" in self.applied
+
+    @property
+    def has_records(self) -> bool:
+        """Whether there is something to read even where the prim is not seen."""
+        return bool(self.applied) or self.scene or self.group or self.joint or self.camera
+
+
+APPLIED: Final = frozenset(
+    {
+        "PhysicsRigidBodyAPI",
+        "PhysicsMassAPI",
+        "PhysicsMaterialAPI",
+        "PhysicsCollisionAPI",
+        "PhysicsMeshCollisionAPI",
+        "PhysicsFilteredPairsAPI",
+        "RosTopicAPI",
+    }
+)
+"""Applied API schemas that this reader looks for."""
+
+
+def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> _Kind:
+    return _Kind(
+        applied=APPLIED.intersection(applied),
+        geometry=geometry_type(prim),
+        scene=prim.IsA(UsdPhysics.Scene),
+        group=prim.IsA(UsdPhysics.CollisionGroup),
+        joint=prim.IsA(UsdPhysics.Joint),
+        camera=prim.IsA(UsdGeom.Camera),
+    )
+
+
+class _Geometry(NamedTuple):
+    """A prim that collides or is seen, before what all of them are asked together."""
+
+    source: PrimProperties
+    kind: _Kind
+    seen: bool
+
+
+class _Walk:
+    """The state of one pass."""
+
+    def __init__(self, stage: Usd.Stage, *, visuals: bool) -> None:
+        self.diagnostics: list[Diagnostic] = []
+        self.scenes: list[records.PhysicsSceneRecord] = []
+        self.masses: dict[str, records.MassRecord] = {}
+        self.materials: dict[str, records.MaterialRecord] = {}
+        self.groups: list[records.CollisionGroupRecord] = []
+        self.filtered_pairs: list[records.FilteredPairsRecord] = []
+        self.joint_breaks: dict[str, tuple[float, float]] = {}
+        self.bodies: dict[str, dict[str, Any]] = {}
+        self._stage = stage
+        self._visuals = visuals
+        self._reader = FieldReader(self.diagnostics)
+        self._kinds: dict[tuple[str, ...], _Kind] = {}
+        self._sources: dict[str, PrimProperties] = {}
+        self._geometries: list[_Geometry] = []
+        self._cameras: dict[str, PrimProperties] = {}
+        self._topics: list[PrimProperties] = []
+
+    def run(self) -> None:
+        """Visits every prim once."""
+        prims = iter(Usd.PrimRange(self._stage.GetPseudoRoot(), PREDICATE))
+        next(prims, None)
+        for prim in prims:
+            kind = self._kind(prim)
+            if kind.has_records or kind.geometry:
+                self._visit(prim, kind)
+
+    def _kind(self, prim: Usd.Prim) -> _Kind:
+        info = prim.GetPrimTypeInfo()
+        key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _kind_of(prim, key[1:])
+        return kind
+
+    def _source(self, path: str) -> PrimProperties:
+        source = self._sources.get(path)
+        if source is None:
+            source = self._sources[path] = self._reader.source(self._stage.GetPrimAtPath(path), path)
+        return source
+
+    def _visit(self, prim: Usd.Prim, kind: _Kind) -> None:
+        path = prim.GetPath().pathString
+        seen = bool(kind.geometry) and (self._visuals or kind.collides) and _is_seen(prim)
+        if not (kind.has_records or seen):
+            return
+        source = self._sources[path] = self._reader.source(prim, path)
+        if kind.collides or seen:
+            self._geometries.append(_Geometry(source, kind, seen))
+        if kind.camera:
+            self._cameras[path] = source
+        self._visit_prim(source, kind)
+        self._visit_applied(source, kind.applied)
+
+    def _visit_prim(self, source: PrimProperties, kind: _Kind) -> None:
+        if kind.scene:
+            solver = solver_attributes(source)
+            self.scenes.append(
+                self._reader.record(records.PhysicsSceneRecord, source, solver_attributes=solver)
+            )
+        if kind.group:
+            self.groups.append(self._reader.record(records.CollisionGroupRecord, source))
+        if kind.joint:
+            record = self._reader.record(JointBreakRecord, source)
+            limits = (fallback(record, "force"), fallback(record, "torque"))
+            if any(map(math.isfinite, limits)):
+                self.joint_breaks[source.path] = limits
+
+    def _visit_applied(self, source: PrimProperties, applied: frozenset[str]) -> None:
+        path = source.path
+        if "PhysicsMassAPI" in applied:
+            self.masses[path] = self._reader.record(records.MassRecord, source)
+        if "PhysicsMaterialAPI" in applied:
+            self.materials[path] = self._reader.record(records.MaterialRecord, source)
+        if "PhysicsFilteredPairsAPI" in applied:
+            self.filtered_pairs.append(self._reader.record(records.FilteredPairsRecord, source))
+        if "PhysicsRigidBodyAPI" in applied and (solver := solver_attributes(source)):
+            self.bodies[path] = solver
+        if "RosTopicAPI" in applied:
+            self._topics.append(source)
+
+    # --- What is asked of all prims together ---
+
+    def geometries(self) -> tuple[GeometryRecord, ...]:
+        """Returns the records of everything that collides or is seen."""
+        found = self._geometries
+        prims = [each.source.prim for each in found]
+        paths = [each.source.path for each in found]
+        transforms = XformReader(self._stage, self._source, self.diagnostics)
+        xforms = transforms.read(sorted(with_ancestors(paths)), {})
+        colliders = [each.source.prim for each in found if each.kind.collides]
+        materials = iter(contact_materials(colliders, self.materials))
+        groups = self._members([path for path, each in zip(paths, found, strict=True) if each.kind.collides])
+        return tuple(
+            self._geometry(
+                each,
+                world_from_prim=xforms[path].world_from_prim,
+                color=color,
+                material=next(materials) if each.kind.collides else "",
+                group_paths=tuple(groups.get(path, ())),
+            )
+            for path, each, color in zip(paths, found, colors(prims), strict=True)
+        )
+
+    def _geometry(self, geometry: _Geometry, **fields: Any) -> GeometryRecord:
+        source, kind = geometry.source, geometry.kind
+        reader = self._reader
+        values = read_values(reader, source, kind.geometry) if kind.geometry else {}
+        if kind.geometry == "Mesh":
+            flip = values["orientation"] == "leftHanded"
+            mesh = read_mesh(source, flip=flip, diagnostics=self.diagnostics)
+            fields |= {"points": mesh.points, "triangles": mesh.triangles}
+            values = {}
+        if kind.collides:
+            enabled = fallback(reader.record(CollisionRecord, source), "enabled")
+            fields |= {"collision_enabled": enabled, "solver_attributes": solver_attributes(source)}
+        if kind.geometry == "Mesh" and "PhysicsMeshCollisionAPI" in kind.applied:
+            approximation = reader.record(MeshCollisionRecord, source).approximation
+            fields["approximation"] = approximation or ""
+        return GeometryRecord(
+            path=source.path,
+            specs=source.specs,
+            type_name=kind.geometry or str(source.prim.GetTypeName()),
+            values=values,
+            collides=kind.collides,
+            seen=geometry.seen,
+            **fields,
+        )
+
+    def _members(self, colliders: list[str]) -> dict[str, list[str]]:
+        """Returns the groups of each collider that is in any."""
+        found: dict[str, list[str]] = {}
+        for group in self.groups:
+            collection = Usd.CollectionAPI(self._stage.GetPrimAtPath(group.path), COLLIDERS)
+            query = collection.ComputeMembershipQuery()
+            for path in colliders:
+                if query.IsPathIncluded(path):
+                    found.setdefault(path, []).append(group.path)
+        return found
+
+    def sensors(self) -> dict[str, SensorRecord]:
+        """Returns what interfaces and their cameras author in the bridge's namespace."""
+        found = (read_sensor(source, self._cameras) for source in self._topics)
+        return {record.path: record for record in found if record}
+
+    def origin(self) -> SensorRecord | None:
+        """Returns the georeference of the default prim, else of a root prim, else of a PhysicsScene."""
+        default = self._stage.GetDefaultPrim()
+        roots = self._stage.GetPseudoRoot().GetFilteredChildren(PREDICATE)
+        paths = [prim.GetPath().pathString for prim in (*((default,) if default else ()), *roots)]
+        return read_origin(self._source(path) for path in (*paths, *(scene.path for scene in self.scenes)))
+
+
+def _is_seen(prim: Usd.Prim) -> bool:
+    imageable = UsdGeom.Imageable(prim)
+    if imageable.ComputePurpose() not in SEEN_PURPOSES:
+        return False
+    return bool(imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible)
+
+
+def read_physics(stage: Usd.Stage, *, visuals: bool = True) -> PhysicsRecords:
+    """Reads what engines need of an open stage beside what `read_stage` gives. The stage is not changed.
+
+    Args:
+        stage: The stage, as composed now.
+        visuals: Whether geometry that is seen and does not collide is read, too.
+
+    Returns:
+        Records in traversal order, in the stage's own units. What is wrong with transforms may stand in the
+        diagnostics of `read_stage`, too.
+    """
+    with collector_paused():
+        walk = _Walk(stage, visuals=visuals)
+        walk.run()
+        geometries = walk.geometries()
+        return PhysicsRecords(
+            scenes=tuple(walk.scenes),
+            masses=walk.masses,
+            materials=walk.materials,
+            geometries=geometries,
+            groups=tuple(walk.groups),
+            filtered_pairs=tuple(walk.filtered_pairs),
+            joint_breaks=walk.joint_breaks,
+            body_solver_attributes=walk.bodies,
+            sensors=walk.sensors(),
+            origin=walk.origin(),
+            diagnostics=tuple(walk.diagnostics),
+        )
