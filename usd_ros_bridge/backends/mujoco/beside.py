@@ -1,0 +1,268 @@
+"""Measures heavy sensors beside the loop: on snapshots of the state, in a thread of its own, at their own rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.protocol import Report
+from usd_ros_bridge.model.state import SensorSample
+
+Arrays = Mapping[str, NDArray[Any]]
+
+Job = Callable[[Any], Arrays]
+"""Measures on the worker's own MjData, whose poses are those of the snapshot; returns arrays that nobody changes."""
+
+_JUDGED_NS = 3_000_000_000
+_JUDGED_PERIODS = 10
+_MISSED = 0.05
+
+
+class Simulated(Protocol):
+    """What there is to take snapshots of: an MjModel, and an MjData whose positions are those of `time_ns`."""
+
+    @property
+    def model(self) -> Any: ...  # noqa: D102 - see the class
+
+    @property
+    def data(self) -> Any: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """All that poses follow from.
+
+    Attributes:
+        time_ns: Bridge time of the state, nanoseconds.
+        qpos: (nq,) positions.
+        mocap_pos: (nmocap, 3) positions of kinematic bodies.
+        mocap_quat: (nmocap, 4) their quaternions, w x y z.
+    """
+
+    time_ns: int
+    qpos: NDArray[np.float64]
+    mocap_pos: NDArray[np.float64]
+    mocap_quat: NDArray[np.float64]
+
+    @classmethod
+    def take(cls, simulation: Simulated, time_ns: int) -> Snapshot:
+        """Copies the state of a simulation."""
+        data = simulation.data
+        return cls(
+            time_ns=time_ns,
+            qpos=data.qpos.copy(),
+            mocap_pos=data.mocap_pos.copy(),
+            mocap_quat=data.mocap_quat.copy(),
+        )
+
+    def show(self, model: Any, data: Any) -> None:
+        """Puts all poses of `data` to those of the snapshot: bodies, geoms, sites, cameras and lights."""
+        data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = self.qpos, self.mocap_pos, self.mocap_quat
+        data.time = self.time_ns * 1e-9
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_camlight(model, data)
+
+
+class BesideSensor:
+    """A sensor that is measured beside the loop.
+
+    It is due once in each period, counted from bridge time 0: sensors of one rate show the same states, whenever
+    somebody began to listen. At most one measurement of a sensor is under way; periods that begin meanwhile are
+    skipped, and said to be, once.
+    """
+
+    def __init__(self, beside: Beside, prim: str, rate: float, job: Job) -> None:
+        """Made by `Beside.sensor`."""
+        self.prim = prim
+        self.rate = rate
+        self.period_ns = max(round(1e9 / rate), 1)
+        self.asked_ns = -1
+        self.sample: SensorSample | None = None
+        self._beside = beside
+        self._job = job
+        self._pending: Future[SensorSample] | None = None
+        self._error: BaseException | None = None
+        self._slot = -1
+        self._since_ns = -1
+        self._taken = self._missed = 0
+        self._busy = False
+
+    def measure(self, time_ns: int) -> SensorSample | None:
+        """Returns the newest measurement, None while there is none; begins another one where one is due.
+
+        Args:
+            time_ns: Bridge time of the simulation's state.
+
+        Raises:
+            Exception: What a measurement raised, once.
+        """
+        self._beside.latch(time_ns)
+        self._judge(time_ns)
+        self.asked_ns = time_ns
+        self._begin(time_ns)
+        if self._beside.lockstep:
+            self.latch()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self.sample
+
+    def latch(self) -> None:
+        """Takes the result of a measurement that is done; in lockstep it is waited for."""
+        pending = self._pending
+        if pending is None or not (self._beside.lockstep or pending.done()):
+            return
+        self._pending = None
+        self._error = pending.exception()
+        if self._error is None:
+            self.sample = pending.result()
+
+    def forget(self) -> None:
+        """Drops what was measured, and what is under way."""
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
+        self.sample = self._error = None
+        self.asked_ns = self._slot = self._since_ns = -1
+        self._busy = False
+
+    def _begin(self, time_ns: int) -> None:
+        slot = time_ns // self.period_ns
+        if slot == self._slot:
+            return
+        if self._pending is not None:
+            self._busy = True
+            return
+        if self._busy and self._slot >= 0:
+            self._missed += max(slot - self._slot - 1, 0)
+        self._slot, self._busy = slot, False
+        self._taken += 1
+        self._pending = self._beside.submit(self.prim, self._beside.snapshot(time_ns), self._job)
+
+    def _judge(self, time_ns: int) -> None:
+        """Compares what was measured with what was asked for, where it was asked for without a pause."""
+        pause = self.asked_ns < 0 or time_ns - self.asked_ns > 2 * self.period_ns
+        if pause or self._since_ns < 0:
+            self._since_ns, self._taken, self._missed = time_ns, 0, 0
+            return
+        judged = time_ns - self._since_ns
+        if judged < max(_JUDGED_NS, _JUDGED_PERIODS * self.period_ns):
+            return
+        if self._missed > _MISSED * (self._taken + self._missed):
+            achieved = self._taken / (judged * 1e-9)
+            self._beside.report(
+                f"sensor.slow:{self.prim}",
+                f"{self.prim}: {self.rate:g} Hz of bridge time were asked for, and {achieved:.3g} Hz were achieved: "
+                f"a measurement takes too long; lower its resolution, its rate, or real_time_factor",
+            )
+        self._since_ns, self._taken, self._missed = time_ns, 0, 0
+
+
+class Beside:
+    """A worker: one thread, which owns what it measures with (its MjData, its GL context).
+
+    All methods are for the thread that steps. The thread starts with the first measurement.
+    """
+
+    def __init__(
+        self, simulation: Simulated, *, report: Report, lockstep: bool = False, name: str = "usd_ros_bridge.beside"
+    ) -> None:  # fmt: skip
+        """Stores what to take snapshots of.
+
+        Args:
+            simulation: The simulation.
+            report: Takes what is too slow.
+            lockstep: Wait for each measurement: the same states then give the same samples at the same times.
+            name: Of the thread.
+        """
+        self.report = report
+        self.lockstep = lockstep
+        self._simulation = simulation
+        self._model = simulation.model
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._sensors: list[BesideSensor] = []
+        self._releases: list[Callable[[], None]] = []
+        self._data: Any = None
+        self._shown: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
+        self._latched_ns = -1
+        self._started = self._closed = False
+
+    def sensor(self, prim: str, rate: float, job: Job) -> BesideSensor:
+        """Returns a sensor that `job` measures.
+
+        Args:
+            prim: Prim path of the interface.
+            rate: Hz.
+            job: Measures; runs in the worker's thread.
+        """
+        sensor = BesideSensor(self, prim, rate, job)
+        self._sensors.append(sensor)
+        return sensor
+
+    def at_close(self, release: Callable[[], None]) -> None:
+        """Has `release` called at the end in the worker's thread, if that was ever started."""
+        self._releases.append(release)
+
+    def snapshot(self, time_ns: int) -> Snapshot:
+        """Returns a copy of the simulation's state, the same one for all who ask at one time."""
+        if self._snapshot is None or self._snapshot.time_ns != time_ns:
+            self._snapshot = Snapshot.take(self._simulation, time_ns)
+        return self._snapshot
+
+    def submit(self, prim: str, snapshot: Snapshot, job: Job) -> Future[SensorSample]:
+        """Has `job` measure a snapshot, after what was submitted before."""
+        self._started = True
+        return self._executor.submit(self._measure, prim, snapshot, job)
+
+    def latch(self, time_ns: int) -> None:
+        """Takes all results that are done, once per time: whoever asks at one time sees results of the same moment."""
+        if time_ns == self._latched_ns:
+            return
+        self._latched_ns = time_ns
+        for sensor in self._sensors:
+            sensor.latch()
+
+    def reset(self) -> None:
+        """Drops all that was measured and is under way: time may start over."""
+        for sensor in self._sensors:
+            sensor.forget()
+        self._snapshot = None
+        self._latched_ns = -1
+
+    def close(self) -> None:
+        """Ends the thread after the measurement that is under way, and releases what it owns. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for sensor in self._sensors:
+            sensor.forget()
+        released = None
+        if self._started:
+            # Refused while the interpreter shuts down: what the thread owns ends with the process then.
+            with suppress(RuntimeError):
+                released = self._executor.submit(self._release)
+        self._executor.shutdown(wait=True)
+        if released is not None:
+            released.result()
+
+    def _measure(self, prim: str, snapshot: Snapshot, job: Job) -> SensorSample:
+        if self._data is None:
+            self._data = mujoco.MjData(self._model)
+        if self._shown is not snapshot:
+            snapshot.show(self._model, self._data)
+            self._shown = snapshot
+        return SensorSample(prim=prim, stamp_ns=snapshot.time_ns, arrays=job(self._data))
+
+    def _release(self) -> None:
+        for release in self._releases:
+            release()
+        self._data = self._shown = None
