@@ -156,7 +156,7 @@ def build(package: Package) -> None:
     """Compiles what was generated into lib<package>__<part>.so and the Python extension modules."""
     (package.build / "lib").mkdir()
     parts = ("rosidl_generator_c", *TYPE_SUPPORTS, "rosidl_typesupport_c")
-    sources = {part: sorted((package.build / part).rglob("*.c*")) for part in parts}
+    sources = {part: in_few_files(sorted((package.build / part).rglob("*.c*"))) for part in parts}
     python = package.build / "rosidl_generator_py" / package.name
     extensions = {path.name.split(".")[2]: path for path in sorted(python.glob("_*_s.ep.*.c"))}
     sources["rosidl_generator_py"] = sorted(python.glob("*/_*_s.c"))
@@ -176,6 +176,18 @@ def build(package: Package) -> None:
     for part, source in extensions.items():
         siblings = {"rosidl_generator_py", "rosidl_typesupport_c", part}
         link(package, python / f"{package.name}_s__{part}.so", [source], sorted(siblings), [])
+
+
+def in_few_files(sources: list[Path]) -> list[Path]:
+    """Replaces C++ files by a few that include them: most of the time they take goes into the headers they share."""
+    rest = [path for path in sources if path.suffix != ".cpp"]
+    parts = [path for path in sources if path.suffix == ".cpp"]
+    count = min(len(parts), os.cpu_count() or 1)
+    for number in range(count):
+        bundle = parts[0].parent / f"bundle_{number}.cpp"
+        bundle.write_text("".join(f'#include "{path}"\n' for path in parts[number::count]))
+        rest.append(bundle)
+    return rest
 
 
 def compile_one(package: Package, source: Path) -> None:

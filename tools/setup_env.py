@@ -111,7 +111,7 @@ class Setup:
         ]
         if not self.sourced:
             parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in [*definitions, builder]]
-            title = "interfaces tf2_msgs and control_msgs, by the rosidl generators"
+            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, by the rosidl generators"
             steps.append(("interfaces", title, digest(run_key, *parts), self.build_interfaces))
         key = digest(venv_key, *version, *(path.read_text() for path in project_files))
         steps.append(("project", "usd_ros_bridge itself, editable", key, self.install_project))
@@ -237,7 +237,7 @@ class Setup:
             self.pip("packages", *(f"-r{file}" for file in self.requirement_files()))
             return
         self.pip_over_sourced("packages", "run.txt")
-        for package in ("tf2_msgs", "control_msgs"):
+        for package in ("tf2_msgs", "control_msgs", "simulation_interfaces"):
             if not any((Path(prefix) / "share" / package).is_dir() for prefix in ament_prefixes()):
                 apt = f"ros-{self.distro}-{package.replace('_', '-')}"
                 print(f"\nset-up: {package} is not installed (apt install {apt}): its interfaces stay disabled",

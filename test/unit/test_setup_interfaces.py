@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # By the version of an installed package: the prefix of a pip environment does not say its distribution.
 DISTRO = os.environ.get("ROS_DISTRO") or ("jazzy" if "-jazzy" in Path(sys.prefix).name else "kilted")
 STORE = typesys.get_typestore(typesys.Stores[f"ROS2_{DISTRO.upper()}"])
-PACKAGES = ("tf2_msgs", "control_msgs")
+PACKAGES = ("tf2_msgs", "control_msgs", "simulation_interfaces")
 # rosbags reads `char` as uint8, which has another number in a type description.
 CHAR_FIELDS = ("service_msgs/msg/ServiceEventInfo",)
 INDEX_FIELDS = ("index", "multi_dof_index")
@@ -66,17 +66,36 @@ def test_transform_message_has_the_hash_of_every_release() -> None:
     assert described("tf2_msgs", "msg/TFMessage.msg")["tf2_msgs/msg/TFMessage"] == expected
 
 
-def test_control_messages_hash_as_an_independent_parser_says() -> None:
-    """control_msgs is in no type store: rosbags parses our definitions and hashes them by its own rules."""
-    share = Path(ament_index_python.get_package_share_directory("control_msgs"))
-    names = [interface for interface in interfaces("control_msgs") if interface.endswith(".msg")]
+@pytest.mark.parametrize("package", ["control_msgs", "simulation_interfaces"])
+def test_messages_hash_as_an_independent_parser_says(package: str) -> None:
+    """These packages are in no type store: rosbags parses our definitions and hashes them by its own rules."""
+    share = Path(ament_index_python.get_package_share_directory(package))
+    names = [interface for interface in interfaces(package) if interface.endswith(".msg")]
     for interface in names:
-        name = f"control_msgs/msg/{Path(interface).stem}"
+        name = f"{package}/msg/{Path(interface).stem}"
         STORE.register(typesys.get_types_from_msg((share / interface).read_text(), name))
     for interface in names:
-        name = f"control_msgs/msg/{Path(interface).stem}"
-        assert STORE.hash_rihs01(name) == described("control_msgs", interface)[name]
+        name = f"{package}/msg/{Path(interface).stem}"
+        assert STORE.hash_rihs01(name) == described(package, interface)[name]
     assert len(names) >= 8
+
+
+def test_simulation_interfaces_are_those_of_both_distributions() -> None:
+    """1.5.1 and 1.6.1 agree; 2.1 has flags in SetEntityState, which other releases' clients would not send."""
+    from simulation_interfaces.msg import Bounds, Result, SimulationState, SimulatorFeatures
+    from simulation_interfaces.srv import SetEntityState, SetSimulationState, StepSimulation
+
+    assert list(SetEntityState.Request.get_fields_and_field_types()) == ["entity", "state"]
+    assert StepSimulation.Request().steps == 1
+    assert (Result.RESULT_FEATURE_UNSUPPORTED, Result.RESULT_OK, Result.RESULT_OPERATION_FAILED) == (0, 1, 4)
+    assert (SimulationState.STATE_STOPPED, SimulationState.STATE_PLAYING, SimulationState.STATE_PAUSED) == (
+        0,
+        1,
+        2,
+    )
+    assert (Bounds.TYPE_BOX, Bounds.TYPE_SPHERE) == (1, 3)
+    assert (SimulatorFeatures.ENTITY_STATE_GETTING, SimulatorFeatures.STEP_SIMULATION_ACTION) == (10, 33)
+    assert SetSimulationState.Response.ALREADY_IN_TARGET_STATE == 101
 
 
 def test_feedback_of_follow_joint_trajectory_fits_the_distribution() -> None:
