@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test bench lint format test-robots check-examples clean
+.PHONY: help setup setup-tests run test bench lint format test-robots test-newton check-examples clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -51,6 +51,9 @@ format: setup-tests ## let ruff format the code
 
 test-robots: setup-tests ## converted robots on /tf against pinocchio
 	@VENV="$(VENV)" tools/test_robots.sh $(ARGS)
+
+test-newton: ## the newton backend, in an environment of its own (about 1 GB)
+	@tools/test_newton.sh $(ARGS)
 
 check-examples: ## the public REP 0158 compliance checker on every example (needs Python 3.12)
 	@tools/check_examples.sh

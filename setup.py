@@ -70,6 +70,7 @@ setup(
     extras_require={
         "usd": ["usd-core>=26.5"],
         "mujoco": ["mujoco>=3.3", "coacd>=1.0.5"],
+        "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         "cli": ["rich", "click"],
         "test": ["pytest", "pytest-timeout", "hypothesis", "PyYAML", "scipy", "rosbags"],
     },
@@ -85,6 +86,7 @@ setup(
             f"playback = {NAME}.backends.playback:PlaybackBackend",
             f"joint_states = {NAME}.backends.joint_states:JointStatesBackend",
             f"mujoco = {NAME}.backends.mujoco:MujocoBackend",
+            f"newton = {NAME}.backends.newton:NewtonBackend",
         ],
     },
 )

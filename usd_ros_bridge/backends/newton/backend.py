@@ -1,0 +1,199 @@
+"""The backend: commands to Newton's controls, Newton's arrays to the plan's rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.array import ArrayBackend
+from usd_ros_bridge.backends.newton.engine import Engine, FloatArray
+from usd_ros_bridge.backends.newton.rows import Rows, find_rows
+from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.settings import parse_settings, positive_number, setting
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BackendError, choices
+from usd_ros_bridge.model.options import SOLVERS
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import Commands, State
+
+_DEFAULT_SECONDS = 0.002
+
+_UNITS = frozenset({"1.1.meters_per_unit", "1.1.kilograms_per_unit"})
+"""Diagnostics of stages in other units than Newton's."""
+
+
+class NewtonBackend:
+    """Simulates the stage by `newton.ModelBuilder.add_usd` and SolverMuJoCo: MuJoCo on the CPU, MuJoCo Warp on a GPU.
+
+    - Targets of position and velocity go to the joints' drives, efforts are added to what those exert; each holds until
+      the joint's next command of the same kind.
+    - Velocities and efforts are those of the joints; an effort is the drive's own of the step that led to the state.
+    - A pose moves a free body, at rest. Twists are refused: under physics a body moves by forces.
+    - The stage must be in metres and kilograms: Newton's import does not convert units.
+    """
+
+    capabilities = Capabilities(joint_driven=False, step_ns=round(_DEFAULT_SECONDS * 1e9))
+
+    def __init__(self) -> None:
+        self._context: BackendContext | None = None
+        self._engine: Engine | None = None
+        self._rows: Rows | None = None
+        self._view: ArrayBackend | None = None
+        self._start_ns: int | None = None
+        self._steps = 0
+
+    def open(self, context: BackendContext) -> None:
+        """Imports the stage.
+
+        Raises:
+            BackendError: An option is not possible, there is no stage, or Newton cannot import it.
+        """
+        values = parse_settings(
+            "newton",
+            context.options,
+            {"dt": positive_number, "device": str, "schema_resolvers": _solvers},
+        )
+        plan = context.plan
+        authored = None if plan.physics is None else plan.physics.timestep
+        seconds = setting(values, "dt", float, authored or _DEFAULT_SECONDS)
+        step_ns = round(seconds * 1e9)
+        if step_ns < 1:
+            raise BackendError(f"option dt of backend newton is {seconds:g} s: a nanosecond is the least")
+        _check_units(plan)
+        engine = Engine(
+            _stage(plan),
+            solvers=setting(values, "schema_resolvers", tuple, SOLVERS),
+            device=setting(values, "device", str, ""),
+        )
+        self.capabilities = Capabilities(joint_driven=False, step_ns=step_ns)
+        self._context, self._engine = context, engine
+        self._rows = find_rows(plan, engine, context.report)
+        self._view = _view(plan, engine, self._rows)
+        self._view.open(BackendContext(plan=plan, report=context.report))
+        self._start_ns, self._steps = None, 0
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Needs nothing from outside."""
+        return ()
+
+    def receive(self, key: str, sample: object) -> None:
+        """Never called: there are no inputs."""
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        """Advances to its last own step at or before `time_ns`; the first call begins there and moves nothing."""
+        engine, view = self._engine, self._view
+        assert engine is not None, "the backend is not open"
+        assert view is not None
+        step_ns = self.capabilities.step_ns
+        if self._start_ns is None:
+            self._start_ns = time_ns
+        if not commands.silent:
+            self._command(commands)
+        steps = (time_ns - self._start_ns) // step_ns - self._steps
+        if steps > 0:
+            engine.step(steps, step_ns * 1e-9)
+            self._steps += steps
+        return view.step(self._start_ns + self._steps * step_ns, commands)
+
+    def reset(self) -> None:
+        """Goes back to the state that was imported."""
+        assert self._engine is not None, "the backend is not open"
+        assert self._view is not None
+        self._engine.reset()
+        self._view.reset()
+        self._start_ns, self._steps = None, 0
+
+    def close(self) -> None:
+        """Lets the model go."""
+        self._context = self._engine = self._rows = self._view = None
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _command(self, commands: Commands) -> None:
+        engine, rows, context = self._engine, self._rows, self._context
+        assert engine is not None
+        assert rows is not None
+        assert context is not None
+        layout = context.plan.layout
+        position = np.clip(commands.joint_position, layout.lower, layout.upper)
+        velocity = np.clip(commands.joint_velocity, -layout.max_velocity, layout.max_velocity)
+        control = engine.control
+        self._write(control.joint_target_q, rows.positions, position)
+        self._write(control.joint_target_qd, rows.velocities, velocity)
+        if commands.has_effort:
+            self._write(control.joint_f, rows.velocities, commands.joint_effort)
+        if commands.has_bodies:
+            self._move(commands)
+
+    def _write(self, array: object, rows: NDArray[np.intp], values: NDArray[np.float64]) -> None:
+        assert self._engine is not None
+        given = np.flatnonzero((values == values) & (rows >= 0))
+        if given.size:
+            self._engine.write(array, rows[given], values[given])
+
+    def _move(self, commands: Commands) -> None:
+        engine, rows, context = self._engine, self._rows, self._context
+        assert engine is not None
+        assert rows is not None
+        assert context is not None
+        for row in np.flatnonzero(~np.isnan(commands.body_pose).any(axis=1)):
+            if rows.free[row] < 0:
+                body = context.plan.layout.bodies[row]
+                context.report("newton.pose", f"{body} hangs from a joint: it cannot be put elsewhere")
+                continue
+            first, rate = rows.free[row], rows.free_rates[row]
+            engine.place(np.arange(first, first + 7), commands.body_pose[row], np.arange(rate, rate + 6))
+        if not np.isnan(commands.body_twist).all():
+            context.report("newton.twist", "twists of bodies are ignored: under physics, forces move them")
+
+
+def _view(plan: BridgePlan, engine: Engine, rows: Rows) -> ArrayBackend:
+    """Returns what shows Newton's arrays of the moment in the plan's rows.
+
+    Every source is a callable: the states that they are read from change places at every step.
+    """
+    centers = np.zeros((0, 3), dtype=np.float32)
+    if engine.bodies:
+        centers = np.asarray(engine.model.body_com.numpy(), dtype=np.float32).reshape(-1, 3)
+    return ArrayBackend(
+        plan.layout,
+        body_pose=engine.body_pose,
+        body_twist=lambda: _origin_twist(engine, centers),
+        joint_position=engine.joint_position,
+        joint_velocity=engine.joint_velocity,
+        joint_effort=engine.joint_effort if len(engine.joint_effort()) else None,
+        body_rows=rows.bodies,
+        joint_rows=rows.positions,
+        velocity_rows=rows.velocities,
+        commands=False,
+    )
+
+
+def _origin_twist(engine: Engine, centers: FloatArray) -> FloatArray:
+    """Returns the twists at the bodies' origins: Newton has those of the centres of mass."""
+    pose, twist = engine.body_pose(), engine.body_twist()
+    vector, scalar = pose[:, 3:6], pose[:, 6:7]
+    turn = 2.0 * np.cross(vector, centers)
+    lever = centers + scalar * turn + np.cross(vector, turn)
+    result: FloatArray = twist.copy()
+    result[:, :3] -= np.cross(twist[:, 3:], lever)
+    return result
+
+
+def _solvers(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names or any(name not in SOLVERS for name in names):
+        raise ValueError(f"a list of {choices(SOLVERS)}, separated by commas")
+    return names
+
+
+def _stage(plan: BridgePlan) -> object:
+    if plan.stage is None:
+        raise BackendError("backend newton imports the stage by itself, and this plan was made without one")
+    return plan.stage
+
+
+def _check_units(plan: BridgePlan) -> None:
+    wrong = next((each for each in plan.diagnostics if each.code in _UNITS), None)
+    if wrong is not None:
+        raise BackendError(f"backend newton takes metres and kilograms only: {quoted(wrong.message)}")
