@@ -169,6 +169,10 @@ class SensorBackend(Protocol):
     - sensor_msgs/msg/NavSatFix: `position` (3,) latitude and longitude in degrees, altitude in m;
       `position_covariance` (9,) m^2, east, north, up.
     - sensor_msgs/msg/CameraInfo: none; its stamp is that of the image of the same camera.
+    - sensor_msgs/msg/MagneticField: `magnetic_field` (3,) T in the sensor's frame; optional `magnetic_field_covariance`
+      (9,).
+    - sensor_msgs/msg/FluidPressure: `fluid_pressure` and `variance`, 0-d, Pa and Pa^2.
+    - std_msgs/msg/Bool: `data`, 0-d bool.
     - geometry_msgs/msg/WrenchStamped: `wrench` (6,) force in N, then torque in N m, in the axes of the header's frame.
     """
 

@@ -42,7 +42,7 @@ class RaySensor(Sensor):
         samples: Rays per ring, at least 1.
         elevation_min: Elevation of the lowest ring, rad.
         elevation_max: Elevation of the highest ring, rad, included.
-        rings: Rings; 1 for a LaserScan.
+        rings: Rings; 1 for a LaserScan. The lowest comes first.
         range_min: Nearest valid range, m.
         range_max: Farthest valid range, m.
         exclude_robot: Whether rays pass through all bodies of the robot that carries the sensor, instead of the
@@ -62,7 +62,7 @@ class RaySensor(Sensor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeSensor(RaySensor):
-    """Range: the nearest of a cone of rays.
+    """Range: the nearest of a cone of rays about X: one along the axis, and `rings` circles of `samples` each.
 
     Attributes:
         field_of_view: Full opening angle, rad.
@@ -96,13 +96,33 @@ class ImuSensor(Sensor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrenchSensor(Sensor):
-    """WrenchStamped: on a joint what the child exerts on the parent there, else the contact forces on the body.
+    """WrenchStamped: on a joint what body1 exerts on body0 there, else the contact forces on the body.
+
+    `noise_stddev` is that of the force. The torque is about the joint frame's origin in body1, or about the origin of
+    `body_from_sensor`; both are in the axes of the header's frame.
 
     Attributes:
-        joint: Index in PhysicsScene.joints of the joint prim that carries it, -1 for the contacts of `body`.
+        joint: Index in PhysicsScene.joints of the joint that carries it, -1 for the contacts of `body`.
+        torque_stddev: N m.
+        frame_body: Index in PhysicsScene.bodies of what carries the header's frame, -1 for the world.
+        body_from_frame: The header's frame in that body (in the world).
     """
 
     joint: int = -1
+    torque_stddev: float = 0.0
+    frame_body: int = -1
+    body_from_frame: Pose = HERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactSensor(Sensor):
+    """Bool: whether anything touches the body.
+
+    Attributes:
+        threshold: Sum of the normal forces that must be exceeded, N.
+    """
+
+    threshold: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +160,27 @@ class GnssSensor(Sensor):
     heading: float = 0.0
     position_covariance: tuple[float, float, float] = (0.0, 0.0, 0.0)
     vertical_stddev: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MagnetometerSensor(Sensor):
+    """MagneticField; `noise_stddev` in T.
+
+    Attributes:
+        field: Of the earth, in the world frame, T.
+    """
+
+    field: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarometerSensor(Sensor):
+    """FluidPressure of the standard atmosphere; `noise_stddev` in Pa.
+
+    Attributes:
+        altitude: Of the world's origin above the sea, m.
+        sea_level_pressure: Pa.
+    """
+
+    altitude: float = 0.0
+    sea_level_pressure: float = 101_325.0

@@ -1,0 +1,209 @@
+"""Sensor models, one function each: attributes in degrees and metres to a Sensor in SI units, with its defaults."""
+
+from __future__ import annotations
+
+from math import inf, radians
+from typing import Any, Final, cast
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.records import Vector3
+from usd_ros_bridge.model.sensors import (
+    BarometerSensor,
+    CameraSensor,
+    ContactSensor,
+    GnssSensor,
+    ImuSensor,
+    MagnetometerSensor,
+    RangeSensor,
+    RaySensor,
+    Sensor,
+    WrenchSensor,
+)
+from usd_ros_bridge.planning.physics.sensor_values import SensorValues
+
+MAX_RAYS: Final = 1 << 20
+MAX_RINGS: Final = 4096
+DEPTH_ENCODING: Final = "32FC1"
+COLOR_ENCODING: Final = "rgb8"
+RADIATIONS: Final = ("ultrasound", "infrared")
+EARTH_FIELD: Final = (0.0, 20e-6, -44e-6)
+"""T in east, north, up: about what there is in central Europe."""
+NO_ORIENTATION: Final = (-1.0, 0.0, 0.0)
+"""An Imu's first covariance that says that it estimates none (REP 145)."""
+
+
+def lidar(common: dict[str, Any], values: SensorValues, *, rings: bool) -> Sensor:
+    """Returns a LaserScan (one ring in the plane) or, with `rings`, a PointCloud2."""
+    count = values.count("rings", 16, high=MAX_RINGS) if rings else 1
+    samples = values.count("samples", 1024 if rings else 360, high=MAX_RAYS // count)
+    # A full turn that does not repeat its first ray, unless both ends are authored.
+    first = values.number("angle_min", -180.0, low=-360.0, high=360.0)
+    turn = 360.0 * (samples - 1) / samples
+    last = values.number("angle_max", first + turn, low=-360.0, high=360.0 + 360.0)
+    if not first <= last <= first + 360.0:
+        values.refuse("angle_max", f"a number of angle_min ({first:g}) to angle_min + 360", first + turn)
+        last = first + turn
+    low = high = 0.0
+    if rings:
+        low = values.number("elevation_min", -15.0, low=-90.0, high=90.0)
+        high = values.number("elevation_max", max(15.0, low), low=-90.0, high=90.0)
+        if high < low:
+            values.refuse("elevation_max", f"a number of elevation_min ({low:g}) to 90", low)
+            high = low
+    near, far = _reach(values, 0.12, 12.0)
+    sensor = RaySensor(
+        **common,
+        angle_min=radians(first),
+        angle_max=radians(last),
+        samples=samples,
+        elevation_min=radians(low),
+        elevation_max=radians(high),
+        rings=count,
+        range_min=near,
+        range_max=far,
+        exclude_robot=values.flag("exclude_robot", True),
+        noise_stddev=values.number("noise_stddev", 0.0),
+    )
+    values.close()
+    return sensor
+
+
+def range_finder(common: dict[str, Any], values: SensorValues) -> Sensor:
+    """Returns a Range."""
+    near, far = _reach(values, 0.02, 4.0)
+    angle = values.number("field_of_view", 15.0, high=180.0)
+    sensor = RangeSensor(
+        **common,
+        angle_min=radians(-angle / 2.0),
+        angle_max=radians(angle / 2.0),
+        samples=values.count("samples", 16, high=MAX_RINGS),
+        rings=values.count("rings", 4, high=MAX_RAYS // MAX_RINGS),
+        range_min=near,
+        range_max=far,
+        exclude_robot=values.flag("exclude_robot", True),
+        noise_stddev=values.number("noise_stddev", 0.0),
+        field_of_view=radians(angle),
+        radiation=cast(Any, values.choice("radiation_type", RADIATIONS[0], RADIATIONS)),
+    )
+    values.close()
+    return sensor
+
+
+def imu(common: dict[str, Any], values: SensorValues) -> Sensor:
+    """Returns an Imu. A covariance that is not authored is that of the authored noise."""
+    gyro = radians(values.number("angular_velocity_stddev", 0.0))
+    accel = values.number("linear_acceleration_stddev", 0.0)
+    turn = radians(values.number("orientation_stddev", 0.0, high=180.0))
+    authored = values.raw("orientation_covariance_diagonal")
+    none = isinstance(authored, (tuple, list)) and tuple(authored[:1]) == NO_ORIENTATION[:1]
+    sensor = ImuSensor(
+        **common,
+        gyro_stddev=gyro,
+        accel_stddev=accel,
+        orientation_stddev=turn,
+        orientation_covariance=NO_ORIENTATION if none else _covariance(values, "orientation", turn),
+        angular_velocity_covariance=_covariance(values, "angular_velocity", gyro),
+        linear_acceleration_covariance=_covariance(values, "linear_acceleration", accel),
+    )
+    values.close()
+    return sensor
+
+
+def wrench(
+    common: dict[str, Any], values: SensorValues, *, joint: int, frame_body: int, body_from_frame: Any
+) -> Sensor:
+    """Returns a WrenchStamped of a joint, or of the contacts of a body."""
+    sensor = WrenchSensor(
+        **common,
+        joint=joint,
+        frame_body=frame_body,
+        body_from_frame=body_from_frame,
+        noise_stddev=values.number("force_stddev", 0.0),
+        torque_stddev=values.number("torque_stddev", 0.0),
+    )
+    values.close()
+    return sensor
+
+
+def contact(common: dict[str, Any], values: SensorValues) -> Sensor:
+    """Returns a Bool that says whether anything touches the body."""
+    sensor = ContactSensor(**common, threshold=values.number("threshold", 0.0))
+    values.close()
+    return sensor
+
+
+def gnss(
+    common: dict[str, Any],
+    values: SensorValues,
+    *,
+    latitude: float,
+    longitude: float,
+    altitude: float,
+    heading: float,
+) -> Sensor:
+    """Returns a NavSatFix."""
+    flat = values.number("horizontal_stddev", 0.0)
+    up = values.number("vertical_stddev", 0.0)
+    sensor = GnssSensor(
+        **common,
+        latitude=latitude,
+        longitude=longitude,
+        altitude=altitude,
+        heading=heading,
+        noise_stddev=flat,
+        vertical_stddev=up,
+        position_covariance=values.three("position_covariance_diagonal", (flat**2, flat**2, up**2), low=0.0),
+    )
+    values.close()
+    return sensor
+
+
+def magnetometer(common: dict[str, Any], values: SensorValues) -> Sensor:
+    """Returns a MagneticField."""
+    sensor = MagnetometerSensor(
+        **common,
+        field=values.three("field", EARTH_FIELD, low=-1.0, high=1.0),
+        noise_stddev=values.number("noise_stddev", 0.0),
+    )
+    values.close()
+    return sensor
+
+
+def barometer(common: dict[str, Any], values: SensorValues, altitude: float) -> Sensor:
+    """Returns a FluidPressure; `altitude` is that of the world's origin."""
+    sensor = BarometerSensor(
+        **common,
+        altitude=altitude,
+        sea_level_pressure=values.number("sea_level_pressure", 101_325.0, low=1.0),
+        noise_stddev=values.number("noise_stddev", 0.0),
+    )
+    values.close()
+    return sensor
+
+
+def camera(common: dict[str, Any], values: SensorValues, *, camera: int, default: str) -> Sensor:
+    """Returns an Image."""
+    encoding = values.choice("encoding", default, (COLOR_ENCODING, DEPTH_ENCODING))
+    values.raw("resolution")  # of the camera itself: CameraRecord has it
+    sensor = CameraSensor(
+        **common,
+        camera=camera,
+        depth=encoding == DEPTH_ENCODING,
+        noise_stddev=values.number("noise_stddev", 0.0),
+    )
+    values.close()
+    return sensor
+
+
+def _reach(values: SensorValues, near: float, far: float) -> tuple[float, float]:
+    """Returns the nearest and farthest valid range; the defaults of both where they cross."""
+    low = values.number("range_min", near)
+    high = values.number("range_max", far if low < far else inf, endless=True)
+    if low < high:
+        return low, high
+    values.refuse("range_max", f"more than range_min ({quoted(low)})", f"{near:g} to {far:g} m")
+    return near, far
+
+
+def _covariance(values: SensorValues, quantity: str, stddev: float) -> Vector3:
+    return values.three(f"{quantity}_covariance_diagonal", (stddev**2,) * 3, low=0.0)

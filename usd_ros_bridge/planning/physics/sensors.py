@@ -1,0 +1,314 @@
+"""Interfaces that measure: what a backend is to measure for each, in SI units, from `usd_ros_bridge:` attributes.
+
+REP 0158 leaves sensor models to extensions (section 1.4); docs/sensors.md has the attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from usd_ros_bridge.model import transforms
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint
+from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.plan import HERE, BridgePlan, Pose, TopicPlan
+from usd_ros_bridge.model.sensors import Sensor
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.physics.sensor_models import (
+    DEPTH_ENCODING,
+    barometer,
+    camera,
+    contact,
+    gnss,
+    imu,
+    lidar,
+    magnetometer,
+    range_finder,
+    wrench,
+)
+from usd_ros_bridge.planning.physics.sensor_values import PREFIX, SensorValues
+from usd_ros_bridge.planning.poses import WorldPoses, as_poses
+
+_OPTICAL: Final = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+"""`camera_from_optical`: half a turn about X (REP 0158 section 2.8)."""
+_APART_M: Final = 1e-6
+
+CONTACT: Final = "std_msgs/msg/Bool"
+IMAGE: Final = "sensor_msgs/msg/Image"
+WRENCH: Final = "geometry_msgs/msg/WrenchStamped"
+NAV_SAT_FIX: Final = "sensor_msgs/msg/NavSatFix"
+FLUID_PRESSURE: Final = "sensor_msgs/msg/FluidPressure"
+
+GROUPS: Final[Mapping[str, str]] = {
+    "sensor_msgs/msg/LaserScan": "lidar",
+    "sensor_msgs/msg/PointCloud2": "lidar",
+    "sensor_msgs/msg/Range": "range",
+    "sensor_msgs/msg/Imu": "imu",
+    WRENCH: "wrench",
+    CONTACT: "contact",
+    NAV_SAT_FIX: "gnss",
+    "sensor_msgs/msg/MagneticField": "magnetometer",
+    FLUID_PRESSURE: "barometer",
+    IMAGE: "camera",
+}
+"""Interface types that are measured, and the second part of their attributes' names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the world's origin is on earth (WGS 84): degrees, m, and rad from east to the world's X."""
+
+    latitude: float
+    longitude: float
+    altitude: float = 0.0
+    heading: float = 0.0
+
+
+def plan_sensors(
+    physics: PhysicsRecords,
+    plan: BridgePlan,
+    bodies: Sequence[Body],
+    joints: Sequence[Joint],
+    findings: Findings,
+    *,
+    poses: WorldPoses | None = None,
+) -> tuple[Sensor, ...]:
+    """Returns what is to be measured for the plan's publishers, in their order.
+
+    Args:
+        physics: What the stage says about sensors.
+        plan: The interfaces.
+        bodies: All bodies of the scene.
+        joints: All joints of the scene.
+        findings: Takes what is wrong.
+        poses: Where prims are. None: pictures are taken from where their interfaces are, whose prims are then taken
+            for optical frames.
+    """
+    return _Planner(physics, plan, bodies, joints, findings, poses).plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        physics: PhysicsRecords,
+        plan: BridgePlan,
+        bodies: Sequence[Body],
+        joints: Sequence[Joint],
+        findings: Findings,
+        poses: WorldPoses | None,
+    ) -> None:
+        self._physics = physics
+        self._plan = plan
+        self._joints = joints
+        self._findings = findings
+        self._poses = poses
+        self._body_paths = [body.path for body in bodies]
+        self._body_of_row = {body.row: index for index, body in enumerate(bodies) if body.row >= 0}
+        self._joint_of = {joint.path: index for index, joint in enumerate(joints)}
+        self._joint_at = Nearest(self._joint_of)
+        self._origin = _origin(physics, findings)
+
+    def plan(self) -> tuple[Sensor, ...]:
+        sensors = []
+        for topic in self._plan.topics:
+            if topic.role != "publisher" or not topic.enabled or topic.type not in GROUPS:
+                continue
+            record = self._physics.sensors.get(topic.path)
+            values = SensorValues(
+                topic.path, GROUPS[topic.type], {} if record is None else record.values, self._findings
+            )
+            sensor = self._sensor(topic, values)
+            if sensor is not None:
+                sensors.append(sensor)
+        return tuple(sensors)
+
+    def _sensor(self, topic: TopicPlan, values: SensorValues) -> Sensor | None:
+        common = self._common(topic)
+        make = _MODELS.get(topic.type)
+        if make is not None:
+            self._check_frame(topic)
+            return make(common, values)
+        if topic.type == NAV_SAT_FIX:
+            return self._gnss(common, values)
+        if topic.type == FLUID_PRESSURE:
+            altitude = 0.0 if self._origin is None else self._origin.altitude
+            return barometer(common, values, altitude)
+        if topic.type == WRENCH:
+            return self._wrench(topic, common, values)
+        if topic.type == CONTACT:
+            # Any truth value may be published as a Bool: an attribute says that it is about contact.
+            return self._contact(common, values) if values else None
+        return self._camera(topic, common, values)
+
+    # --- Where --------------------------------------------------------------------------------------------------
+
+    def _common(self, topic: TopicPlan) -> dict[str, Any]:
+        body, pose = self._place(topic.body, topic.body_from_prim)
+        if topic.body >= 0 and body == WORLD_BODY:
+            self._findings.warning(
+                "2.7.sensor",
+                topic.path,
+                f"{quoted(self._plan.layout.bodies[topic.body])} is moved by time samples and is no rigid body: the "
+                "sensor stays where it is at rest",
+                "put the sensor on a rigid body",
+            )
+        return {
+            "path": topic.path,
+            "type": topic.type,
+            "rate": topic.publish_rate or 0.0,
+            "body": body,
+            "body_from_sensor": pose,
+        }
+
+    def _place(self, row: int, carrier_from_prim: Pose) -> tuple[int, Pose]:
+        """Returns a body, and a pose in it, of a row of the layout and a pose in that; the world where it has none."""
+        if row < 0:
+            return WORLD_BODY, carrier_from_prim
+        body = self._body_of_row.get(row, WORLD_BODY)
+        if body != WORLD_BODY:
+            return body, carrier_from_prim
+        return body, _pose(transforms.compose(self._plan.layout.body_pose[row], _array(carrier_from_prim)))
+
+    def _header_frame(self, topic: TopicPlan) -> tuple[int, Pose] | None:
+        """Returns the carrier's row and the header's frame in it; None where it is no frame of the robot."""
+        if topic.robot < 0:
+            return None
+        robot = self._plan.robots[topic.robot]
+        prefixes = {"", *(output.prefix for output in robot.tf_outputs)}
+        for frame in robot.frames:
+            if topic.frame_id in {prefix + frame.id for prefix in prefixes}:
+                return frame.carrier, frame.carrier_from_frame
+        return None
+
+    def _check_frame(self, topic: TopicPlan) -> None:
+        """Warns where what is measured at the prim would be shown elsewhere."""
+        frame = self._header_frame(topic)
+        if frame is None:
+            return
+        row, pose = frame
+        apart = row != topic.body or not np.allclose(
+            _turned_up(_array(pose)), _turned_up(_array(topic.body_from_prim)), rtol=0.0, atol=_APART_M
+        )
+        if apart:
+            self._findings.warning(
+                "2.7.sensor",
+                topic.path,
+                f"the sensor measures where this prim is, but its header names the frame {quoted(topic.frame_id)}, "
+                "which is elsewhere",
+                "apply RosFrameAPI to this prim, or move it there",
+            )
+
+    # --- Kinds --------------------------------------------------------------------------------------------------
+
+    def _gnss(self, common: dict[str, Any], values: SensorValues) -> Sensor | None:
+        if self._origin is not None:
+            return gnss(common, values, **_fields(self._origin))
+        self._findings.warning(
+            "1.4.sensor.origin",
+            common["path"],
+            "the asset does not say where on earth it is; no fix is published",
+            f"author {PREFIX}georeference:latitude and :longitude on the default prim or the PhysicsScene",
+        )
+        return None
+
+    def _wrench(self, topic: TopicPlan, common: dict[str, Any], values: SensorValues) -> Sensor | None:
+        named = values.path_of("joint")
+        path = named or self._joint_at(topic.path)
+        joint = self._joint_of.get(path, -1)
+        if path and (joint < 0 or self._joints[joint].closes_loop):
+            reason = "is no joint of the scene" if joint < 0 else "closes a loop, where nothing is measured"
+            self._findings.warning(
+                "1.4.sensor.joint", topic.path, f"{quoted(path)} {reason}", "name another joint"
+            )
+            return None
+        if joint < 0 and common["body"] == WORLD_BODY:
+            self._refuse_world(topic.path)
+            return None
+        frame = self._header_frame(topic)
+        body, pose = (WORLD_BODY, HERE) if frame is None else self._place(*frame)
+        return wrench(common, values, joint=joint, frame_body=body, body_from_frame=pose)
+
+    def _contact(self, common: dict[str, Any], values: SensorValues) -> Sensor | None:
+        if common["body"] == WORLD_BODY:
+            self._refuse_world(common["path"])
+            return None
+        return contact(common, values)
+
+    def _refuse_world(self, path: str) -> None:
+        self._findings.warning(
+            "1.4.sensor.joint", path, "it is on no rigid body and on no joint", "put it on one of them"
+        )
+
+    def _camera(self, topic: TopicPlan, common: dict[str, Any], values: SensorValues) -> Sensor | None:
+        if topic.camera < 0:
+            return None
+        poses, path = self._poses, self._plan.scene.cameras[topic.camera].path
+        if poses is not None and poses.is_usable(path):
+            body = common["body"]
+            carrier = self._body_paths[body] if body != WORLD_BODY else ""
+            body_from_camera = transforms.relative(
+                poses.world_from_prim[poses.row(carrier)], poses.world_from_prim[poses.row(path)]
+            )
+            common["body_from_sensor"] = _pose(transforms.compose(body_from_camera, _OPTICAL))
+        elif path == topic.path:
+            common["body_from_sensor"] = _pose(
+                transforms.compose(_array(common["body_from_sensor"]), _OPTICAL)
+            )
+        deep = any("depth" in segment for segment in topic.name.split("/"))
+        return camera(common, values, camera=topic.camera, default=DEPTH_ENCODING if deep else "rgb8")
+
+
+def _origin(physics: PhysicsRecords, findings: Findings) -> Origin | None:
+    record = physics.origin
+    if record is None:
+        return None
+    values = SensorValues(record.path, "georeference", record.values, findings)
+    missing = [name for name in ("latitude", "longitude") if name not in values]
+    if missing:
+        findings.warning(
+            "1.4.sensor.origin",
+            record.path,
+            f"the georeference has no {' and no '.join(missing)}; 0 is used",
+            f"author {PREFIX}georeference:latitude and :longitude",
+        )
+    origin = Origin(
+        latitude=values.number("latitude", 0.0, low=-90.0, high=90.0),
+        longitude=values.number("longitude", 0.0, low=-180.0, high=360.0),
+        altitude=values.number("altitude", 0.0, low=-12_000.0, high=100_000.0),
+        heading=math.radians(values.number("heading", 0.0, low=-360.0, high=360.0)),
+    )
+    values.close()
+    return origin
+
+
+_MODELS: Mapping[str, Callable[[dict[str, Any], SensorValues], Sensor]] = {
+    "sensor_msgs/msg/LaserScan": lambda common, values: lidar(common, values, rings=False),
+    "sensor_msgs/msg/PointCloud2": lambda common, values: lidar(common, values, rings=True),
+    "sensor_msgs/msg/Range": range_finder,
+    "sensor_msgs/msg/Imu": imu,
+    "sensor_msgs/msg/MagneticField": magnetometer,
+}
+
+
+def _fields(origin: Origin) -> dict[str, float]:
+    return {name: getattr(origin, name) for name in ("latitude", "longitude", "altitude", "heading")}
+
+
+def _array(pose: Pose) -> transforms.FloatArray:
+    return np.array([*pose.translation, *pose.rotation])
+
+
+def _pose(array: Iterable[float]) -> Pose:
+    return as_poses(np.array([array], dtype=np.float64))[0]
+
+
+def _turned_up(pose: transforms.FloatArray) -> transforms.FloatArray:
+    """Returns a pose whose quaternion's largest part is positive, so that equal rotations are equal numbers."""
+    sign = np.sign(pose[3 + int(np.argmax(np.abs(pose[3:])))])
+    return np.concatenate((pose[:3], sign * pose[3:]))
