@@ -67,11 +67,19 @@ class Joint:
     body1: str
 
 
-def read_joints(index: StageIndex, findings: Findings) -> list[Joint]:
-    """Returns the joints that can be edges, in traversal order."""
+def read_joints(index: StageIndex, findings: Findings, *, excluded: bool = False) -> list[Joint]:
+    """Returns the joints that can be edges, in traversal order.
+
+    Args:
+        index: The stage.
+        findings: Takes what is wrong with them.
+        excluded: Give those that are excluded from articulations instead: they close loops.
+    """
     joints = []
     for record in index.records.joints:
-        joint = _read_joint(record, index, findings)
+        if excluded and not record.exclude_from_articulation:
+            continue
+        joint = _read_joint(record, index, findings, excluded=excluded)
         if joint is not None:
             joints.append(joint)
     if not joints:
@@ -87,7 +95,9 @@ def read_joints(index: StageIndex, findings: Findings) -> list[Joint]:
     return [joint for joint, good in zip(joints, usable.tolist(), strict=True) if good]
 
 
-def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> Joint | None:
+def _read_joint(
+    record: JointRecord, index: StageIndex, findings: Findings, *, excluded: bool
+) -> Joint | None:
     kind = KINDS.get(record.type_name)
     if kind is None:
         findings.warning(
@@ -106,7 +116,7 @@ def _read_joint(record: JointRecord, index: StageIndex, findings: Findings) -> J
             attribute="physics:jointEnabled",
         )
         return None
-    if record.exclude_from_articulation:
+    if record.exclude_from_articulation and not excluded:
         findings.info(
             "1.3.joint.excluded",
             record.path,

@@ -124,7 +124,7 @@ def plan_kinematics(
     solver = RestSolver(flat, motions, anchors, index)
     edges = [edge for robot in robots for edge in robot.edges]
     rest, zero = solver.edge_poses(edges, joint_rows)
-    _free_edges(edges, [robot.anchor for robot in robots for _ in robot.edges], rest, zero, index)
+    place_free_edges(edges, [robot.anchor for robot in robots for _ in robot.edges], rest, zero, index)
     offsets = np.cumsum([0, *(len(robot.edges) for robot in robots)]).tolist()
     names = _names(robots, authored, index, contexts, options, findings)
     mimics = _mimics(robots, joint_rows, motions, index, options, findings)
@@ -145,10 +145,10 @@ def plan_kinematics(
     )
 
 
-def _free_edges(
+def place_free_edges(
     edges: Sequence[Edge], anchors: Sequence[str], rest: FloatArray, zero: FloatArray, index: StageIndex
 ) -> None:
-    """A distance joint says nothing about the pose: the child is where it was authored."""
+    """Sets poses of distance joints' children: such a joint says nothing, the child is where it was authored."""
     free = [number for number, edge in enumerate(edges) if edge.joints[0].kind == "distance"]
     if free:
         poses = index.poses
@@ -337,29 +337,48 @@ def rest_body_poses(
         index: The stage.
         findings: Takes authored poses that the joint frames do not meet.
     """
+    robots = [(robot.anchor, robot.edges) for robot in kinematics.robots]
+    return settle_bodies(robots, kinematics.edge_rest, rows, index, findings)
+
+
+def settle_bodies(
+    robots: Sequence[tuple[str, Sequence[Edge]]],
+    edge_rest: FloatArray,
+    rows: Mapping[str, int],
+    index: StageIndex,
+    findings: Findings,
+) -> FloatArray:
+    """Returns `world_from_body` (B, 7) at rest, of whatever joints connect.
+
+    Args:
+        robots: What stands for the world at the end of a joint (as RobotTree.anchor), and the edges, parents first.
+        edge_rest: (E, 7) `parent_from_child` of all edges at rest.
+        rows: Row of each body by path, in order.
+        index: The stage.
+        findings: Takes authored poses that the joint frames do not meet.
+    """
     poses = index.poses
     result = poses.world_from_prim[poses.find_rows(rows)]
-    edges = [(robot, edge) for robot in kinematics.robots for edge in robot.edges]
-    parents = poses.find_rows([edge.parent or robot.anchor for robot, edge in edges])
+    edges = [(anchor, edge) for anchor, of_robot in robots for edge in of_robot]
+    parents = poses.find_rows([edge.parent or anchor for anchor, edge in edges])
     children = poses.find_rows([edge.child for _, edge in edges])
     authored = relative(poses.world_from_prim[parents], poses.world_from_prim[children])
-    misses = _distances(kinematics.edge_rest, authored)
+    misses = _distances(edge_rest, authored)
     usable = poses.usable[parents] & poses.usable[children]
     moved = (misses > _SAME) | ~usable
     if not moved.any():
         return result
     for number in np.flatnonzero((misses > _AGREEMENT) & usable).tolist():
         _report_miss(edges[number][1], float(misses[number]), findings)
-    for number, robot in enumerate(kinematics.robots):
-        first, last = kinematics.edge_offsets[number], kinematics.edge_offsets[number + 1]
+    last = 0
+    for anchor, of_robot in robots:
+        first, last = last, last + len(of_robot)
         if (misses[first:last] > _AGREEMENT).any() or not usable[first:last].all():
-            for edge_row, edge in zip(range(first, last), robot.edges, strict=True):
+            for edge_row, edge in zip(range(first, last), of_robot, strict=True):
                 parent = (
-                    result[rows[edge.parent]]
-                    if edge.parent
-                    else poses.world_from_prim[poses.row(robot.anchor)]
+                    result[rows[edge.parent]] if edge.parent else poses.world_from_prim[poses.row(anchor)]
                 )
-                result[rows[edge.child]] = compose(parent, kinematics.edge_rest[edge_row])
+                result[rows[edge.child]] = compose(parent, edge_rest[edge_row])
     return result
 
 
