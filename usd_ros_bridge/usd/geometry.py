@@ -63,6 +63,26 @@ class PlaneRecord(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaperedCylinderRecord(Record):
+    """UsdGeomCylinder_1, which has a radius at either end."""
+
+    radius_top: float | None = attribute("radiusTop", "double", 1.0)
+    radius_bottom: float | None = attribute("radiusBottom", "double", 1.0)
+    height: float | None = attribute("height", "double", 2.0)
+    axis: str | None = attribute("axis", "token", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaperedCapsuleRecord(Record):
+    """UsdGeomCapsule_1, which has a radius at either end."""
+
+    radius_top: float | None = attribute("radiusTop", "double", 0.5)
+    radius_bottom: float | None = attribute("radiusBottom", "double", 0.5)
+    height: float | None = attribute("height", "double", 1.0)
+    axis: str | None = attribute("axis", "token", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeshRecord(Record):
     """What is small of a UsdGeomMesh."""
 
@@ -77,8 +97,13 @@ GEOMETRIES: Final[dict[str, tuple[Any, type[Record]]]] = {
     "Cone": (UsdGeom.Cone, ConeRecord),
     "Plane": (UsdGeom.Plane, PlaneRecord),
     "Mesh": (UsdGeom.Mesh, MeshRecord),
+    "Cylinder_1": (UsdGeom.Cylinder_1, TaperedCylinderRecord),
+    "Capsule_1": (UsdGeom.Capsule_1, TaperedCapsuleRecord),
 }
 """Types of geometry that have a shape, and the records of their sizes."""
+
+UNTAPERED: Final = {"Cylinder_1": "Cylinder", "Capsule_1": "Capsule"}
+"""What a shape with two radii is where both are equal."""
 
 
 def geometry_type(prim: Usd.Prim) -> str:
@@ -89,11 +114,18 @@ def geometry_type(prim: Usd.Prim) -> str:
     return next((name for name, (schema, _) in GEOMETRIES.items() if prim.IsA(schema)), "")
 
 
-def read_values(reader: FieldReader, source: PrimProperties, type_name: str) -> dict[str, Any]:
-    """Returns the sizes of a prim of one of GEOMETRIES, fallbacks applied, in stage units."""
+def read_sizes(reader: FieldReader, source: PrimProperties, type_name: str) -> tuple[str, dict[str, Any]]:
+    """Returns the type of a prim of one of GEOMETRIES, the plain one where it is not tapered, and its sizes.
+
+    Sizes are in stage units, by name, fallbacks applied.
+    """
     _, record_type = GEOMETRIES[type_name]
     record = reader.record(record_type, source)
-    return {name: fallback(record, name) for name, _ in attribute_fields(record_type)}
+    sizes = {name: fallback(record, name) for name, _ in attribute_fields(record_type)}
+    if type_name in UNTAPERED and sizes["radius_top"] == sizes["radius_bottom"]:
+        plain = {"radius": sizes["radius_top"], "height": sizes["height"], "axis": sizes["axis"]}
+        return UNTAPERED[type_name], plain
+    return type_name, sizes
 
 
 # --- Meshes -------------------------------------------------------------------------------------------------------

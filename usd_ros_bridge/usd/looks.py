@@ -9,6 +9,7 @@ import numpy as np
 from pxr import Usd, UsdGeom, UsdShade
 
 from usd_ros_bridge.usd.attributes import EARLIEST
+from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.values import plain
 
 Color = tuple[float, float, float, float]
@@ -24,11 +25,34 @@ PREVIEW_COLOR: Final = (0.18, 0.18, 0.18)
 
 
 def bound_materials(prims: Sequence[Usd.Prim], purpose: str) -> list[Usd.Prim | None]:
-    """Returns the material that each prim is bound to for a purpose, else for all purposes, None for none."""
+    """Returns the material that each prim is bound to for a purpose, else for all purposes, None for none.
+
+    Of a mesh with several, it is the one with the most faces.
+    """
     if not prims:
         return []
-    materials, _ = UsdShade.MaterialBindingAPI.ComputeBoundMaterials(list(prims), purpose)
+    bearers = [_largest_part(prim) for prim in prims]
+    materials, _ = UsdShade.MaterialBindingAPI.ComputeBoundMaterials(bearers, purpose)
     return [material.GetPrim() if material else None for material in materials]
+
+
+def _largest_part(prim: Usd.Prim) -> Usd.Prim:
+    """Returns the part of a mesh that has the most faces: a subset, or what is in none, for which the mesh stands."""
+    parts = [child for child in prim.GetFilteredChildren(PREDICATE) if child.IsA(UsdGeom.Subset)]
+    if not parts:
+        return prim
+    sizes = [_length(part.GetAttribute("indices")) for part in parts]
+    largest = max(sizes)
+    if largest <= _length(prim.GetAttribute("faceVertexCounts")) - sum(sizes):
+        return prim
+    return parts[sizes.index(largest)]
+
+
+def _length(attribute: Usd.Attribute) -> int:
+    try:
+        return len(attribute.Get(EARLIEST) or ())
+    except TypeError:
+        return 0
 
 
 def contact_materials(prims: Sequence[Usd.Prim], known: Container[str]) -> list[str]:

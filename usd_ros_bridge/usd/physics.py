@@ -14,7 +14,7 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords, SensorRecord
 from usd_ros_bridge.model.records import Record, attribute, fallback
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
-from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_values
+from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
 from usd_ros_bridge.usd.looks import colors, contact_materials
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
@@ -22,6 +22,7 @@ from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
+GREATEST_FLOAT: Final = 3.4e38
 COLLIDERS: Final = "colliders"
 """Collection of a PhysicsCollisionGroup."""
 
@@ -57,6 +58,7 @@ class _Kind(NamedTuple):
     group: bool
     joint: bool
     camera: bool
+    instancer: bool
 
     @property
     def collides(self) -> bool:
@@ -65,7 +67,7 @@ class _Kind(NamedTuple):
     @property
     def has_records(self) -> bool:
         """Whether there is something to read even where the prim is not seen."""
-        return bool(self.applied) or self.scene or self.group or self.joint or self.camera
+        return bool(self.applied) or self.scene or self.group or self.joint or self.camera or self.instancer
 
 
 APPLIED: Final = frozenset(
@@ -90,6 +92,7 @@ def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> _Kind:
         group=prim.IsA(UsdPhysics.CollisionGroup),
         joint=prim.IsA(UsdPhysics.Joint),
         camera=prim.IsA(UsdGeom.Camera),
+        instancer=prim.IsA(UsdGeom.PointInstancer),
     )
 
 
@@ -121,6 +124,7 @@ class _Walk:
         self._geometries: list[_Geometry] = []
         self._cameras: dict[str, PrimProperties] = {}
         self._topics: list[PrimProperties] = []
+        self._instancer = "//"
 
     def run(self) -> None:
         """Visits every prim once."""
@@ -147,12 +151,19 @@ class _Walk:
 
     def _visit(self, prim: Usd.Prim, kind: _Kind) -> None:
         path = prim.GetPath().pathString
-        seen = bool(kind.geometry) and (self._visuals or kind.collides) and _is_seen(prim)
+        # What is below a PointInstancer is copied elsewhere, and is nothing where it stands.
+        is_prototype = path.startswith(self._instancer)
+        seen = (
+            bool(kind.geometry) and (self._visuals or kind.collides) and _is_seen(prim) and not is_prototype
+        )
         if not (kind.has_records or seen):
             return
         source = self._sources[path] = self._reader.source(prim, path)
-        if kind.collides or seen:
+        if seen or (kind.collides and not is_prototype):
             self._geometries.append(_Geometry(source, kind, seen))
+        if kind.instancer and not is_prototype:
+            self._instancer = f"{path}/"
+            self.diagnostics.append(_point_instancer(path))
         if kind.camera:
             self._cameras[path] = source
         self._visit_prim(source, kind)
@@ -168,9 +179,9 @@ class _Walk:
             self.groups.append(self._reader.record(records.CollisionGroupRecord, source))
         if kind.joint:
             record = self._reader.record(JointBreakRecord, source)
-            limits = (fallback(record, "force"), fallback(record, "torque"))
-            if any(map(math.isfinite, limits)):
-                self.joint_breaks[source.path] = limits
+            force, torque = _break_limit(record.force), _break_limit(record.torque)
+            if force < math.inf or torque < math.inf:
+                self.joint_breaks[source.path] = (force, torque)
 
     def _visit_applied(self, source: PrimProperties, applied: frozenset[str]) -> None:
         path = source.path
@@ -211,12 +222,13 @@ class _Walk:
     def _geometry(self, geometry: _Geometry, **fields: Any) -> GeometryRecord:
         source, kind = geometry.source, geometry.kind
         reader = self._reader
-        values = read_values(reader, source, kind.geometry) if kind.geometry else {}
+        type_name, values = str(source.prim.GetTypeName()), dict[str, Any]()
+        if kind.geometry:
+            type_name, values = read_sizes(reader, source, kind.geometry)
         if kind.geometry == "Mesh":
-            flip = values["orientation"] == "leftHanded"
+            flip = values.pop("orientation") == "leftHanded"
             mesh = read_mesh(source, flip=flip, diagnostics=self.diagnostics)
             fields |= {"points": mesh.points, "triangles": mesh.triangles}
-            values = {}
         if kind.collides:
             enabled = fallback(reader.record(CollisionRecord, source), "enabled")
             fields |= {"collision_enabled": enabled, "solver_attributes": solver_attributes(source)}
@@ -226,7 +238,7 @@ class _Walk:
         return GeometryRecord(
             path=source.path,
             specs=source.specs,
-            type_name=kind.geometry or str(source.prim.GetTypeName()),
+            type_name=type_name,
             values=values,
             collides=kind.collides,
             seen=geometry.seen,
@@ -255,6 +267,21 @@ class _Walk:
         roots = self._stage.GetPseudoRoot().GetFilteredChildren(PREDICATE)
         paths = [prim.GetPath().pathString for prim in (*((default,) if default else ()), *roots)]
         return read_origin(self._source(path) for path in (*paths, *(scene.path for scene in self.scenes)))
+
+
+def _point_instancer(path: str) -> Diagnostic:
+    return Diagnostic(
+        code="1.3.point_instancer",
+        severity="warning",
+        path=path,
+        message="the instances of a PointInstancer neither collide nor are seen by sensors",
+        remedy="reference each of them, instanceable, where it has to count",
+    )
+
+
+def _break_limit(value: float | None) -> float:
+    """Returns what breaks a joint, inf where nothing does; exporters write the greatest float for that."""
+    return value if value is not None and value < GREATEST_FLOAT else math.inf
 
 
 def _is_seen(prim: Usd.Prim) -> bool:
