@@ -169,7 +169,12 @@ class BesideSensor:
 class Beside:
     """A worker: one thread, which owns what it measures with (its MjData, its GL context).
 
-    All methods are for the thread that steps. The thread starts with the first measurement.
+    All methods are for the thread that steps. The worker's thread starts with the first measurement.
+
+    Attributes:
+        report: Takes what is too slow.
+        lockstep: Whether measurements are waited for.
+        model: The simulation's MjModel.
     """
 
     def __init__(
@@ -185,11 +190,12 @@ class Beside:
         """
         self.report = report
         self.lockstep = lockstep
+        self.model = simulation.model
         self._simulation = simulation
-        self._model = simulation.model
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._sensors: list[BesideSensor] = []
         self._releases: list[Callable[[], None]] = []
+        self._resets: list[Callable[[], None]] = []
         self._data: Any = None
         self._shown: Snapshot | None = None
         self._snapshot: Snapshot | None = None
@@ -211,6 +217,10 @@ class Beside:
     def at_close(self, release: Callable[[], None]) -> None:
         """Has `release` called at the end in the worker's thread, if that was ever started."""
         self._releases.append(release)
+
+    def at_reset(self, forget: Callable[[], None]) -> None:
+        """Has `forget` called by `reset`."""
+        self._resets.append(forget)
 
     def snapshot(self, time_ns: int) -> Snapshot:
         """Returns a copy of the simulation's state, the same one for all who ask at one time."""
@@ -235,6 +245,8 @@ class Beside:
         """Drops all that was measured and is under way: time may start over."""
         for sensor in self._sensors:
             sensor.forget()
+        for forget in self._resets:
+            forget()
         self._snapshot = None
         self._latched_ns = -1
 
@@ -256,9 +268,9 @@ class Beside:
 
     def _measure(self, prim: str, snapshot: Snapshot, job: Job) -> SensorSample:
         if self._data is None:
-            self._data = mujoco.MjData(self._model)
+            self._data = mujoco.MjData(self.model)
         if self._shown is not snapshot:
-            snapshot.show(self._model, self._data)
+            snapshot.show(self.model, self._data)
             self._shown = snapshot
         return SensorSample(prim=prim, stamp_ns=snapshot.time_ns, arrays=job(self._data))
 

@@ -1,0 +1,167 @@
+"""Finds an OpenGL that renders without a window (EGL, else OSMesa), and makes contexts of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BackendError, choices
+
+GlKind = Literal["egl", "osmesa"]
+
+KINDS: tuple[GlKind, ...] = ("egl", "osmesa")
+PACKAGES: Mapping[GlKind, str] = {"egl": "libegl1 and libgl1-mesa-dri", "osmesa": "libosmesa6"}
+"""Debian and Ubuntu packages."""
+
+VARIABLE = "MUJOCO_GL"
+_OFF = ("disable", "disabled", "off", "false", "0")
+# What mujoco takes for "a window": nothing is said about rendering without one.
+_ANY = ("", "enable", "enabled", "on", "true", "1", "glfw", "glx")
+_PLATFORM = "PYOPENGL_PLATFORM"
+
+_PROBE_SECONDS = 30.0
+_PROBE = """
+import os, sys
+import mujoco
+from mujoco.{kind} import GLContext
+context = GLContext(16, 16)
+context.make_current()
+drawn = mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), 50)
+print(drawn.offWidth, flush=True)
+# Not through the libraries' own ends: some drivers crash there, after all has gone well.
+os._exit(0 if drawn.offWidth else 1)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlChoice:
+    """Which OpenGL renders.
+
+    Attributes:
+        kind: None where there is none.
+        reason: Why there is none.
+    """
+
+    kind: GlKind | None
+    reason: str = ""
+
+
+def gl_option(text: str) -> str:
+    """Returns the backend's option `gl`; raises ValueError with what is possible."""
+    value = text.strip().lower()
+    if value not in ("auto", "none", *KINDS):
+        raise ValueError("auto, egl, osmesa or none")
+    return value
+
+
+def wanted_kinds(option: str, environment: Mapping[str, str]) -> tuple[GlKind, ...]:
+    """Returns what is to be tried, in order.
+
+    The backend's option decides; where it is `auto`, the variable MUJOCO_GL does, which every user of MuJoCo knows.
+
+    Args:
+        option: auto, egl, osmesa or none.
+        environment: Environment variables.
+
+    Raises:
+        BackendError: MUJOCO_GL has a value that MuJoCo does not know either.
+    """
+    named = environment.get(VARIABLE, "").strip().lower()
+    possible = (*KINDS, "disable", "glfw")
+    if named not in (*KINDS, *_OFF, *_ANY):
+        raise BackendError(
+            f"the environment variable {VARIABLE} is {quoted(named)}; there are: {choices(possible)}"
+        )
+    wanted = named if option == "auto" else option
+    if wanted in _OFF or wanted == "none":
+        return ()
+    return tuple(kind for kind in KINDS if wanted in (kind, "auto", *_ANY))
+
+
+def find_gl(option: str) -> GlChoice:
+    """Returns the first OpenGL that works, tried in a process of its own: a broken driver crashes that one alone.
+
+    Args:
+        option: auto, egl, osmesa or none.
+
+    Raises:
+        BackendError: MUJOCO_GL has a value that does not exist.
+    """
+    kinds = wanted_kinds(option, os.environ)
+    if not kinds:
+        return GlChoice(kind=None, reason="it was switched off")
+    reasons = []
+    for kind in kinds:
+        reason = probe(kind)
+        if not reason:
+            return GlChoice(kind=kind)
+        reasons.append(f"{kind}: {reason}")
+    return GlChoice(kind=None, reason="; ".join(reasons))
+
+
+@cache
+def probe(kind: GlKind) -> str:
+    """Returns "" where a context of this kind can be made and drawn to, else why not. Asked once per process."""
+    if "python" not in Path(sys.executable or "").name.lower():
+        # A host with an interpreter inside: its executable is no Python that could be asked.
+        return ""
+    environment = {**os.environ, VARIABLE: kind, _PLATFORM: kind, "PYTHONPATH": os.pathsep.join(sys.path)}
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter, and nothing from outside
+            [sys.executable, "-c", _PROBE.format(kind=kind)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_PROBE_SECONDS:g} s"
+    except OSError as error:
+        return str(error)
+    if done.returncode == 0:
+        return ""
+    if done.returncode < 0:
+        return f"its library crashes (signal {-done.returncode})"
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"exit status {done.returncode}"
+
+
+def make_context(kind: GlKind, width: int, height: int) -> Any:
+    """Returns a mujoco GLContext that is current in the calling thread.
+
+    Args:
+        kind: What it is made of; one kind per process, because PyOpenGL binds to one.
+        width: Pixels, of the largest picture.
+        height: Pixels.
+
+    Raises:
+        Exception: What the libraries raise where it cannot be made.
+    """
+    with _platform(kind):
+        context = import_module(f"mujoco.{kind}").GLContext(width, height)
+    context.make_current()
+    return context
+
+
+@contextmanager
+def _platform(kind: GlKind) -> Iterator[None]:
+    """Leaves the variable that PyOpenGL is told its platform by as it was: it is the host's."""
+    before = os.environ.get(_PLATFORM)
+    os.environ[_PLATFORM] = kind
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_PLATFORM, None)
+        else:
+            os.environ[_PLATFORM] = before
