@@ -1,0 +1,191 @@
+"""The MuJoCo backend: the asset simulated, with the bridge's commands as targets of its drives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from usd_ros_bridge.backends.mujoco.commands import BodyCommands, JointCommands
+from usd_ros_bridge.backends.mujoco.divergence import Watch
+from usd_ros_bridge.backends.mujoco.entities import Entities
+from usd_ros_bridge.backends.mujoco.options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.simulation import Simulation
+from usd_ros_bridge.backends.mujoco.spec import build
+from usd_ros_bridge.backends.mujoco.states import StateReader, equip_twists
+from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, EntityState
+from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.state import Commands, SensorSample, State
+from usd_ros_bridge.model.transforms import FloatArray
+
+
+class MujocoBackend:
+    """Rigid bodies, joints, drives and contacts by MuJoCo. It owns time: fixed steps, on a grid.
+
+    - The state is that of the time it is stamped with: poses, velocities and efforts alike.
+    - Commands act from the start of the interval that they are given for. What they mean: `JointCommands` and
+      `BodyCommands`.
+    - Several steps in one call are, bit for bit, the same steps one by one.
+    - A simulation that diverges is reported once, with the joint or body that was first, and put back.
+    """
+
+    needs_physics = True
+
+    def __init__(self) -> None:
+        self.capabilities = Capabilities(joint_driven=False, every_step=False)
+        self._run: _Run | None = None
+
+    def open(self, context: BackendContext) -> None:
+        """Builds the model from the plan's physics.
+
+        Raises:
+            BackendError: The plan has no physics, or MuJoCo refuses what is left of it.
+        """
+        options = MujocoOptions.parse(context.options)
+        if context.plan.physics is None:
+            raise BackendError(
+                "backend mujoco needs the asset's physics, and the plan has none: load_plan(..., physics=True)"
+            )
+        self.close()
+        self._run = _Run(context, options)
+        self.capabilities = self._run.capabilities
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Needs nothing: commands come through the plan's own subscriptions."""
+        return ()
+
+    def receive(self, key: str, sample: object) -> None:
+        """Never called: there are no inputs."""
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        """Advances to the last step at or before `time_ns`; the first call is one step on from rest."""
+        return self._running.step(time_ns, commands)
+
+    def sense(self, prim: str) -> SensorSample | None:
+        """Returns the newest measurement of the interface at `prim`."""
+        return self._running.sense(prim)
+
+    def reset(self) -> None:
+        """Goes back to the opening state, bit for bit, and forgets all targets."""
+        self._running.reset()
+
+    def close(self) -> None:
+        """Lets the model go."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+    def entities(self) -> tuple[str, ...]:
+        """Returns the prim paths of all bodies."""
+        return self._running.entities.paths
+
+    def entity_state(self, path: str) -> EntityState:
+        """Returns how a body moves now."""
+        return self._running.entities.state(path)
+
+    def set_entity_state(
+        self, path: str, *, pose: FloatArray | None = None, twist: FloatArray | None = None
+    ) -> str:
+        """Puts a free or kinematic body elsewhere; a new pose without a twist leaves it standing still."""
+        return self._running.entities.place(path, pose, twist)
+
+    def entity_bounds(self, path: str) -> tuple[FloatArray, FloatArray] | None:
+        """Returns the lowest and highest corner (3,) of a body's colliders and of all that hangs from it."""
+        return self._running.entities.bounds(path)
+
+    @property
+    def simulation(self) -> Simulation:
+        """What is simulated, for those who know MuJoCo: `model` and `data` may be read between two steps."""
+        return self._running.simulation
+
+    @property
+    def _running(self) -> _Run:
+        assert self._run is not None, "the backend is not open"
+        return self._run
+
+
+class Measure(Protocol):
+    """What one sensor of the plan measures."""
+
+    def measure(self, time_ns: int) -> SensorSample | None:
+        """Returns the newest sample; `time_ns` is that of the simulation's state."""
+        ...
+
+
+class _Run:
+    """Everything between `open` and `close`."""
+
+    def __init__(self, context: BackendContext, options: MujocoOptions) -> None:
+        plan, scene, report = context.plan, context.plan.physics, context.report
+        assert scene is not None
+        built = build(scene, report, options=options.spec)
+        equip_twists(built, scene)
+        self.simulation = Simulation(built.compile(), seed=context.seed)
+        self._step_ns = self.simulation.step_ns
+        self._reader = StateReader(self.simulation, plan)
+        self._joints = JointCommands(self.simulation, plan.layout, report)
+        self._bodies = BodyCommands(self.simulation, plan.layout, report)
+        self._watch = Watch(self.simulation, options.on_divergence, report)
+        self.entities = Entities(self.simulation)
+        self._measures: Mapping[str, Measure] = {}
+        self._started = False
+        self.capabilities = Capabilities(
+            joint_driven=False,
+            every_step=False,
+            step_ns=self._step_ns,
+            sensors=frozenset(self._measures),
+        )
+
+    def step(self, time_ns: int, commands: Commands) -> State:
+        simulation, step_ns = self.simulation, self._step_ns
+        if self._started:
+            count = (time_ns - simulation.time_ns) // step_ns
+        else:
+            self._started = True
+            simulation.time_ns = (time_ns // step_ns - 1) * step_ns
+            count = 1
+        if self._watch.held:
+            simulation.time_ns += max(0, count) * step_ns
+            return self._reader.stand_still()
+        if not commands.silent:
+            self._joints.take(commands)
+            if commands.has_bodies:
+                self._bodies.take(commands)
+        if count > 0:
+            self._watch.begin()
+            self._advance(count)
+            if self._watch.end(count):
+                self._forget_targets()
+        state = self._reader.read()
+        if self._bodies.moving:
+            assert state.body_twist is not None
+            self._bodies.show(state.body_twist)
+        return state
+
+    def sense(self, prim: str) -> SensorSample | None:
+        return self._measures[prim].measure(self.simulation.time_ns)
+
+    def reset(self) -> None:
+        self.simulation.reset()
+        self._forget_targets()
+        self._watch.reset()
+        self._started = False
+
+    def close(self) -> None:
+        """Nothing runs beside the loop."""
+
+    def _advance(self, count: int) -> None:
+        """Makes steps; one by one as long as targets are on their way."""
+        joints, bodies, simulation = self._joints, self._bodies, self.simulation
+        while count and (joints.moving or bodies.moving):
+            if joints.moving:
+                joints.advance()
+            if bodies.moving:
+                bodies.advance()
+            simulation.step(1)
+            count -= 1
+        if count:
+            simulation.step(count)
+
+    def _forget_targets(self) -> None:
+        self._joints.reset()
+        self._bodies.reset()

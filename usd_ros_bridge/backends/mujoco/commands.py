@@ -1,0 +1,274 @@
+"""What is commanded becomes targets of drives, efforts of motors, and motion of kinematic bodies."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
+from usd_ros_bridge.backends.mujoco.simulation import Simulation
+from usd_ros_bridge.backends.protocol import Report
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.state import Commands, Layout
+from usd_ros_bridge.model.transforms import compose, rotate, twist_exponential
+
+BoolArray = NDArray[np.bool_]
+
+
+class JointCommands:
+    """Targets of the drives, by row of the layout.
+
+    - A position target is clamped to the limits, and approached at most at the authored maximum velocity. A velocity
+      that comes with it is the drive's target velocity; without one that is zero.
+    - A velocity alone, clamped to the maximum velocity: a drive without stiffness takes it as it is. One with
+      stiffness has its position target moved at that velocity, up to the limits, and never farther from the joint than
+      the drive's force can pull: a joint that is held up does not leap when it is let go.
+    - An effort is added to what the drive does, and holds until the next one.
+    - The last of position and velocity that a joint was commanded is what counts; NaN leaves it as it is.
+
+    Targets move step by step, so that one long interval does what many short ones do.
+
+    Attributes:
+        moving: Whether targets are still on their way: `advance` is to be called before every step.
+    """
+
+    def __init__(self, simulation: Simulation, layout: Layout, report: Report) -> None:
+        """Makes the index maps; targets are those that the drives start with."""
+        self._simulation, self._layout, self._report = simulation, layout, report
+        self._seconds = simulation.step_ns * 1e-9
+        self._ctrl: FloatArray = simulation.data.ctrl
+        rows = len(layout.dofs)
+        compiled, model = simulation.compiled, simulation.model
+        self._position = _Actuators(simulation, compiled.position_actuator, rows)
+        self._velocity = _Actuators(simulation, compiled.velocity_actuator, rows)
+        self._motor = _Actuators(simulation, compiled.motor_actuator, rows)
+        self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
+        self._max_effort = np.full(rows, np.inf)
+        self._address = np.zeros(rows, dtype=np.intp)
+        self._follows = np.zeros(rows, dtype=bool)
+        for flat, dof in enumerate(compiled.dofs):
+            if dof.row >= 0:
+                self._max_effort[dof.row] = dof.max_effort
+                self._follows[dof.row] = dof.mimic is not None
+                self._address[dof.row] = max(0, compiled.qpos_of_dof[flat])
+        stiffness = np.zeros(rows)
+        stiffness[self._position.rows] = model.actuator_gainprm[self._position.ids, 0]
+        with np.errstate(divide="ignore"):
+            self._pull = np.where(stiffness > 0.0, self._max_effort / np.maximum(stiffness, 1e-300), np.inf)
+        self._may_wind_up = bool(np.isfinite(self._pull).any())
+        self._target, self._goal, self._speed = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
+        self._feed, self._effort = np.zeros(rows), np.zeros(rows)
+        self._ramped = np.zeros(rows, dtype=bool)
+        self.moving = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Goes back to the targets that the drives start with."""
+        self._target.fill(0.0)
+        self._feed.fill(0.0)
+        self._effort.fill(0.0)
+        self._target[self._position.rows] = self._ctrl[self._position.ids]
+        self._feed[self._velocity.rows] = self._ctrl[self._velocity.ids]
+        self._goal[:] = self._target
+        self._speed[:] = self._max_velocity
+        self._ramped[:] = False
+        self.moving = False
+
+    def take(self, commands: Commands) -> None:
+        """Takes the commands of an interval, at its start."""
+        position, velocity = commands.joint_position, commands.joint_velocity
+        # A number that equals itself is none of NaN.
+        placed, fed = position == position, velocity == velocity
+        any_placed, any_fed = bool(np.count_nonzero(placed)), bool(np.count_nonzero(fed))
+        if any_placed:
+            self._take_positions(position, placed)
+        if any_fed:
+            self._take_velocities(velocity, placed, fed)
+        if any_placed or any_fed:
+            self._velocity.write(self._feed)
+            self.moving = True
+        if commands.has_effort:
+            self._take_efforts(commands.joint_effort)
+
+    def advance(self) -> None:
+        """Moves targets by one step's time, and has the drives follow."""
+        target, goal = self._target, self._goal
+        reach = self._speed * self._seconds
+        ahead = goal - target
+        near = np.abs(ahead) <= reach
+        np.copyto(target, goal, where=near)
+        far = ~near
+        if np.count_nonzero(far):
+            target[far] += np.copysign(reach, ahead)[far]
+            if self._may_wind_up:
+                self._unwind(far)
+        else:
+            self.moving = False
+        stopped = self._ramped & near
+        if np.count_nonzero(stopped):
+            # At its limit, or told to stop: the drive holds there.
+            self._feed[stopped] = 0.0
+            self._ramped[stopped] = False
+            self._velocity.write(self._feed)
+        self._position.write(target)
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _take_positions(self, position: FloatArray, placed: BoolArray) -> None:
+        self._refuse("position", placed & ~self._position.there)
+        wanted = np.minimum(np.maximum(position, self._layout.lower), self._layout.upper)
+        taken = placed & self._position.there
+        np.copyto(self._goal, wanted, where=taken)
+        np.copyto(self._speed, self._max_velocity, where=taken)
+        self._feed[taken] = 0.0
+        self._ramped[taken] = False
+
+    def _take_velocities(self, velocity: FloatArray, placed: BoolArray, fed: BoolArray) -> None:
+        alone = fed & ~placed
+        self._refuse("velocity", alone & ~(self._position.there | self._velocity.there))
+        wanted = np.minimum(np.maximum(velocity, -self._max_velocity), self._max_velocity)
+        np.copyto(self._feed, wanted, where=fed)
+        ramped = alone & self._position.there
+        if not np.count_nonzero(ramped):
+            return
+        # A target far from where the joint is would have the joint run there first.
+        fresh = ramped & ~self._ramped
+        if np.count_nonzero(fresh):
+            joint = self._joint_position()
+            np.copyto(self._target, joint, where=fresh & (np.abs(self._target - joint) > self._pull))
+        end = np.where(wanted > 0.0, self._layout.upper, self._layout.lower)
+        # One that starts outside of the limits may only come back.
+        inside = np.where(wanted > 0.0, np.maximum(end, self._target), np.minimum(end, self._target))
+        np.copyto(self._goal, np.where(wanted == 0.0, self._target, inside), where=ramped)
+        np.copyto(self._speed, np.abs(wanted), where=ramped)
+        self._ramped |= ramped
+
+    def _take_efforts(self, effort: FloatArray) -> None:
+        given = effort == effort
+        if not np.count_nonzero(given):
+            return
+        self._refuse("effort", given & ~self._motor.there)
+        wanted = np.minimum(np.maximum(effort, -self._max_effort), self._max_effort)
+        np.copyto(self._effort, wanted, where=given)
+        self._motor.write(self._effort)
+
+    def _joint_position(self) -> FloatArray:
+        position: FloatArray = self._simulation.data.qpos.take(self._address, mode="clip")
+        return position
+
+    def _unwind(self, far: BoolArray) -> None:
+        """Keeps targets that velocities move within what the drive's force can pull from."""
+        joint = self._joint_position()
+        held = np.minimum(np.maximum(self._target, joint - self._pull), joint + self._pull)
+        np.copyto(self._target, held, where=far & self._ramped)
+
+    def _refuse(self, what: str, rows: BoolArray) -> None:
+        rows = rows & ~self._follows
+        if not np.count_nonzero(rows):
+            return
+        names = ", ".join(self._layout.dof_joints[row] for row in np.flatnonzero(rows)[:3])
+        needed = {
+            "position": "a drive with stiffness",
+            "velocity": "a drive with damping or stiffness",
+            "effort": "an effort limit above zero",
+        }
+        self._report(
+            f"mujoco.no_drive.{what}",
+            f"a {what} was commanded of {names}, which has no {needed[what].split(' ', 1)[1]}: ignored",
+        )
+
+
+class _Actuators:
+    """The actuators of one kind, by row."""
+
+    def __init__(self, simulation: Simulation, by_dof: IndexArray, rows: int) -> None:
+        compiled = simulation.compiled
+        found = sorted(
+            (dof.row, int(by_dof[flat]))
+            for flat, dof in enumerate(compiled.dofs)
+            if dof.row >= 0 and by_dof[flat] >= 0
+        )
+        self.rows = np.array([row for row, _ in found], dtype=np.intp)
+        self.ids = np.array([actuator for _, actuator in found], dtype=np.intp)
+        self.there = np.zeros(rows, dtype=bool)
+        self.there[self.rows] = True
+        self._ctrl: FloatArray = simulation.data.ctrl
+        self._all = bool(self.there.all())
+
+    def write(self, values: FloatArray) -> None:
+        """Writes values by row to the controls."""
+        self._ctrl[self.ids] = values if self._all else values[self.rows]
+
+
+class BodyCommands:
+    """Poses and twists of bodies. Kinematic ones go where they are told; free ones may be put elsewhere.
+
+    What a body carries by joints comes along. A twist holds until the next one.
+    """
+
+    def __init__(self, simulation: Simulation, layout: Layout, report: Report) -> None:
+        """Finds the bodies that rows stand for."""
+        self._simulation, self._layout, self._report = simulation, layout, report
+        self._seconds = simulation.step_ns * 1e-9
+        scene = simulation.compiled.scene
+        self._body = {body.row: index for index, body in enumerate(scene.bodies) if body.row >= 0}
+        self._mocap = frozenset(
+            row for row, index in self._body.items() if simulation.compiled.mocap_ids[index] >= 0
+        )
+        self._twist: dict[int, FloatArray] = {}
+
+    @property
+    def moving(self) -> bool:
+        """Whether a kinematic body has a twist: `advance` is to be called before every step."""
+        return bool(self._twist)
+
+    def reset(self) -> None:
+        """Forgets all twists."""
+        self._twist.clear()
+
+    def take(self, commands: Commands) -> None:
+        """Takes the commands of an interval, at its start."""
+        for row in _complete(commands.body_pose):
+            self._jump(row, commands.body_pose[row])
+        for row in _complete(commands.body_twist):
+            self._set_twist(row, commands.body_twist[row])
+
+    def advance(self) -> None:
+        """Moves kinematic bodies by one step's time: a constant twist makes a perfect arc."""
+        simulation = self._simulation
+        for row, twist in self._twist.items():
+            body = self._body[row]
+            moved = twist_exponential(twist * self._seconds)
+            # The step that follows computes the poses.
+            simulation.place(body, compose(simulation.world_from_body(body), moved), None, refresh=False)
+
+    def show(self, twists: FloatArray) -> None:
+        """Writes the twists of kinematic bodies, which MuJoCo knows none of, into (B, 6) in the world frame."""
+        for row, twist in self._twist.items():
+            rotation = self._simulation.world_from_body(self._body[row])[3:]
+            twists[row, :3], twists[row, 3:] = rotate(rotation, twist[:3]), rotate(rotation, twist[3:])
+
+    def _jump(self, row: int, pose: FloatArray) -> None:
+        body = self._body.get(row, -1)
+        if body < 0 or not self._simulation.place(body, pose, None):
+            self._refuse("pose", row, "physics moves it" if body >= 0 else "it is no rigid body")
+
+    def _set_twist(self, row: int, twist: FloatArray) -> None:
+        if row not in self._mocap:
+            self._refuse("twist", row, "only kinematic bodies are moved so")
+        elif twist.any():
+            self._twist[row] = twist.copy()
+        else:
+            self._twist.pop(row, None)
+
+    def _refuse(self, what: str, row: int, why: str) -> None:
+        self._report(
+            f"mujoco.body_{what}",
+            f"a {what} was commanded of the body {quoted(self._layout.bodies[row])}: ignored, {why}",
+        )
+
+
+def _complete(rows: FloatArray) -> list[int]:
+    """Returns the indices of rows without NaN."""
+    found: list[int] = np.flatnonzero(~np.isnan(rows).any(axis=1)).tolist()
+    return found

@@ -1,0 +1,180 @@
+"""MuJoCo's arrays become the plan's state: by index maps made once, in a handful of numpy calls per step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from usd_ros_bridge.backends.mujoco.built import Built
+from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
+from usd_ros_bridge.backends.mujoco.simulation import Simulation
+from usd_ros_bridge.backends.rest import rest_state
+from usd_ros_bridge.model.physics import PhysicsScene
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import State
+
+_TWIST = 6
+_SENSOR = "usd_ros_bridge twist: "
+
+
+def equip_twists(built: Built, scene: PhysicsScene) -> None:
+    """Has MuJoCo compute the twist of every body that has a row: for less than numpy could."""
+    for index, _ in _shown_bodies(scene):
+        name = built.bodies[index].name
+        for kind in ("FRAMELINVEL", "FRAMEANGVEL"):
+            built.spec.add_sensor(
+                name=f"{_SENSOR}{kind} {name}",
+                type=getattr(mujoco.mjtSensor, f"mjSENS_{kind}"),
+                objtype=mujoco.mjtObj.mjOBJ_XBODY,
+                objname=name,
+            )
+
+
+class StateReader:
+    """Reads the state of a simulation that `equip_twists` was called for. Rows that it knows nothing of stay at rest.
+
+    Attributes:
+        state: The state; its arrays change at every `read`.
+    """
+
+    def __init__(self, simulation: Simulation, plan: BridgePlan) -> None:
+        """Makes the index maps."""
+        self._simulation = simulation
+        self.state: State = rest_state(plan)
+        scene, compiled, data = simulation.compiled.scene, simulation.compiled, simulation.data
+        dofs = [
+            (dof.row, flat)
+            for flat, dof in enumerate(compiled.dofs)
+            if dof.row >= 0 and compiled.qpos_of_dof[flat] >= 0
+        ]
+        flat = np.array([index for _, index in dofs], dtype=np.intp)
+        rows = np.array([row for row, _ in dofs], dtype=np.intp)
+        addresses = compiled.dof_of_dof[flat]
+        state = self.state
+        self._joints = (
+            _Column(data.qpos, compiled.qpos_of_dof[flat], rows, state.joint_position),
+            _Column(data.qvel, addresses, rows, state.joint_velocity),
+            _Column(data.qfrc_actuator, addresses, rows, state.joint_effort),
+        )
+        bodies = _shown_bodies(scene)
+        ids = compiled.body_ids[[index for index, _ in bodies]]
+        self._poses = _Poses(data, ids, np.array([row for _, row in bodies], dtype=np.intp), state.body_pose)
+        self._twists = _Twists(simulation, bodies, state)
+
+    def read(self) -> State:
+        """Reads the current state; efforts are those that act in it."""
+        simulation = self._simulation
+        mujoco.mj_fwdActuation(simulation.model, simulation.data)
+        position, velocity, effort = self._joints
+        position.read()
+        velocity.read()
+        effort.read()
+        self._poses.read()
+        self._twists.read()
+        self.state.time_ns = simulation.time_ns
+        return self.state
+
+    def stand_still(self) -> State:
+        """Shows the state that was read last as one in which nothing moves."""
+        state = self.state
+        state.joint_velocity.fill(0.0)
+        if state.body_twist is not None:
+            state.body_twist.fill(0.0)
+        state.time_ns = self._simulation.time_ns
+        return state
+
+
+def _shown_bodies(scene: PhysicsScene) -> list[tuple[int, int]]:
+    """Returns index in the scene and row of the bodies that have a row, in the order of the rows."""
+    found = [(index, body.row) for index, body in enumerate(scene.bodies) if body.row >= 0]
+    return sorted(found, key=lambda pair: pair[1])
+
+
+def _slice_or_rows(rows: IndexArray) -> slice | IndexArray:
+    """Returns a slice where rows follow one another: numpy copies those several times as fast."""
+    if rows.size and np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
+        return slice(int(rows[0]), int(rows[0]) + rows.size)
+    return rows
+
+
+class _Column:
+    """Numbers of one of MuJoCo's arrays, by row of one of the state's."""
+
+    def __init__(self, source: Any, addresses: IndexArray, rows: IndexArray, target: FloatArray) -> None:
+        order = np.argsort(rows)
+        rows, self._addresses = rows[order], np.ascontiguousarray(addresses[order])
+        self._source = source
+        where = _slice_or_rows(rows)
+        self._target, self._rows = target, where
+        self._whole = target[where] if isinstance(where, slice) else None
+        self._values = np.empty(rows.size)
+
+    def read(self) -> None:
+        # The mode spares numpy a copy of what it would leave untouched if an index were out of range.
+        if self._whole is not None:
+            self._source.take(self._addresses, out=self._whole, mode="clip")
+        elif self._addresses.size:
+            self._target[self._rows] = self._source.take(self._addresses, out=self._values, mode="clip")
+
+
+class _Poses:
+    """Poses of bodies: MuJoCo has positions and quaternions apart, the scalar part first."""
+
+    def __init__(self, data: Any, ids: IndexArray, rows: IndexArray, target: FloatArray) -> None:
+        where, found = _slice_or_rows(rows), _slice_or_rows(ids)
+        self._rows = where if isinstance(where, np.ndarray) else None
+        self._target = target
+        shown = target[where]
+        self._own = None if isinstance(where, slice) else shown
+        self._translation, self._vector, self._scalar = shown[:, :3], shown[:, 3:6], shown[:, 6]
+        self._ids = found if isinstance(found, np.ndarray) else None
+        self._xpos, self._xquat = data.xpos, data.xquat
+        if isinstance(found, slice):
+            self._xpos, self._xquat = data.xpos[found], data.xquat[found]
+        self._set_parts(self._xpos, self._xquat)
+        if self._ids is not None:
+            self._position, self._quaternion = np.empty((ids.size, 3)), np.empty((ids.size, 4))
+            self._set_parts(self._position, self._quaternion)
+
+    def _set_parts(self, position: FloatArray, quaternion: FloatArray) -> None:
+        self._from_position, self._from_vector, self._from_scalar = (
+            position, quaternion[:, 1:], quaternion[:, 0],
+        )  # fmt: skip
+
+    def read(self) -> None:
+        if self._ids is not None:
+            self._xpos.take(self._ids, axis=0, out=self._position, mode="clip")
+            self._xquat.take(self._ids, axis=0, out=self._quaternion, mode="clip")
+        self._translation[...] = self._from_position
+        self._vector[...] = self._from_vector
+        self._scalar[...] = self._from_scalar
+        if self._rows is not None:
+            self._target[self._rows] = self._own
+
+
+class _Twists:
+    """Twists of bodies: MuJoCo's sensors hold them as the state does, linear then angular, row by row."""
+
+    def __init__(self, simulation: Simulation, bodies: list[tuple[int, int]], state: State) -> None:
+        self._state = state
+        self._target = state.body_twist
+        self._source: FloatArray | None = None
+        self._rows: slice | IndexArray = slice(0)
+        if bodies:
+            model = simulation.model
+            name = model.body(int(simulation.compiled.body_ids[bodies[0][0]])).name
+            start = int(model.sensor(f"{_SENSOR}FRAMELINVEL {name}").adr[0])
+            count = len(bodies) * _TWIST
+            self._source = simulation.data.sensordata[start : start + count].reshape(-1, _TWIST)
+            where = _slice_or_rows(np.array([row for _, row in bodies], dtype=np.intp))
+            self._rows = where
+            assert self._target is not None
+            if isinstance(where, slice):
+                self._target, self._rows = self._target[where], slice(None)
+
+    def read(self) -> None:
+        if self._source is not None:
+            assert self._target is not None
+            self._target[self._rows] = self._source
