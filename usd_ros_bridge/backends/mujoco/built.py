@@ -55,6 +55,8 @@ class Built:
         visual_names: Names of MuJoCo's geoms by visual of the scene.
         held: Bodies that should move and cannot: they have no mass.
         rods: Tendons that are to keep their length, by name: m.
+        apart_bodies: The scene's, for looking up.
+        meshes: Names of meshes by a digest of their points.
     """
 
     spec: Any
@@ -69,6 +71,8 @@ class Built:
     visual_names: list[list[str]] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
     rods: dict[str, float] = field(default_factory=dict)
+    apart_bodies: frozenset[tuple[int, int]] = frozenset()
+    meshes: dict[str, str] = field(default_factory=dict)
 
     def body(self, index: int) -> Any:
         """Returns the body (MjsBody) of a body index; WORLD_BODY is MuJoCo's own world body."""
@@ -102,6 +106,4 @@ def flat_dofs(scene: PhysicsScene) -> tuple[Dof, ...]:
 
 def tree_joints(scene: PhysicsScene, body: Body) -> list[tuple[int, Joint]]:
     """Returns the joints that carry a body; a distance joint carries nothing."""
-    return [
-        (index, scene.joints[index]) for index in body.joints if scene.joints[index].type != "distance"
-    ]
+    return [(index, scene.joints[index]) for index in body.joints if scene.joints[index].type != "distance"]

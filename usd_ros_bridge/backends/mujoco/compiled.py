@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives
-from usd_ros_bridge.backends.mujoco.starting import Start
+from usd_ros_bridge.backends.mujoco.starting import Start, make_start
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
 
 if TYPE_CHECKING:
@@ -81,14 +81,16 @@ def compile_model(built: Built) -> Compiled:
     actuators = {
         kind: _ids(model, mujoco.mjtObj.mjOBJ_ACTUATOR, names) for kind, names in built.actuator_names.items()
     }
+    addresses = _at(model.jnt_qposadr, joints), _at(model.jnt_dofadr, joints)
+    frees = _at(model.jnt_qposadr, free), _at(model.jnt_dofadr, free)
     compiled = Compiled(
         model=model,
         scene=scene,
         body_ids=body_ids,
-        qpos_of_dof=_at(model.jnt_qposadr, joints),
-        dof_of_dof=_at(model.jnt_dofadr, joints),
-        free_qpos=_at(model.jnt_qposadr, free),
-        free_dof=_at(model.jnt_dofadr, free),
+        qpos_of_dof=addresses[0],
+        dof_of_dof=addresses[1],
+        free_qpos=frees[0],
+        free_dof=frees[1],
         position_actuator=actuators["position"],
         velocity_actuator=actuators["velocity"],
         motor_actuator=actuators["motor"],
@@ -96,7 +98,21 @@ def compile_model(built: Built) -> Compiled:
         geom_ids=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.geom_names),
         visual_geoms=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.visual_names),
         dofs=tuple(dof for joint in scene.joints for dof in joint.dofs),
+        initial=make_start(
+            model,
+            scene,
+            addresses=addresses,
+            frees=frees,
+            servos=(actuators["position"], actuators["velocity"]),
+            body_ids=body_ids,
+        ),
     )
+    data = mujoco.MjData(model)
+    compiled.start(data)
+    for name, length in built.rods.items():
+        tendon, equality = model.tendon(name).id, model.equality(name).id
+        model.eq_data[equality, 0] = length - model.tendon_length0[tendon]
+    scale_acceleration_drives(built, compiled, data)
     return compiled
 
 

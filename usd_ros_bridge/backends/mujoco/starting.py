@@ -9,6 +9,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.mujoco.poses import pose_of, wxyz, xyzw
+from usd_ros_bridge.model.physics import PhysicsScene
+from usd_ros_bridge.model.transforms import quaternion_conjugate, rotate
+
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
@@ -47,3 +51,45 @@ class Start:
                 if not data.qfrc_constraint[tree].any():
                     data.qvel[address : address + 3] -= 0.5 * model.opt.timestep * model.opt.gravity
             mujoco.mj_forward(model, data)
+
+
+def make_start(
+    model: Any,
+    scene: PhysicsScene,
+    *,
+    addresses: tuple[IndexArray, IndexArray],
+    frees: tuple[IndexArray, IndexArray],
+    servos: tuple[IndexArray, IndexArray],
+    body_ids: IndexArray,
+) -> Start:
+    """Returns the start that the scene authors.
+
+    Args:
+        model: The compiled model.
+        scene: The scene.
+        addresses: Of the degrees of freedom in `qpos` and `qvel`.
+        frees: Of the free joints, by body, likewise.
+        servos: Position and velocity actuators by degree of freedom.
+        body_ids: MuJoCo's bodies by body.
+    """
+    qpos, qvel, ctrl = model.qpos0.copy(), np.zeros(model.nv), np.zeros(model.nu)
+    dofs = [dof for joint in scene.joints for dof in joint.dofs]
+    for index, dof in enumerate(dofs):
+        if addresses[0][index] >= 0:
+            qpos[addresses[0][index]], qvel[addresses[1][index]] = dof.position, dof.velocity
+        if dof.drive is not None:
+            targets = dof.drive.target_position, dof.drive.target_velocity
+            for actuators, target in zip(servos, targets, strict=True):
+                if actuators[index] >= 0:
+                    ctrl[actuators[index]] = target
+    trees = []
+    for index in np.flatnonzero(frees[0] >= 0).tolist():
+        body, place, address = scene.bodies[index], frees[0][index], frees[1][index]
+        world_from_body = pose_of(body.world_from_body)
+        qpos[place : place + 3], qpos[place + 3 : place + 7] = world_from_body[:3], wxyz(world_from_body[3:])
+        qvel[address : address + 3] = body.linear_velocity
+        turn = quaternion_conjugate(xyzw(qpos[place + 3 : place + 7]))
+        qvel[address + 3 : address + 6] = rotate(turn, np.array(body.angular_velocity, dtype=np.float64))
+        tree = model.body_rootid[model.dof_bodyid] == body_ids[index]
+        trees.append(np.flatnonzero(tree).astype(np.intp))
+    return Start(qpos=qpos, qvel=qvel, ctrl=ctrl, free_dof=frees[1][frees[1] >= 0], trees=tuple(trees))

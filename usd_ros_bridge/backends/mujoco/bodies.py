@@ -1,0 +1,121 @@
+"""Rigid bodies become MuJoCo's tree: fixed, jointed, free and kinematic ones, with their mass properties."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from usd_ros_bridge.backends.mujoco.built import Built, tree_joints
+from usd_ros_bridge.backends.mujoco.joints import add_joints, parent_from_child
+from usd_ros_bridge.backends.mujoco.poses import FloatArray, place, pose_of, wxyz
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial
+
+SMALLEST_MOMENT = 1e-9
+"""Least principal moment of inertia of a body that turns, kg m^2: MuJoCo needs one, and a point mass has none."""
+_SHARE = 0.2
+"""Share of a body that hangs by the joint that closes a loop: alike masses keep the weld between them stiff."""
+_ROUNDING = 1e-3
+"""By how much of itself a moment may exceed the sum of the others because it was authored in single precision."""
+
+
+def add_bodies(built: Built) -> None:
+    """Adds all bodies and the joints that carry them."""
+    for index, body in enumerate(built.scene.bodies):
+        built.free_names.append("")
+        built.bodies.append(_add_body(built, index, body))
+
+
+def _add_body(built: Built, index: int, body: Body) -> Any:
+    edge = tree_joints(built.scene, body)
+    world_from_body = pose_of(body.world_from_body)
+    if body.kinematic:
+        made = built.spec.worldbody.add_body(name=body.path, mocap=True)
+        place(made, world_from_body)
+        _add_inertial(built, made, body)
+        return made
+    dofs = sum(len(joint.dofs) for _, joint in edge)
+    if (dofs or not edge) and not _has_mass(body.inertial):
+        _hold(built, index, body)
+    if not edge:
+        return _add_free(built, index, body, world_from_body)
+    made = built.body(body.parent).add_body(name=body.path)
+    place(made, parent_from_child(index, edge[-1][1]))
+    _add_inertial(built, made, body)
+    if index not in built.held:
+        add_joints(built, made, index, edge)
+    return made
+
+
+def _add_free(built: Built, index: int, body: Body, world_from_body: FloatArray) -> Any:
+    made = built.spec.worldbody.add_body(name=body.path)
+    place(made, world_from_body)
+    _add_inertial(built, made, body)
+    if index not in built.held:
+        made.add_freejoint(name=body.path)
+        built.free_names[index] = body.path
+    return made
+
+
+def add_split_off(built: Built, index: int, parent: int, *, name: str) -> Any:
+    """Adds a body to `parent` that takes a share of body `index`'s mass: the two together weigh what the one did."""
+    whole = built.body(index)
+    made = built.body(parent).add_body(name=name)
+    made.explicitinertial = True
+    made.mass, made.inertia = _SHARE * whole.mass, _SHARE * np.array(whole.inertia)
+    made.ipos, made.iquat = np.array(whole.ipos), np.array(whole.iquat)
+    whole.mass, whole.inertia = (1.0 - _SHARE) * whole.mass, (1.0 - _SHARE) * np.array(whole.inertia)
+    return made
+
+
+def _hold(built: Built, index: int, body: Body) -> None:
+    built.held.add(index)
+    parent = (
+        "the world"
+        if body.parent == WORLD_BODY or not body.joints
+        else (built.scene.bodies[body.parent].path)
+    )
+    built.report(
+        f"mujoco.mass:{body.path}",
+        f"{body.path} should move but has no mass (mass {body.inertial.mass:g} kg): it is held fast to {parent}",
+    )
+
+
+def _has_mass(inertial: Inertial) -> bool:
+    return math.isfinite(inertial.mass) and inertial.mass > 0.0
+
+
+def _add_inertial(built: Built, made: Any, body: Body) -> None:
+    """Adds mass properties; bodies are never given those of their geoms."""
+    made.explicitinertial = True
+    if not _has_mass(body.inertial):
+        made.mass, made.inertia, made.ipos = 0.0, np.zeros(3), np.zeros(3)
+        return
+    made.mass = body.inertial.mass
+    made.ipos = np.array(body.inertial.center)
+    made.iquat = wxyz(np.array(body.inertial.principal))
+    made.inertia = _moments(built, body)
+
+
+def _moments(built: Built, body: Body) -> FloatArray:
+    """Returns principal moments that a rigid body can have, as MuJoCo insists."""
+    moments = np.array(body.inertial.diagonal, dtype=np.float64)
+    possible = np.where(np.isfinite(moments), moments, 0.0).clip(SMALLEST_MOMENT)
+    largest = int(possible.argmax())
+    bound = possible.sum() - possible[largest]
+    # A hair below the bound: MuJoCo's own sum of the two may round differently.
+    possible[largest] = min(possible[largest], bound * (1.0 - 1e-12))
+    if np.any(np.abs(possible - moments) > _ROUNDING * possible + SMALLEST_MOMENT) or not np.all(
+        np.isfinite(moments)
+    ):
+        built.report(
+            f"mujoco.inertia:{body.path}",
+            f"{body.path}: no rigid body has the principal moments {_text(moments)} kg m^2: "
+            f"{_text(possible)} are used",
+        )
+    return possible
+
+
+def _text(values: FloatArray) -> str:
+    return ", ".join(f"{value:g}" for value in values.tolist())

@@ -1,0 +1,113 @@
+"""Joints of the tree become hinges and slides, one for each degree of freedom, with the asset's signs and zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from usd_ros_bridge.backends.mujoco.built import Built, dof_offsets
+from usd_ros_bridge.backends.mujoco.drives import add_drive, bounds_effort
+from usd_ros_bridge.backends.mujoco.poses import FloatArray, pose_of
+from usd_ros_bridge.model.physics import Dof, Joint
+from usd_ros_bridge.model.transforms import compose, inverse, rotate
+
+UNLIMITED = 1e9
+"""rad or m: the far side of a limit that has one side only."""
+_NARROWEST = 1e-6
+"""rad or m: half the width of a limit whose sides coincide; MuJoCo wants them apart."""
+
+
+def parent_from_child(child: int, joint: Joint) -> FloatArray:
+    """Returns where a joint's frames put body `child` in its parent with every degree of freedom at zero."""
+    body0_from_body1 = compose(pose_of(joint.body0_from_joint), inverse(pose_of(joint.body1_from_joint)))
+    return inverse(body0_from_body1) if joint.body0 == child else body0_from_body1
+
+
+def add_joints(built: Built, body: Any, child: int, edge: Sequence[tuple[int, Joint]]) -> None:
+    """Adds the degrees of freedom of all joints of an edge to the child's body.
+
+    MuJoCo applies a body's joints one after another in the child's frame, which is what
+    `prod(F_i * motion_i * inverse(F_i)) * rest` is, F_i the frames in the parent.
+
+    Args:
+        built: What is being built.
+        body: MuJoCo's body of the child.
+        child: Its body index.
+        edge: The joints between it and its parent, with their indices.
+    """
+    offsets = dof_offsets(built.scene)
+    last = edge[-1][1]
+    child_from_parent = inverse(parent_from_child(child, last))
+    for index, joint in edge:
+        inverted = joint.body0 == child
+        parent_side, child_side = joint.body0_from_joint, joint.body1_from_joint
+        if inverted:
+            parent_side, child_side = child_side, parent_side
+        frame = pose_of(child_side) if joint is last else compose(child_from_parent, pose_of(parent_side))
+        dofs = range(len(joint.dofs))
+        # The inverse of a product has its factors in reverse order, and each turns the other way.
+        for place in reversed(dofs) if inverted else dofs:
+            add_dof(built, body, joint, frame, place, offsets[index], inverted=inverted)
+
+
+def add_dof(
+    built: Built, body: Any, joint: Joint, frame: FloatArray, place: int, offset: int, *, inverted: bool
+) -> None:
+    """Adds one degree of freedom and what drives it.
+
+    Args:
+        built: What is being built.
+        body: MuJoCo's body that it moves.
+        joint: The joint.
+        frame: `body_from_joint`.
+        place: Which of the joint's degrees of freedom.
+        offset: Flattened index of the joint's first one.
+        inverted: Whether the body is body0 of the joint.
+    """
+    dof = joint.dofs[place]
+    unit = np.zeros(3)
+    unit["XYZ".index(dof.axis[-1])] = -1.0 if inverted else 1.0
+    name = joint.path if len(joint.dofs) == 1 else f"{joint.path}:{dof.axis}"
+    hinge = dof.axis.startswith("rot")
+    made = body.add_joint(
+        name=name,
+        type=mujoco.mjtJoint.mjJNT_HINGE if hinge else mujoco.mjtJoint.mjJNT_SLIDE,
+        pos=frame[:3],
+        axis=rotate(frame[3:], unit),
+        armature=dof.armature,
+        frictionloss=dof.friction,
+    )
+    _set_first(made, "damping", dof.damping)
+    _set_first(made, "stiffness", dof.stiffness)
+    _limit(made, dof)
+    bounds_effort(made, dof)
+    for key in ("solref_limit", "solimp_limit"):
+        if key in joint.solver:
+            values = np.atleast_1d(np.asarray(joint.solver[key], dtype=np.float64))
+            getattr(made, key)[: len(values)] = values
+    built.joint_names[offset + place] = name
+    add_drive(built, name, dof, offset + place)
+
+
+def _limit(made: Any, dof: Dof) -> None:
+    bounded = np.isfinite([dof.lower, dof.upper])
+    made.limited = int(bool(bounded.any()))
+    if not bounded.any():
+        return
+    lower = dof.lower if bounded[0] else -UNLIMITED
+    upper = dof.upper if bounded[1] else UNLIMITED
+    if upper - lower < 2.0 * _NARROWEST:
+        middle = 0.5 * (lower + upper)
+        lower, upper = middle - _NARROWEST, middle + _NARROWEST
+    made.range = [lower, upper]
+
+
+def _set_first(made: Any, name: str, value: float) -> None:
+    """Sets a coefficient that later versions of MuJoCo have as a polynomial: its linear part is the first."""
+    if np.ndim(getattr(made, name)):
+        getattr(made, name)[0] = value
+    else:
+        setattr(made, name, value)
