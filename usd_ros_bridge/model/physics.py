@@ -121,6 +121,7 @@ class Body:
         inertial: Mass properties; all zero for a kinematic body that has none.
         linear_velocity: Of the origin at the start, in the world frame, m/s.
         angular_velocity: At the start, in the world frame, rad/s.
+        gravity_scale: How much of gravity acts on it, 0 for none.
         parent: The body that it hangs from by joints, WORLD_BODY where it hangs from the world or from nothing.
         joints: Indices in PhysicsScene.joints of the edge to the parent; empty where the body is free.
         robot: Index in BridgePlan.robots, -1 for a prop.
@@ -133,6 +134,7 @@ class Body:
     inertial: Inertial = Inertial(mass=0.0)
     linear_velocity: Vector3 = (0.0, 0.0, 0.0)
     angular_velocity: Vector3 = (0.0, 0.0, 0.0)
+    gravity_scale: float = 1.0
     parent: int = WORLD_BODY
     joints: tuple[int, ...] = ()
     robot: int = -1
@@ -162,7 +164,8 @@ class Collider:
         material: What is bound, None where nothing is: then the engine's own defaults hold.
         group: Index of the collision group it is in, -1 for none.
         solver: Solver attributes of the prim by resolved name and in SI units: `margin`, `gap` (m), `condim`,
-            `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction`, `solmix`.
+            `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction` (m), `solmix`,
+            `max_hull_vertices`, `max_hulls`.
         color: Red, green, blue, opacity, 0 to 1, where it is also to be seen (purpose default or render); None where
             it is not.
     """
@@ -253,6 +256,7 @@ class Dof:
         armature: Inertia of the drive train, kg m^2 or kg.
         friction: Dry friction, N m or N.
         stiffness: Of a spring without a drive (solver attributes), N m/rad or N/m.
+        spring_position: Where that spring rests, rad or m.
         damping: Likewise, N m s/rad or N s/m.
         drive: What drives it, None for a passive one.
         mimic: The rule it follows, None where it follows none.
@@ -269,6 +273,7 @@ class Dof:
     armature: float = 0.0
     friction: float = 0.0
     stiffness: float = 0.0
+    spring_position: float = 0.0
     damping: float = 0.0
     drive: Drive | None = None
     mimic: Mimic | None = None
