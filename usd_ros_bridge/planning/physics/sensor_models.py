@@ -189,7 +189,6 @@ def camera(common: dict[str, Any], values: SensorValues, *, camera: int, default
         **common,
         camera=camera,
         depth=encoding == DEPTH_ENCODING,
-        noise_stddev=values.number("noise_stddev", 0.0),
     )
     values.close()
     return sensor
