@@ -111,7 +111,7 @@ def slots_of(record_type: Any, axis: str = "") -> dict[str, Slot]:
 
 
 def _wrong_type(slot: Slot, prop: Any) -> Diagnostic:
-    spec = _strongest_spec(prop)
+    spec = strongest_spec(prop)
     if isinstance(spec, Sdf.AttributeSpec):
         authored, value = (
             str(spec.typeName),
@@ -154,13 +154,14 @@ def authored_value(attribute: Any) -> Any:
     return attribute.Get(EARLIEST) if attribute.HasAuthoredValue() else None
 
 
-def _strongest_spec(prop: Any) -> Any:
+def strongest_spec(prop: Any) -> Any:
+    """Returns the spec that says what a property is, None where there is none."""
     return next(iter(prop.GetPropertyStack(Usd.TimeCode.Default())), None)
 
 
 def is_relationship(prop: Any) -> bool:
     """Returns whether a property is authored as a relationship, whatever a registered schema says that it is."""
-    return isinstance(_strongest_spec(prop), Sdf.RelationshipSpec)
+    return isinstance(strongest_spec(prop), Sdf.RelationshipSpec)
 
 
 class FieldReader:
@@ -252,7 +253,7 @@ def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
     Raises:
         Unusable: The value has another type.
     """
-    spec = _strongest_spec(prop)
+    spec = strongest_spec(prop)
     if not isinstance(spec, Sdf.AttributeSpec) or not isinstance(prop, Usd.Attribute):
         # A relationship where the schema has an attribute, or the reverse.
         raise Unusable

@@ -11,7 +11,13 @@ from pxr import Usd, UsdGeom
 
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.records import Record, attribute, attribute_fields, fallback
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, authored_value
+from usd_ros_bridge.usd.attributes import (
+    FieldReader,
+    PrimProperties,
+    authored_value,
+    is_relationship,
+    strongest_spec,
+)
 
 # --- Sizes --------------------------------------------------------------------------------------------------------
 
@@ -161,7 +167,9 @@ def _array(source: PrimProperties, name: str, wanted: str, shape: tuple[int, ...
     empty: NDArray[Any] = np.zeros((0, *shape))
     if prop is None:
         return empty
-    value = authored_value(prop) if isinstance(prop, Usd.Attribute) else ""
+    if is_relationship(prop):
+        return _Unreadable(name, "rel", wanted)
+    value = authored_value(prop)
     if value is None:
         return empty
     try:
@@ -172,8 +180,7 @@ def _array(source: PrimProperties, name: str, wanted: str, shape: tuple[int, ...
     if array.size == 0 and array.dtype != object:
         return empty
     if array.dtype.kind not in kinds or array.ndim != 1 + len(shape) or array.shape[1:] != shape:
-        authored = str(prop.GetTypeName()) if isinstance(prop, Usd.Attribute) else "rel"
-        return _Unreadable(name, authored, wanted)
+        return _Unreadable(name, str(strongest_spec(prop).typeName), wanted)
     return array
 
 

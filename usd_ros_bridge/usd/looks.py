@@ -6,13 +6,16 @@ from collections.abc import Container, Sequence
 from typing import Any, Final
 
 import numpy as np
-from pxr import Usd, UsdGeom, UsdShade
+from pxr import Tf, Usd, UsdGeom, UsdShade
 
-from usd_ros_bridge.usd.attributes import EARLIEST
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.usd.attributes import EARLIEST, is_relationship
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.values import plain
 
 Color = tuple[float, float, float, float]
+
+BINDING: Final = "material:binding"
 
 RENDER_CONTEXTS: Final = ("", "mtlx", "mdl")
 """Outputs of a material that are looked at for a surface, the universal one first."""
@@ -24,16 +27,51 @@ PREVIEW_COLOR: Final = (0.18, 0.18, 0.18)
 """What UsdPreviewSurface falls back to."""
 
 
-def bound_materials(prims: Sequence[Usd.Prim], purpose: str) -> list[Usd.Prim | None]:
+def bound_materials(
+    prims: Sequence[Usd.Prim], purpose: str, diagnostics: list[Diagnostic]
+) -> list[Usd.Prim | None]:
     """Returns the material that each prim is bound to for a purpose, else for all purposes, None for none.
 
     Of a mesh with several, it is the one with the most faces.
+
+    Args:
+        prims: Geometry.
+        purpose: Material purpose: `physics`, `preview`.
+        diagnostics: Takes bindings that OpenUSD cannot follow.
     """
     if not prims:
         return []
     bearers = [_largest_part(prim) for prim in prims]
-    materials, _ = UsdShade.MaterialBindingAPI.ComputeBoundMaterials(bearers, purpose)
+    try:
+        materials, _ = UsdShade.MaterialBindingAPI.ComputeBoundMaterials(bearers, purpose)
+    except Tf.ErrorException:
+        materials = [_bound_material(bearer, purpose, diagnostics) for bearer in bearers]
     return [material.GetPrim() if material else None for material in materials]
+
+
+def _bound_material(prim: Usd.Prim, purpose: str, diagnostics: list[Diagnostic]) -> Any:
+    try:
+        return UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial(purpose)[0]
+    except Tf.ErrorException:
+        diagnostics.append(_broken_binding(prim))
+        return None
+
+
+def _broken_binding(prim: Usd.Prim) -> Diagnostic:
+    path, name, above = prim.GetPath(), BINDING, prim
+    while above and not above.IsPseudoRoot():
+        for prop in (*above.GetAuthoredPropertiesInNamespace(BINDING), above.GetProperty(BINDING)):
+            if prop and not is_relationship(prop):
+                path, name = above.GetPath(), prop.GetName()
+        above = above.GetParent()
+    return Diagnostic(
+        code="1.3.material_binding",
+        severity="error",
+        path=path.pathString,
+        attribute=name,
+        message="is no relationship that OpenUSD can follow; no material is bound to what it is for",
+        remedy="author it as a relationship to a Material",
+    )
 
 
 def _largest_part(prim: Usd.Prim) -> Usd.Prim:
@@ -55,24 +93,26 @@ def _length(attribute: Usd.Attribute) -> int:
         return 0
 
 
-def contact_materials(prims: Sequence[Usd.Prim], known: Container[str]) -> list[str]:
+def contact_materials(
+    prims: Sequence[Usd.Prim], known: Container[str], diagnostics: list[Diagnostic]
+) -> list[str]:
     """Returns the path of the material that is bound to each prim, "" for none.
 
     Args:
         prims: Colliders.
         known: Paths of the prims with PhysicsMaterialAPI.
+        diagnostics: Takes bindings that OpenUSD cannot follow.
     """
-    paths = [
-        material.GetPath().pathString if material else "" for material in bound_materials(prims, "physics")
-    ]
+    materials = bound_materials(prims, "physics", diagnostics)
+    paths = [material.GetPath().pathString if material else "" for material in materials]
     return [path if path in known else "" for path in paths]
 
 
-def colors(prims: Sequence[Usd.Prim]) -> list[Color | None]:
+def colors(prims: Sequence[Usd.Prim], diagnostics: list[Diagnostic]) -> list[Color | None]:
     """Returns the linear colour and opacity of each prim: that of its look, else displayColor, else None."""
     known: dict[str, Color | None] = {}
     found: list[Color | None] = []
-    for prim, material in zip(prims, bound_materials(prims, "preview"), strict=True):
+    for prim, material in zip(prims, bound_materials(prims, "preview", diagnostics), strict=True):
         color = None
         if material:
             path = material.GetPath().pathString
@@ -131,9 +171,8 @@ def _display_color(prim: Usd.Prim) -> Color | None:
 def _mean(prim: Usd.Prim, name: str) -> Any:
     """Returns the mean of a primvar over a prim, None where none is authored."""
     primvar = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(f"primvars:{name}")
-    value = primvar.ComputeFlattened(EARLIEST) if primvar else None
     try:
-        values = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        values = np.array(primvar.ComputeFlattened(EARLIEST) if primvar else None, dtype=np.float64)
+    except (TypeError, ValueError, Tf.ErrorException):
         return None
     return values.mean(axis=0) if values.ndim and len(values) else None

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from pxr import Usd, UsdGeom, UsdPhysics
+from pxr import Tf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.collector import collector_paused
@@ -17,6 +17,7 @@ from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
 from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
 from usd_ros_bridge.usd.looks import colors, contact_materials
+from usd_ros_bridge.usd.opening import first_line
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
@@ -31,7 +32,7 @@ COLLIDERS: Final = "colliders"
 class CollisionRecord(Record):
     """PhysicsCollisionAPI."""
 
-    enabled: bool | None = attribute("physics:collisionEnabled", "bool", True)
+    collision_enabled: bool | None = attribute("physics:collisionEnabled", "bool", True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +46,8 @@ class MeshCollisionRecord(Record):
 class JointBreakRecord(Record):
     """What breaks a joint."""
 
-    force: float | None = attribute("physics:breakForce", "float", float("inf"))
-    torque: float | None = attribute("physics:breakTorque", "float", float("inf"))
+    break_force: float | None = attribute("physics:breakForce", "float", float("inf"))
+    break_torque: float | None = attribute("physics:breakTorque", "float", float("inf"))
 
 
 class _Kind(NamedTuple):
@@ -179,7 +180,7 @@ class _Walk:
             self.groups.append(self._reader.record(records.CollisionGroupRecord, source))
         if kind.joint:
             record = self._reader.record(JointBreakRecord, source)
-            force, torque = _break_limit(record.force), _break_limit(record.torque)
+            force, torque = _break_limit(record.break_force), _break_limit(record.break_torque)
             if force < math.inf or torque < math.inf:
                 self.joint_breaks[source.path] = (force, torque)
 
@@ -206,7 +207,7 @@ class _Walk:
         transforms = XformReader(self._stage, self._source, self.diagnostics)
         xforms = transforms.read(sorted(with_ancestors(paths)), {})
         colliders = [each.source.prim for each in found if each.kind.collides]
-        materials = iter(contact_materials(colliders, self.materials))
+        materials = iter(contact_materials(colliders, self.materials, self.diagnostics))
         groups = self._members([path for path, each in zip(paths, found, strict=True) if each.kind.collides])
         return tuple(
             self._geometry(
@@ -216,7 +217,7 @@ class _Walk:
                 material=next(materials) if each.kind.collides else "",
                 group_paths=tuple(groups.get(path, ())),
             )
-            for path, each, color in zip(paths, found, colors(prims), strict=True)
+            for path, each, color in zip(paths, found, colors(prims, self.diagnostics), strict=True)
         )
 
     def _geometry(self, geometry: _Geometry, **fields: Any) -> GeometryRecord:
@@ -230,7 +231,7 @@ class _Walk:
             mesh = read_mesh(source, flip=flip, diagnostics=self.diagnostics)
             fields |= {"points": mesh.points, "triangles": mesh.triangles}
         if kind.collides:
-            enabled = fallback(reader.record(CollisionRecord, source), "enabled")
+            enabled = fallback(reader.record(CollisionRecord, source), "collision_enabled")
             fields |= {"collision_enabled": enabled, "solver_attributes": solver_attributes(source)}
         if kind.geometry == "Mesh" and "PhysicsMeshCollisionAPI" in kind.applied:
             approximation = reader.record(MeshCollisionRecord, source).approximation
@@ -250,7 +251,11 @@ class _Walk:
         found: dict[str, list[str]] = {}
         for group in self.groups:
             collection = Usd.CollectionAPI(self._stage.GetPrimAtPath(group.path), COLLIDERS)
-            query = collection.ComputeMembershipQuery()
+            try:
+                query = collection.ComputeMembershipQuery()
+            except Tf.ErrorException as error:
+                self.diagnostics.append(_broken_collection(group.path, error))
+                continue
             for path in colliders:
                 if query.IsPathIncluded(path):
                     found.setdefault(path, []).append(group.path)
@@ -276,6 +281,17 @@ def _point_instancer(path: str) -> Diagnostic:
         path=path,
         message="the instances of a PointInstancer neither collide nor are seen by sensors",
         remedy="reference each of them, instanceable, where it has to count",
+    )
+
+
+def _broken_collection(path: str, error: Exception) -> Diagnostic:
+    return Diagnostic(
+        code="1.3.collision_group",
+        severity="error",
+        path=path,
+        attribute=f"collection:{COLLIDERS}",
+        message=f"is no collection that OpenUSD can use: {first_line(error)}; nothing is in the group",
+        remedy="author includes and excludes as relationships",
     )
 
 
@@ -317,5 +333,5 @@ def read_physics(stage: Usd.Stage, *, visuals: bool = True) -> PhysicsRecords:
             body_solver_attributes=walk.bodies,
             sensors=walk.sensors(),
             origin=walk.origin(),
-            diagnostics=tuple(walk.diagnostics),
+            diagnostics=tuple(dict.fromkeys(walk.diagnostics)),
         )
