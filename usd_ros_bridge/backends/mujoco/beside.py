@@ -25,6 +25,15 @@ _JUDGED_PERIODS = 10
 _MISSED = 0.05
 
 
+def period_at(time_ns: int, rate: float) -> int:
+    """Returns which period of a rate (Hz) a time is in, counted from bridge time 0.
+
+    A time just before a period counts for it: a third of a second is no whole number of nanoseconds, and no reason to
+    wait for the next step.
+    """
+    return int(time_ns * 1e-9 * rate + 1e-4)
+
+
 class Simulated(Protocol):
     """What there is to take snapshots of: an MjModel, and an MjData whose positions are those of `time_ns`."""
 
@@ -92,7 +101,7 @@ class BesideSensor:
         self._error: BaseException | None = None
         self._slot = -1
         self._since_ns = -1
-        self._taken = self._missed = 0
+        self._taken = 0
         self._busy = False
 
     def measure(self, time_ns: int) -> SensorSample | None:
@@ -131,39 +140,37 @@ class BesideSensor:
             self._pending.cancel()
             self._pending = None
         self.sample = self._error = None
-        self.asked_ns = self._slot = self._since_ns = -1
+        self.asked_ns = self._slot = -1
         self._busy = False
 
     def _begin(self, time_ns: int) -> None:
-        slot = time_ns // self.period_ns
+        slot = period_at(time_ns, self.rate)
         if slot == self._slot:
             return
         if self._pending is not None:
             self._busy = True
             return
-        if self._busy and self._slot >= 0:
-            self._missed += max(slot - self._slot - 1, 0)
-        self._slot, self._busy = slot, False
+        self._slot = slot
         self._taken += 1
         self._pending = self._beside.submit(self.prim, self._beside.snapshot(time_ns), self._job)
 
     def _judge(self, time_ns: int) -> None:
-        """Compares what was measured with what was asked for, where it was asked for without a pause."""
-        pause = self.asked_ns < 0 or time_ns - self.asked_ns > 2 * self.period_ns
-        if pause or self._since_ns < 0:
-            self._since_ns, self._taken, self._missed = time_ns, 0, 0
-            return
+        """Compares what was measured with what was asked for, where it was asked for without a pause.
+
+        The first measurement does not count: whatever it has to get ready takes its time once.
+        """
+        pause = self.sample is None or time_ns - self.asked_ns > 2 * self.period_ns
         judged = time_ns - self._since_ns
-        if judged < max(_JUDGED_NS, _JUDGED_PERIODS * self.period_ns):
+        if not pause and judged < max(_JUDGED_NS, _JUDGED_PERIODS * self.period_ns):
             return
-        if self._missed > _MISSED * (self._taken + self._missed):
-            achieved = self._taken / (judged * 1e-9)
+        # A loop that asks too seldom is not the sensor's fault: nothing was under way then when it asked.
+        if not pause and self._busy and self._taken < (1.0 - _MISSED) * (judged // self.period_ns):
             self._beside.report(
                 f"sensor.slow:{self.prim}",
-                f"{self.prim}: {self.rate:g} Hz of bridge time were asked for, and {achieved:.3g} Hz were achieved: "
-                f"a measurement takes too long; lower its resolution, its rate, or real_time_factor",
+                f"{self.prim}: {self.rate:g} Hz of bridge time were asked for, and {self._taken / (judged * 1e-9):.3g} "
+                f"Hz were achieved: a measurement takes too long; lower its resolution, its rate, or real_time_factor",
             )
-        self._since_ns, self._taken, self._missed = time_ns, 0, 0
+        self._since_ns, self._taken, self._busy = time_ns, 0, False
 
 
 class Beside:

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.beside import Arrays, Beside, BesideSensor
+from usd_ros_bridge.backends.mujoco.beside import Arrays, Beside, BesideSensor, period_at
 from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.gl import KINDS, PACKAGES, find_gl, wanted_kinds
 from usd_ros_bridge.backends.mujoco.poses import place, pose_of
@@ -103,11 +103,11 @@ def srgb(color: NDArray[Any]) -> NDArray[np.float64]:
 def _add_camera(body: Any, camera: CameraModel, sensor: CameraSensor) -> None:
     added = body.add_camera(name=camera.path)
     place(added, compose(pose_of(sensor.body_from_sensor), _OPTICAL_FROM_CAMERA))
-    # A sensor of 1 m per pixel and side, so that all of it is in pixels.
+    # A sensor of one pixel per metre: all of it is in pixels then. The point lies left and above by what is positive.
     added.resolution = camera.width, camera.height
     added.sensor_size = camera.width, camera.height
     added.focal_pixel = camera.fx, camera.fy
-    added.principal_pixel = camera.cx - 0.5 * camera.width, 0.5 * camera.height - camera.cy
+    added.principal_pixel = 0.5 * camera.width - camera.cx, 0.5 * camera.height - camera.cy
 
 
 def _add_light(spec: Any, *, shadows: bool) -> None:
@@ -234,8 +234,8 @@ class CameraInfoSensor:
         """Stores whom to follow."""
         self._beside = beside
         self._prim = prim
-        self._images = sorted(images, key=lambda image: image.period_ns)
-        self._period_ns = round(1e9 / rate) if rate > 0.0 else self._images[0].period_ns
+        self._images = sorted(images, key=lambda image: -image.rate)
+        self._rate = rate if rate > 0.0 else self._images[0].rate
         self._sample: SensorSample | None = None
         self._asked_ns = -1
 
@@ -246,11 +246,10 @@ class CameraInfoSensor:
         self._asked_ns = time_ns
         image = next((each for each in self._images if each.asked_ns >= since), None)
         if image is None:
-            self._show(time_ns, self._period_ns)
+            self._show(time_ns, seldom=True)
         elif image.sample is not None:
             # Every image's, unless fewer are asked for.
-            fewer = self._period_ns > 1.01 * image.period_ns
-            self._show(image.sample.stamp_ns, self._period_ns if fewer else 1)
+            self._show(image.sample.stamp_ns, seldom=self._rate < 0.99 * image.rate)
         return self._sample
 
     def forget(self) -> None:
@@ -258,9 +257,10 @@ class CameraInfoSensor:
         self._sample = None
         self._asked_ns = -1
 
-    def _show(self, stamp_ns: int, period_ns: int) -> None:
-        last = -1 if self._sample is None else self._sample.stamp_ns
-        if stamp_ns > last and (last < 0 or stamp_ns // period_ns > last // period_ns):
+    def _show(self, stamp_ns: int, *, seldom: bool) -> None:
+        last_ns = -1 if self._sample is None else self._sample.stamp_ns
+        same = seldom and last_ns >= 0 and period_at(stamp_ns, self._rate) == period_at(last_ns, self._rate)
+        if stamp_ns > last_ns and not same:
             self._sample = SensorSample(prim=self._prim, stamp_ns=stamp_ns, arrays=_NOTHING)
 
 

@@ -1,0 +1,466 @@
+"""Cameras: what is seen stands where CameraInfo says, as far as it is, with OpenGL and without."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-ros-bridge[mujoco]")
+
+import mujoco
+
+from usd_ros_bridge.backends.mujoco import gl
+from usd_ros_bridge.backends.mujoco.beside import Beside
+from usd_ros_bridge.backends.mujoco.cameras import CAMERA_INFO, add_cameras, make_cameras, srgb
+from usd_ros_bridge.backends.mujoco.ray_camera import FULL_PIXELS, RayCamera
+from usd_ros_bridge.backends.mujoco.rendering import Renderer
+from usd_ros_bridge.backends.mujoco.spec import build
+from usd_ros_bridge.backends.protocol import BackendContext
+from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.physics import (
+    Body,
+    Box,
+    Collider,
+    Inertial,
+    PhysicsScene,
+    Plane,
+    Sphere,
+    Visual,
+)
+from usd_ros_bridge.model.plan import BridgePlan, Pose, QosPlan, TopicPlan
+from usd_ros_bridge.model.scene import CameraModel, Scene
+from usd_ros_bridge.model.sensors import CameraSensor
+from usd_ros_bridge.model.state import SensorSample
+
+IMAGE = "sensor_msgs/msg/Image"
+FORWARD = (-0.5, 0.5, -0.5, 0.5)
+"""An optical frame that looks along X of its body, with Z up."""
+RED, GREEN, BLUE = (0.8, 0.05, 0.05, 1.0), (0.05, 0.8, 0.05, 1.0), (0.02, 0.02, 0.9, 1.0)
+MS = 1_000_000
+
+
+def camera(path: str = "/camera", **changes: Any) -> CameraModel:
+    values: dict[str, Any] = {
+        "width": 320, "height": 240, "fx": 250.0, "fy": 240.0, "cx": 170.0, "cy": 112.0, "near": 0.05, "far": 50.0,
+    }  # fmt: skip
+    return CameraModel(path=path, **(values | changes))
+
+
+def mounted(
+    index: int = 0,
+    *,
+    body: int = -1,
+    depth: bool = False,
+    rate: float = 30.0,
+) -> CameraSensor:
+    path = f"/camera{index}/{'depth' if depth else 'color'}"
+    return CameraSensor(
+        path=path,
+        type=IMAGE,
+        rate=rate,
+        body=body,
+        body_from_sensor=Pose((0.0, 0.0, 1.0), FORWARD),
+        camera=index,
+        depth=depth,
+    )
+
+
+def seen(shape: Any, at: tuple[float, float, float], color: Any, body: int = -1, path: str = "") -> Visual:
+    where = Pose(at, (0.0, 0.0, 0.0, 1.0))
+    return Visual(path=path or f"/seen{at}", body=body, body_from_shape=where, shape=shape, color=color)
+
+
+def compiled(scene: PhysicsScene, cameras: Sequence[CameraModel]) -> tuple[Any, Any]:
+    built = build(scene, lambda kind, message: pytest.fail(f"{kind}: {message}"))
+    add_cameras(built, cameras)
+    model = built.compile().model
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return model, data
+
+
+Maker = Callable[[Any, Sequence[CameraModel]], "Renderer | RayCamera"]
+
+
+@pytest.fixture(params=["gl", "rays"])
+def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
+    """Makes what takes pictures, by either way."""
+    choice = gl.find_gl("auto") if request.param == "gl" else gl.GlChoice(kind=None)
+    if request.param == "gl" and choice.kind is None:
+        pytest.skip(f"there is no OpenGL here: {choice.reason}")
+    made: list[Renderer | RayCamera] = []
+
+    def maker(model: Any, cameras: Sequence[CameraModel]) -> Renderer | RayCamera:
+        kind = choice.kind
+        made.append(RayCamera(model, cameras) if kind is None else Renderer(model, cameras, kind))
+        return made[-1]
+
+    yield maker
+    for each in made:
+        each.close()
+
+
+def bluish(pixels: np.ndarray) -> np.ndarray:
+    """Returns the middle (u, v) of what is blue, in pixels from the left and upper edge."""
+    red, green, blue = np.moveaxis(pixels.astype(int), 2, 0)
+    rows, columns = np.nonzero((blue > red + 50) & (blue > green + 50))
+    assert len(rows), "nothing is blue"
+    return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
+
+
+# --- Geometry -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", [(4.0, 0.5, 1.6), (3.0, -1.2, 0.2), (6.0, 2.0, 2.2)])
+def test_a_point_is_where_camera_info_projects_it(make: Maker, point: tuple[float, float, float]) -> None:
+    used = camera()
+    floor = seen(Plane(), (0.0, 0.0, 0.0), (0.2, 0.2, 0.2, 1.0))
+    scene = PhysicsScene(sensors=(mounted(),), visuals=(floor, seen(Sphere(0.06), point, BLUE)))
+    model, data = compiled(scene, [used])
+    found = bluish(make(model, [used]).color(data, used.path))
+    # Optical axes: Z forward is X here, X right is -Y, Y down is -Z; the camera stands 1 m high.
+    ahead, right, down = point[0], -point[1], 1.0 - point[2]
+    expected = [used.fx * right / ahead + used.cx, used.fy * down / ahead + used.cy]
+    assert_allclose(found, expected, atol=1.0)
+
+
+def test_mujocos_own_intrinsics_are_those_of_camera_info() -> None:
+    used = camera()
+    model, data = compiled(PhysicsScene(sensors=(mounted(),)), [used])
+    scene, eye = mujoco.MjvScene(model, 10), mujoco.MjvCamera()
+    eye.type, eye.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
+    mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, eye, mujoco.mjtCatBit.mjCAT_ALL, scene)
+    frustum = scene.camera[0]
+    near = frustum.frustum_near
+    left = (frustum.frustum_center - frustum.frustum_width) / near
+    assert_allclose(left, -used.cx / used.fx, rtol=1e-5)
+    assert_allclose(frustum.frustum_width / near, 0.5 * used.width / used.fx, rtol=1e-5)
+    assert_allclose(frustum.frustum_top / near, used.cy / used.fy, rtol=1e-5)
+    assert_allclose(frustum.frustum_bottom / near, (used.cy - used.height) / used.fy, rtol=1e-5)
+
+
+def test_the_depth_of_a_wall_is_that_along_the_optical_axis(make: Maker) -> None:
+    used = camera()
+    wall = seen(Box((0.1, 50.0, 50.0)), (7.1, 0.0, 0.0), RED)
+    model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(wall,)), [used])
+    depth = make(model, [used]).depth(data, used.path)
+    assert depth.shape == (240, 320)
+    assert depth.dtype == np.float32
+    assert_allclose(depth, 7.0, atol=1e-3)
+
+
+def test_the_depth_of_a_floor_grows_towards_the_horizon(make: Maker) -> None:
+    used = camera(far=500.0)
+    floor = seen(Plane(), (0.0, 0.0, 0.0), RED)
+    model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(floor,)), [used])
+    depth = make(model, [used]).depth(data, used.path)
+    down = (np.arange(used.height) + 0.5 - used.cy) / used.fy
+    for row in (130, 170, 239):
+        assert_allclose(depth[row], 1.0 / down[row], rtol=1e-3)
+    assert np.isinf(depth[: int(used.cy)]).all()
+    assert (depth[: int(used.cy)] > 0.0).all()
+
+
+def test_what_is_beyond_the_clipping_range_is_not_there(make: Maker) -> None:
+    used = camera(near=1.0, far=5.0)
+    things = (
+        seen(Box((0.01, 5.0, 5.0)), (0.9, 0.0, 0.0), RED),
+        seen(Box((0.01, 0.5, 5.0)), (3.01, 0.0, 0.0), GREEN),
+        seen(Box((0.01, 5.0, 5.0)), (6.0, 0.0, 0.0), BLUE),
+    )
+    # Of the camera's own body, as a housing is: rays leave that out.
+    body = Body(path="/rig", inertial=Inertial(mass=1.0, diagonal=(1.0, 1.0, 1.0)), kinematic=True)
+    rig = tuple(
+        seen(v.shape, v.body_from_shape.translation, v.color, 0) if i == 0 else v
+        for i, v in enumerate(things)
+    )
+    scene = PhysicsScene(bodies=(body,), sensors=(mounted(body=0),), visuals=rig)
+    model, data = compiled(scene, [used])
+    depth = make(model, [used]).depth(data, used.path)
+    assert_allclose(depth[:, 165:175], 3.0, atol=1e-3)
+    assert np.isinf(depth[:, :100]).all()
+
+
+def test_a_camera_moves_with_its_body(make: Maker) -> None:
+    used = camera()
+    body = Body(
+        path="/rig", world_from_body=Pose((1.0, 2.0, 0.0), (0.0, 0.0, 0.7071067811865476, 0.7071067811865476)),
+        kinematic=True,
+    )  # fmt: skip
+    wall = seen(Box((50.0, 0.5, 50.0)), (0.0, 9.5, 0.0), RED)
+    scene = PhysicsScene(bodies=(body,), sensors=(mounted(body=0),), visuals=(wall,))
+    model, data = compiled(scene, [used])
+    assert_allclose(make(model, [used]).depth(data, used.path), 7.0, atol=1e-3)
+
+
+def test_cameras_of_different_sizes_share_a_model(make: Maker) -> None:
+    small = camera("/a", width=64, height=48, fx=60.0, fy=60.0, cx=32.0, cy=24.0)
+    large = camera("/b", width=800, height=600, fx=700.0, fy=700.0, cx=400.0, cy=300.0)
+    wall = seen(Box((0.1, 50.0, 50.0)), (4.1, 0.0, 0.0), RED)
+    scene = PhysicsScene(sensors=(mounted(0), mounted(1)), visuals=(wall,))
+    model, data = compiled(scene, [small, large])
+    pictures = make(model, [small, large])
+    for used in (large, small, large):
+        color, depth = pictures.color(data, used.path), pictures.depth(data, used.path)
+        assert color.shape == (used.height, used.width, 3)
+        assert color.dtype == np.uint8
+        assert depth.shape == (used.height, used.width)
+        assert_allclose(depth, 4.0, atol=1e-3)
+        assert (color[..., 0] > 100).all()
+
+
+# --- What is seen -------------------------------------------------------------------------------------------------
+
+
+def test_colliders_that_are_only_guides_are_not_seen(make: Maker) -> None:
+    used = camera()
+    here = Pose((3.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0))
+    guide = Collider(path="/guide", body=-1, body_from_shape=here, shape=Box((0.1, 5.0, 5.0)))
+    shown = Collider(
+        path="/shown", body=-1, body_from_shape=Pose((5.1, 0.0, 1.0)), shape=Box((0.1, 9.0, 9.0)), color=GREEN
+    )
+    model, data = compiled(PhysicsScene(sensors=(mounted(),), colliders=(guide, shown)), [used])
+    pictures = make(model, [used])
+    assert_allclose(pictures.depth(data, used.path), 5.0, atol=1e-3)
+    red, green, blue = pictures.color(data, used.path)[120, 160].astype(int)
+    assert green > 100 > max(red, blue)
+
+
+def test_the_sky_is_above(make: Maker) -> None:
+    used = camera()
+    floor = seen(Plane(), (0.0, 0.0, 0.0), (0.1, 0.1, 0.1, 1.0))
+    model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(floor,)), [used])
+    color = make(model, [used]).color(data, used.path).astype(int)
+    assert color[0].mean() > color[-1].mean() + 40
+    assert (color[0, :, 2] > color[0, :, 0]).all()
+
+
+def test_nothing_at_all_is_seen_as_well(make: Maker) -> None:
+    used = camera()
+    model, data = compiled(PhysicsScene(sensors=(mounted(),)), [used])
+    pictures = make(model, [used])
+    assert np.isinf(pictures.depth(data, used.path)).all()
+    assert pictures.color(data, used.path).std() < 60
+
+
+def test_large_pictures_by_rays_keep_their_size() -> None:
+    used = camera(width=1001, height=701, fx=900.0, fy=900.0, cx=500.5, cy=350.5)
+    assert used.width * used.height > FULL_PIXELS
+    spot = seen(Sphere(0.2), (4.0, 0.0, 1.0), BLUE)
+    floor = seen(Plane(), (0.0, 0.0, 0.0), (0.2, 0.2, 0.2, 1.0))
+    model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(spot, floor)), [used])
+    pictures = RayCamera(model, [used])
+    color = pictures.color(data, used.path)
+    assert color.shape == (701, 1001, 3)
+    assert_allclose(bluish(color), [500.5, 350.5], atol=2.0)
+    assert pictures.depth(data, used.path).shape == (701, 1001)
+
+
+def test_without_cameras_a_model_is_left_alone() -> None:
+    model, _ = compiled(PhysicsScene(visuals=(seen(Sphere(0.1), (0.0, 0.0, 1.0), (0.5, 0.5, 0.5, 1.0)),)), [])
+    assert (model.ncam, model.nlight, model.ntex) == (0, 0, 0)
+    assert_allclose(model.geom_rgba[0], [0.5, 0.5, 0.5, 1.0])
+
+
+def test_colours_are_encoded_as_images_show_them() -> None:
+    assert_allclose(srgb(np.array([0.0, 0.002, 0.5, 0.25])), [0.0, 0.02584, 0.735357, 0.25], atol=1e-5)
+    assert_allclose(srgb(np.ones(4)), 1.0)
+
+
+# --- Sensors ------------------------------------------------------------------------------------------------------
+
+
+def topic(path: str, type_name: str, rate: float, index: int = 0) -> TopicPlan:
+    return TopicPlan(
+        path=path, name=path, type=type_name, role="publisher", publish_rate=rate, camera=index, qos=QosPlan()
+    )
+
+
+class Bench:
+    """A world with a wall that is measured beside a loop; its time is what the test says."""
+
+    def __init__(
+        self, *sensors: CameraSensor, infos: Sequence[TopicPlan] = (), gl: str = "none", **options: Any
+    ):
+        self.reports: list[tuple[str, str]] = []
+        wall = seen(Box((0.1, 50.0, 50.0)), (4.1, 0.0, 0.0), RED)
+        cameras = tuple(
+            camera(f"/camera{i}", width=32, height=24, fx=30.0, fy=30.0, cx=16.0, cy=12.0) for i in range(2)
+        )
+        scene = PhysicsScene(sensors=sensors, visuals=(wall,))
+        self.model, self.data = compiled(scene, cameras)
+        plan = BridgePlan(asset="x", topics=tuple(infos), physics=scene, scene=Scene(cameras=cameras))
+        context = BackendContext(plan=plan, report=lambda *report: self.reports.append(report))
+        self.beside = Beside(
+            SimpleNamespace(model=self.model, data=self.data), report=context.report, **options
+        )
+        self.measures = make_cameras(self.beside, plan, context, SimpleNamespace(gl=gl, shadows=False))
+
+    def sense(self, path: str, time_ns: int) -> SensorSample | None:
+        return self.measures[path].measure(time_ns)
+
+
+@pytest.fixture
+def bench() -> Iterator[Callable[..., Bench]]:
+    made = []
+
+    def make_bench(*args: Any, **options: Any) -> Bench:
+        made.append(Bench(*args, **options))
+        return made[-1]
+
+    yield make_bench
+    for each in made:
+        each.beside.close()
+
+
+def test_images_carry_the_stamp_of_their_state(bench: Callable[..., Bench]) -> None:
+    color, depth = mounted(rate=10.0), mounted(depth=True, rate=5.0)
+    it = bench(color, depth, lockstep=True)
+    stamps = []
+    for tick in range(1, 51):
+        now = tick * 10 * MS
+        sample = it.sense(color.path, now)
+        assert sample is not None
+        assert sample.arrays["data"].shape == (24, 32, 3)
+        stamps.append(sample.stamp_ns // MS)
+        far = it.sense(depth.path, now)
+        assert far is not None
+        assert far.arrays["data"].dtype == np.float32
+        assert far.stamp_ns // MS in (10, 200, 400)
+    assert sorted(set(stamps)) == [10, 100, 200, 300, 400, 500]
+
+
+@pytest.mark.parametrize("info_first", [True, False])
+def test_camera_info_has_the_stamps_of_the_images(bench: Callable[..., Bench], info_first: bool) -> None:
+    image = mounted(rate=15.0)
+    it = bench(image, infos=[topic("/info", CAMERA_INFO, 15.0)], lockstep=True)
+    order = ["/info", image.path] if info_first else [image.path, "/info"]
+    stamps: dict[str, set[int]] = {path: set() for path in order}
+    for tick in range(1, 400):
+        for path in order:
+            sample = it.sense(path, tick * 5 * MS)
+            if sample is not None:
+                stamps[path].add(sample.stamp_ns)
+    assert len(stamps[image.path]) == 30
+    assert stamps["/info"] == stamps[image.path]
+
+
+def test_camera_info_may_come_less_often_than_images(bench: Callable[..., Bench]) -> None:
+    image = mounted(rate=20.0)
+    it = bench(image, infos=[topic("/info", CAMERA_INFO, 1.0)], lockstep=True)
+    images, infos = set(), set()
+    for tick in range(1, 601):
+        for path, stamps in ((image.path, images), ("/info", infos)):
+            sample = it.sense(path, tick * 5 * MS)
+            assert sample is not None
+            stamps.add(sample.stamp_ns)
+    assert infos < images
+    assert len(infos) == 4
+
+
+def test_camera_info_alone_renders_nothing(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = bench(mounted(rate=10.0), infos=[topic("/info", CAMERA_INFO, 10.0)])
+    monkeypatch.setattr(it.beside, "submit", lambda *_: pytest.fail("something was rendered"))
+    stamps = {sample.stamp_ns for tick in range(1, 101) if (sample := it.sense("/info", tick * 10 * MS))}
+    assert sorted(stamps) == [10 * MS, *(k * 100 * MS for k in range(1, 11))]
+
+
+def test_images_and_camera_info_start_over_with_time(bench: Callable[..., Bench]) -> None:
+    image = mounted(rate=10.0)
+    it = bench(image, infos=[topic("/info", CAMERA_INFO, 10.0)], lockstep=True)
+    for path in (image.path, "/info"):
+        assert it.sense(path, 900 * MS) is not None
+    it.beside.reset()
+    for path in (image.path, "/info"):
+        sample = it.sense(path, 10 * MS)
+        assert sample is not None
+        assert sample.stamp_ns == 10 * MS
+
+
+def test_cameras_without_a_camera_info_and_infos_without_an_image(bench: Callable[..., Bench]) -> None:
+    it = bench(mounted(0), infos=[topic("/info", CAMERA_INFO, 15.0, index=1)])
+    assert set(it.measures) == {mounted(0).path}
+
+
+def test_where_opengl_is_broken_rays_keep_the_topic_alive(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for library in ("libEGL.so.1", "libEGL.so", "libOSMesa.so", "libOSMesa.so.8", "libOSMesa.so.6"):
+        (tmp_path / library).write_bytes(b"no library")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    gl.probe.cache_clear()
+    try:
+        it = bench(mounted(rate=10.0), gl="auto", lockstep=True)
+        sample = it.sense(mounted().path, 10 * MS)
+    finally:
+        gl.probe.cache_clear()
+    assert sample is not None
+    assert (sample.arrays["data"][..., 0] > 100).all()
+    ((kind, message),) = it.reports
+    assert kind == "camera.no_gl"
+    for package in ("libegl1", "libgl1-mesa-dri", "libosmesa6"):
+        assert package in message
+    assert "\n" not in message
+
+
+def test_rays_that_were_asked_for_are_no_news(bench: Callable[..., Bench]) -> None:
+    it = bench(mounted(), gl="none", lockstep=True)
+    assert it.sense(mounted().path, 10 * MS) is not None
+    assert it.reports == []
+
+
+# --- Choosing an OpenGL -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "kinds"),
+    [
+        ("auto", "", ("egl", "osmesa")),
+        ("auto", "glfw", ("egl", "osmesa")),
+        ("auto", "osmesa", ("osmesa",)),
+        ("auto", " EGL ", ("egl",)),
+        ("auto", "off", ()),
+        ("egl", "osmesa", ("egl",)),
+        ("none", "egl", ()),
+    ],
+)
+def test_the_option_decides_then_the_variable(option: str, variable: str, kinds: tuple[str, ...]) -> None:
+    assert gl.wanted_kinds(option, {"MUJOCO_GL": variable}) == kinds
+
+
+def test_a_variable_that_does_not_exist_is_one_message(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "vulkan")
+    with pytest.raises(BackendError, match=r"MUJOCO_GL is 'vulkan'; there are: .*egl.*osmesa"):
+        bench(mounted())
+
+
+def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    gl.probe.cache_clear()
+    try:
+        assert gl.probe("egl") == "its library crashes (signal 11)"
+    finally:
+        gl.probe.cache_clear()
+
+
+def test_the_host_keeps_its_environment() -> None:
+    choice = gl.find_gl("auto")
+    if choice.kind is None:
+        pytest.skip(f"there is no OpenGL here: {choice.reason}")
+    before = dict(os.environ)
+    context = gl.make_context(choice.kind, 16, 16)
+    context.free()
+    assert dict(os.environ) == before
