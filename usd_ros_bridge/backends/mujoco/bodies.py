@@ -63,6 +63,7 @@ def add_split_off(built: Built, index: int, parent: int, *, name: str) -> Any:
     whole = built.body(index)
     made = built.body(parent).add_body(name=name)
     made.explicitinertial = True
+    made.gravcomp = whole.gravcomp
     made.mass, made.inertia = _SHARE * whole.mass, _SHARE * np.array(whole.inertia)
     made.ipos, made.iquat = np.array(whole.ipos), np.array(whole.iquat)
     whole.mass, whole.inertia = (1.0 - _SHARE) * whole.mass, (1.0 - _SHARE) * np.array(whole.inertia)
@@ -89,6 +90,7 @@ def _has_mass(inertial: Inertial) -> bool:
 def _add_inertial(built: Built, made: Any, body: Body) -> None:
     """Adds mass properties; bodies are never given those of their geoms."""
     made.explicitinertial = True
+    made.gravcomp = 1.0 - body.gravity_scale
     if not _has_mass(body.inertial):
         made.mass, made.inertia, made.ipos = 0.0, np.zeros(3), np.zeros(3)
         return

@@ -30,12 +30,14 @@ class SpecOptions:
         integrator: None for what the asset authors, else implicitfast.
         decompose: Whether meshes are decomposed into convex parts where the asset asks for it.
         max_hulls: Most convex parts of one mesh.
+        decompose_seconds: s: how long the decomposition of one mesh may take.
     """
 
     timestep: float | None = None
     integrator: Literal["euler", "rk4", "implicit", "implicitfast"] | None = None
     decompose: bool = True
     max_hulls: int = 32
+    decompose_seconds: float = 60.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.decomposition import decompose
 from usd_ros_bridge.backends.mujoco.poses import FloatArray
-from usd_ros_bridge.model.physics import Box, Mesh, Shape, Sphere
+from usd_ros_bridge.model.physics import Box, Collider, Mesh, Shape, Sphere
 from usd_ros_bridge.model.transforms import pose as make_pose
 
 _FLAT = 1e-4
@@ -42,15 +42,16 @@ class Part:
     faithful: bool = True
 
 
-def convex_parts(built: Built, path: str, mesh: Mesh, *, static: bool) -> list[Part]:
+def convex_parts(built: Built, collider: Collider, mesh: Mesh, *, static: bool) -> list[Part]:
     """Returns what a mesh collides as, by its approximation; none where it has nothing to collide with.
 
     Args:
         built: What is being built.
-        path: Prim path of the collider.
+        collider: The collider.
         mesh: Its triangles.
         static: Whether nothing moves it.
     """
+    path = collider.path
     points, triangles = np.asarray(mesh.points, dtype=np.float64), np.asarray(mesh.triangles)
     used = points[np.unique(triangles)] if len(triangles) else points[:0]
     if len(used) < 3 or not np.all(np.isfinite(used)):
@@ -64,7 +65,7 @@ def convex_parts(built: Built, path: str, mesh: Mesh, *, static: bool) -> list[P
     if thin is not None:
         return _flat_parts(points, triangles, thin, static=static, exact=mesh.approximation == "none")
     if mesh.approximation == "convexDecomposition":
-        return _decomposed(built, path, mesh)
+        return _decomposed(built, collider, mesh)
     if mesh.approximation in ("none", "meshSimplification") and not _is_convex(points, triangles, used):
         if static and len(triangles) <= MOST_PRISMS:
             return _prisms(points, triangles)
@@ -75,7 +76,7 @@ def convex_parts(built: Built, path: str, mesh: Mesh, *, static: bool) -> list[P
                 f"the mesh has {len(triangles)} triangles, more than the {MOST_PRISMS} that collide one by one: it is "
                 "decomposed into convex parts",
             )
-            return _decomposed(built, path, mesh)
+            return _decomposed(built, collider, mesh)
         _report(
             built,
             path,
@@ -193,9 +194,16 @@ def _prisms(points: FloatArray, triangles: NDArray[np.int32]) -> list[Part]:
     ]
 
 
-def _decomposed(built: Built, path: str, mesh: Mesh) -> list[Part]:
-    hulls = decompose(mesh, built.options, lambda message: _report(built, path, message))
-    return [Part(hull, faithful=len(hulls) == 1) for hull in hulls]
+def _decomposed(built: Built, collider: Collider, mesh: Mesh) -> list[Part]:
+    hulls = decompose(
+        mesh,
+        built.options,
+        lambda message: _report(built, collider.path, message),
+        max_hulls=collider.solver.get("max_hulls"),
+    )
+    if len(hulls) == 1:
+        return [Part(hulls[0])]
+    return [Part(hull, faithful=False) for hull in hulls if _flatness(hull.points) is None]
 
 
 def _report(built: Built, path: str, message: str) -> None:

@@ -79,6 +79,7 @@ def add_dof(
         axis=rotate(frame[3:], unit),
         armature=dof.armature,
         frictionloss=dof.friction,
+        springref=dof.spring_position,
     )
     _set_first(made, "damping", dof.damping)
     _set_first(made, "stiffness", dof.stiffness)

@@ -18,7 +18,9 @@ _LEAST_POINTS = 4
 """As many points as MuJoCo asks of any mesh."""
 
 
-def add_mesh(built: Built, name: str, mesh: Mesh, *, seen_only: bool) -> str:
+def add_mesh(
+    built: Built, name: str, mesh: Mesh, *, seen_only: bool, max_hull_vertices: int | None = None
+) -> str:
     """Adds a mesh, unless there is one like it.
 
     Args:
@@ -26,13 +28,15 @@ def add_mesh(built: Built, name: str, mesh: Mesh, *, seen_only: bool) -> str:
         name: Name of the geom that it is for; the mesh is named alike if it is new.
         mesh: The triangles.
         seen_only: Whether nothing collides with it: it may then be flat.
+        max_hull_vertices: Most vertices of the convex hull that collides, where the asset says so.
 
     Returns:
         The mesh's name.
     """
     points = np.asarray(mesh.points, dtype=np.float64)
     triangles = np.asarray(mesh.triangles, dtype=np.int32)
-    key = _digest(points, triangles, seen_only=seen_only)
+    most = max(max_hull_vertices, _LEAST_POINTS) if max_hull_vertices is not None else -1
+    key = f"{most} {_digest(points, triangles, seen_only=seen_only)}"
     if key in built.meshes:
         return built.meshes[key]
     if len(points) < _LEAST_POINTS:
@@ -41,7 +45,7 @@ def add_mesh(built: Built, name: str, mesh: Mesh, *, seen_only: bool) -> str:
     inertia = mujoco.mjtMeshInertia
     kind = inertia.mjMESH_INERTIA_SHELL if seen_only else inertia.mjMESH_INERTIA_CONVEX
     faces = {"userface": triangles.ravel()} if len(triangles) else {}
-    built.spec.add_mesh(name=name, uservert=points.ravel(), inertia=kind, **faces)
+    built.spec.add_mesh(name=name, uservert=points.ravel(), inertia=kind, maxhullvert=most, **faces)
     built.meshes[key] = name
     return name
 

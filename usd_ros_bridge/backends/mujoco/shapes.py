@@ -85,7 +85,7 @@ def _parts(built: Built, collider: Collider) -> list[Part]:
     shape = collider.shape
     static = is_static(built, collider.body)
     if isinstance(shape, Mesh):
-        return convex_parts(built, collider.path, shape, static=static)
+        return convex_parts(built, collider, shape, static=static)
     if isinstance(shape, Plane) and not static:
         _report(built, collider.path, "a plane on a body that moves collides as a thin box")
         return [_slab(shape)]
@@ -119,7 +119,8 @@ def _add_geom(
     if kind == "mesh":
         assert isinstance(part.shape, Mesh | Cone)
         mesh = cone_mesh(part.shape) if isinstance(part.shape, Cone) else part.shape
-        geom.meshname = add_mesh(built, name, mesh, seen_only=seen_only)
+        most = owner.solver.get("max_hull_vertices") if isinstance(owner, Collider) else None
+        geom.meshname = add_mesh(built, name, mesh, seen_only=seen_only, max_hull_vertices=most)
     return geom
 
 
