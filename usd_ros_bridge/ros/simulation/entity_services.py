@@ -1,0 +1,165 @@
+"""Services about entities: what there is, how it moves, and putting it elsewhere. All of it in the tick's thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from simulation_interfaces.msg import EntityState as EntityStateMessage
+from simulation_interfaces.msg import TagsFilter
+
+from usd_ros_bridge.backends.protocol import EntityBackend
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.ros.simulation.entities import Entity, EntityTable, make_table, name_filter, tags_pass
+from usd_ros_bridge.ros.simulation.entity_messages import (
+    asked_pose,
+    asked_twist,
+    category_name,
+    fill_box,
+    fill_info,
+    fill_state,
+    overlap_filter,
+)
+from usd_ros_bridge.ros.simulation.frames import unknown_frame, world_from_frame
+from usd_ros_bridge.ros.simulation.overlap import Box
+from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, RefusedError
+from usd_ros_bridge.runtime.core import Runtime
+
+
+class EntityServices:
+    """Answers requests about entities; each method is one service and raises RefusedError where it cannot be met."""
+
+    def __init__(self, runtime: Runtime, backend: EntityBackend) -> None:
+        """Stores whom to ask.
+
+        Args:
+            runtime: Open.
+            backend: The runtime's.
+        """
+        self._runtime = runtime
+        self._backend = backend
+        self._table: EntityTable | None = None
+        self._edited: dict[str, Entity] = {}
+
+    def forget(self) -> None:
+        """Forgets what SetEntityInfo set."""
+        self._edited.clear()
+
+    # --- Looking -----------------------------------------------------------------------------------------------
+
+    def get_entities(self, request: Any, response: Any) -> None:
+        """Lists the names of entities."""
+        response.entities = [entity.name for entity in self._filtered(request.filters)]
+
+    def get_entities_states(self, request: Any, response: Any) -> None:
+        """Lists entities and how they move."""
+        names, states = [], []
+        for entity in self._filtered(request.filters):
+            message = EntityStateMessage()
+            self._fill_state(entity, message)
+            names.append(entity.name)
+            states.append(message)
+        response.entities, response.states = names, states
+
+    def get_entity_state(self, request: Any, response: Any) -> None:
+        """Tells how an entity moves, in the world frame."""
+        self._fill_state(self._find(request.entity), response.state)
+
+    def get_entity_info(self, request: Any, response: Any) -> None:
+        """Tells what an entity is."""
+        entity = self._known(self._find(request.entity))
+        fill_info(response.info, entity.category, entity.description, entity.tags)
+
+    def get_entity_bounds(self, request: Any, response: Any) -> None:
+        """Tells the box, in the axes of its body, of an entity's colliders and of what hangs from it."""
+        fill_box(response.bounds, self._backend.entity_bounds(self._find(request.entity).path))
+
+    # --- Changing ----------------------------------------------------------------------------------------------
+
+    def set_entity_info(self, request: Any, _response: Any) -> None:
+        """Replaces what is known of an entity, until everything is reset."""
+        entity, info = self._find(request.entity), request.info
+        category = category_name(info.category.category)
+        self._edited[entity.name] = replace(
+            entity, category=category, description=info.description, tags=tuple(info.tags)
+        )
+
+    def set_entity_state(self, request: Any, _response: Any) -> None:
+        """Puts an entity elsewhere, and has it move as asked for; accelerations follow from forces alone."""
+        entity, state = self._find(request.entity), request.state
+        # The flags exist since 2.1; all of it is meant before.
+        wants_pose, wants_twist = getattr(request, "set_pose", True), getattr(request, "set_twist", True)
+        wants_acceleration = getattr(request, "set_acceleration", True)
+        frame = self._frame(state.header.frame_id)
+        pose = asked_pose(state.pose, frame) if wants_pose else None
+        twist = asked_twist(state.twist, frame) if wants_twist else None
+        acceleration = asked_twist(state.acceleration, frame) if wants_acceleration else np.zeros(6)
+        if entity.kinematic:
+            if (twist is not None and twist.any()) or acceleration.any():
+                raise RefusedError(FAILED, f"{entity.name} is kinematic: it moves only where it is put")
+            twist = None
+        if pose is None and twist is None:
+            return
+        reason = self._backend.set_entity_state(entity.path, pose=pose, twist=twist)
+        if reason:
+            raise RefusedError(FAILED, f"{entity.name}: {reason}")
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    @property
+    def table(self) -> EntityTable:
+        """The entities, by name."""
+        if self._table is None:
+            self._table = make_table(self._runtime.plan, self._backend.entities())
+        return self._table
+
+    def _find(self, name: str) -> Entity:
+        entity = self.table.get(name)
+        if entity is None:
+            raise RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}")
+        return entity
+
+    def _known(self, entity: Entity) -> Entity:
+        return self._edited.get(entity.name, entity)
+
+    def _fill_state(self, entity: Entity, message: Any) -> None:
+        fill_state(message, self._backend.entity_state(entity.path), self._runtime.time_ns or 0)
+
+    def _filtered(self, filters: Any) -> list[Entity]:
+        try:
+            matches = name_filter(filters.filter)
+        except ValueError as error:
+            raise RefusedError(
+                FAILED, f"the filter {quoted(filters.filter)} is not valid: {error}"
+            ) from error
+        categories = {category_name(each.category) for each in filters.categories}
+        every = filters.tags.filter_mode == TagsFilter.FILTER_MODE_ALL
+        overlaps = overlap_filter(filters.bounds)
+        found = []
+        for entity in self.table.entities:
+            known = self._known(entity)
+            if (
+                matches(known.name)
+                and (not categories or known.category in categories)
+                and tags_pass(known.tags, filters.tags.tags, every=every)
+                and (overlaps is None or overlaps(self._box(known)))
+            ):
+                found.append(known)
+        return found
+
+    def _box(self, entity: Entity) -> Box:
+        """Returns where an entity is: its bounds, or the point at its origin where nothing of it collides."""
+        corners = self._backend.entity_bounds(entity.path)
+        low, high = (np.zeros(3), np.zeros(3)) if corners is None else corners
+        return Box(pose=self._backend.entity_state(entity.path).pose, low=low, high=high)
+
+    def _frame(self, frame_id: str) -> FloatArray:
+        frame = world_from_frame(self._runtime, self._backend, frame_id)
+        if frame is None:
+            entity = self.table.get(frame_id)
+            if entity is None:
+                raise unknown_frame(frame_id)
+            frame = self._backend.entity_state(entity.path).pose
+        return frame

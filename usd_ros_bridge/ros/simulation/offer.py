@@ -1,0 +1,58 @@
+"""Whether the standard simulation interfaces are offered: where their package is installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.handlers import Handlers
+from usd_ros_bridge.ros.types import AmentCatalog
+from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.time_control import TimeControl
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.ros.simulation.servers import SimulationInterfaces
+
+FIRST = "simulation_interfaces/srv/GetSimulatorFeatures"
+"""What every simulator that follows the standard serves."""
+
+
+def offer_simulation(
+    runtime: GuardedRuntime,
+    time: TimeControl,
+    domain: Domain,
+    *,
+    workers: Workers,
+    handlers: Handlers,
+    quit_process: Callable[[], bool],
+    inform: Report,
+) -> SimulationInterfaces | None:
+    """Returns the standard interfaces, to be opened; None, and one line says so, where their package is missing.
+
+    Args:
+        runtime: Open; its backend owns time.
+        time: Says whether time passes.
+        domain: Where to serve.
+        workers: Where requests wait.
+        handlers: What is bound to interfaces of the plan.
+        quit_process: Has the process end soon; returns False where it is not the bridge's to end.
+        inform: Told what is offered, or why nothing is.
+    """
+    if not AmentCatalog().contains(FIRST):
+        distro = os.environ.get("ROS_DISTRO", "DISTRO")
+        inform(
+            "simulation_interfaces",
+            "simulation_interfaces is not installed, so its services are not offered "
+            f"(apt install ros-{distro}-simulation-interfaces)",
+        )
+        return None
+    from usd_ros_bridge.ros.simulation.servers import SimulationInterfaces
+
+    offered = SimulationInterfaces(
+        runtime, time, domain, workers=workers, handlers=handlers, quit_process=quit_process
+    )
+    inform("simulation_interfaces", offered.summary())
+    return offered

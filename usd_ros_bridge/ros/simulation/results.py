@@ -1,0 +1,72 @@
+"""Results of simulation_interfaces: how a request that cannot be met is answered, whatever the reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from simulation_interfaces.msg import Result
+
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.runtime.report import describe
+
+FAILED = int(Result.RESULT_OPERATION_FAILED)
+NOT_FOUND = int(Result.RESULT_NOT_FOUND)
+UNSUPPORTED = int(Result.RESULT_FEATURE_UNSUPPORTED)
+INCORRECT_STATE = int(Result.RESULT_INCORRECT_STATE)
+
+Answer = Callable[[Any, Any], Awaitable[None]]
+"""`answer(request, response)` fills in the response; what it raises becomes the result."""
+
+
+class RefusedError(Exception):
+    """A request cannot be met.
+
+    Attributes:
+        code: Value of Result.result.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        """Stores the code, and why in words."""
+        super().__init__(message)
+        self.code = code
+
+
+def result_of(error: BaseException) -> tuple[int, str]:
+    """Returns the code and the text of a Result for what a request ended with."""
+    if isinstance(error, RefusedError):
+        return error.code, str(error)
+    if isinstance(error, BridgeError):
+        return FAILED, str(error)
+    return FAILED, describe(error)
+
+
+async def answered(
+    answer: Answer, request: Any, response: Any, *, timeout: float | None
+) -> BaseException | None:
+    """Has a request answered, with a result in any case.
+
+    Args:
+        answer: Fills in the response.
+        request: The request.
+        response: Is filled in. One of GetSimulatorFeatures, which has no `result`, stays as it is.
+        timeout: Seconds until the answer is that there is none, None for no limit.
+
+    Returns:
+        What went wrong inside; None where nothing did, and for requests that cannot be met.
+    """
+    fault: BaseException | None = None
+    code, message = int(Result.RESULT_OK), ""
+    try:
+        await asyncio.wait_for(answer(request, response), timeout)
+    except asyncio.TimeoutError:
+        code, message = FAILED, f"it was not done within {timeout:g} s: does the simulation run?"
+    except (RefusedError, BridgeError) as refused:
+        code, message = result_of(refused)
+    except Exception as error:  # noqa: BLE001 - the client is told, and the log
+        fault = error
+        code, message = result_of(error)
+    if hasattr(response, "result"):
+        response.result.result, response.result.error_message = code, message
+    return fault
