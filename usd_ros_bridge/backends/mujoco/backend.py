@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
+from usd_ros_bridge.backends.mujoco.beside import Beside, BesideSensor
+from usd_ros_bridge.backends.mujoco.cameras import CameraInfoSensor, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.commands import BodyCommands, JointCommands
 from usd_ros_bridge.backends.mujoco.divergence import Watch
 from usd_ros_bridge.backends.mujoco.entities import Entities
 from usd_ros_bridge.backends.mujoco.options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.sensing import Measure, equip, make_measures
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.mujoco.spec import build
 from usd_ros_bridge.backends.mujoco.states import StateReader, equip_twists
@@ -103,14 +105,6 @@ class MujocoBackend:
         return self._run
 
 
-class Measure(Protocol):
-    """What one sensor of the plan measures."""
-
-    def measure(self, time_ns: int) -> SensorSample | None:
-        """Returns the newest sample; `time_ns` is that of the simulation's state."""
-        ...
-
-
 class _Run:
     """Everything between `open` and `close`."""
 
@@ -119,6 +113,8 @@ class _Run:
         assert scene is not None
         built = build(scene, report, options=options.spec)
         equip_twists(built, scene)
+        equip(built, scene)
+        add_cameras(built, plan.scene.cameras, samples=options.samples, shadows=options.shadows)
         self.simulation = Simulation(built.compile(), seed=context.seed)
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan)
@@ -126,13 +122,25 @@ class _Run:
         self._bodies = BodyCommands(self.simulation, plan.layout, report)
         self._watch = Watch(self.simulation, options.on_divergence, report)
         self.entities = Entities(self.simulation)
-        self._measures: Mapping[str, Measure] = {}
+        # Two threads: a large picture is not to keep clouds waiting.
+        rays, pictures = (
+            Beside(self.simulation, report=report, lockstep=options.lockstep, name=f"usd_ros_bridge.{name}")
+            for name in ("rays", "cameras")
+        )
+        self._workers = (rays, pictures)
+        measures = make_measures(self.simulation, rays, seed=context.seed, noise=options.noise)
+        self._measures: Mapping[str, Measure] = measures | make_cameras(pictures, plan, context, options)
         self._started = False
         self.capabilities = Capabilities(
             joint_driven=False,
             every_step=False,
             step_ns=self._step_ns,
             sensors=frozenset(self._measures),
+            beside=frozenset(
+                path
+                for path, measure in self._measures.items()
+                if isinstance(measure, BesideSensor | CameraInfoSensor)
+            ),
         )
 
     def step(self, time_ns: int, commands: Commands) -> State:
@@ -168,10 +176,14 @@ class _Run:
         self.simulation.reset()
         self._forget_targets()
         self._watch.reset()
+        for worker in self._workers:
+            worker.reset()
         self._started = False
 
     def close(self) -> None:
-        """Nothing runs beside the loop."""
+        """Ends what runs beside the loop."""
+        for worker in self._workers:
+            worker.close()
 
     def _advance(self, count: int) -> None:
         """Makes steps; one by one as long as targets are on their way."""

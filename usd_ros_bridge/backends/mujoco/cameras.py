@@ -17,6 +17,7 @@ from usd_ros_bridge.backends.mujoco.gl import KINDS, PACKAGES, find_gl, wanted_k
 from usd_ros_bridge.backends.mujoco.poses import place, pose_of
 from usd_ros_bridge.backends.mujoco.ray_camera import RayCamera
 from usd_ros_bridge.backends.mujoco.rendering import HORIZON, ZENITH, Renderer
+from usd_ros_bridge.backends.mujoco.sensing import Measure
 from usd_ros_bridge.backends.protocol import BackendContext, Report
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
@@ -46,14 +47,6 @@ class CameraOptions(Protocol):
 
     @property
     def shadows(self) -> bool: ...  # noqa: D102
-
-
-class Measure(Protocol):
-    """What measures one interface."""
-
-    def measure(self, time_ns: int) -> SensorSample | None:
-        """Returns the newest sample, None while there is none; `time_ns` is the time of the simulation's state."""
-        ...
 
 
 # --- Before the model is compiled ---------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
 Divergence = Literal["reset", "hold"]
 Gl = Literal["auto", "egl", "osmesa", "none"]
 
+MAX_SAMPLES = 16
+
 _SPEC = SpecOptions()
 
 
@@ -24,6 +26,8 @@ class MujocoOptions:
         spec: About the model.
         on_divergence: What follows a simulation that diverged: the state at rest, or the last good one, held.
         gl: What renders images; `none` has rays cast instead.
+        shadows: Whether the sun casts shadows in images.
+        samples: Per pixel of an image, for smooth edges; 0 for none.
         noise: Whether authored noise acts.
         lockstep: Whether heavy sensors are waited for, so that the same commands give the same messages.
     """
@@ -31,6 +35,8 @@ class MujocoOptions:
     spec: SpecOptions = _SPEC
     on_divergence: Divergence = "reset"
     gl: Gl = "auto"
+    shadows: bool = False
+    samples: int = 0
     noise: bool = True
     lockstep: bool = False
 
@@ -52,6 +58,8 @@ class MujocoOptions:
             spec=spec,
             on_divergence=values.get("on_divergence", "reset"),  # type: ignore[arg-type]
             gl=values.get("gl", "auto"),  # type: ignore[arg-type]
+            shadows=setting(values, "shadows", bool, False),
+            samples=setting(values, "samples", int, 0),
             noise=setting(values, "noise", bool, True),
             lockstep=setting(values, "lockstep", bool, False),
         )
@@ -80,11 +88,19 @@ def _count(text: str) -> object:
     return int(text)
 
 
+def _samples(text: str) -> object:
+    if not text.strip().isdecimal() or int(text) > MAX_SAMPLES:
+        raise ValueError(f"a whole number from 0 to {MAX_SAMPLES}")
+    return int(text)
+
+
 _PARSERS: Mapping[str, Parser] = {
     "dt": _timestep,
     "integrator": _one_of("euler", "rk4", "implicit", "implicitfast"),
     "on_divergence": _one_of("reset", "hold"),
     "gl": _one_of("auto", "egl", "osmesa", "none"),
+    "shadows": flag,
+    "samples": _samples,
     "noise": flag,
     "lockstep": flag,
     "decompose": flag,
