@@ -209,6 +209,7 @@ def triangulated(
     usable = ends <= len(indices)
     named = np.concatenate(([0], np.cumsum((indices < 0) | (indices >= points))))
     usable[usable] = named[ends[usable]] == named[starts[usable]]
+    usable |= counts == 0
     fans = np.where(solid & usable, np.maximum(counts - 2, 0), 0)
     first = np.repeat(starts, fans)
     step = np.arange(fans.sum()) - np.repeat(np.cumsum(fans) - fans, fans)
