@@ -115,7 +115,7 @@ class _Run:
         equip_twists(built, scene)
         equip(built, scene)
         add_cameras(built, plan.scene.cameras, samples=options.samples, shadows=options.shadows)
-        self.simulation = Simulation(built.compile(), seed=context.seed)
+        self.simulation = Simulation(built.compile())
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan)
         self._joints = JointCommands(self.simulation, plan.layout, report)

@@ -53,6 +53,7 @@ class MujocoOptions:
             integrator=values.get("integrator"),  # type: ignore[arg-type]
             decompose=setting(values, "decompose", bool, _SPEC.decompose),
             max_hulls=setting(values, "max_hulls", int, _SPEC.max_hulls),
+            decompose_seconds=setting(values, "decompose_seconds", float, _SPEC.decompose_seconds),
         )
         return cls(
             spec=spec,
@@ -105,4 +106,5 @@ _PARSERS: Mapping[str, Parser] = {
     "lockstep": flag,
     "decompose": flag,
     "max_hulls": _count,
+    "decompose_seconds": positive_number,
 }

@@ -31,19 +31,12 @@ class Simulation:
         data: MjData.
         step_ns: Length of a step, nanoseconds.
         time_ns: Bridge time of the state, nanoseconds.
-        seed: Seed for anything random.
     """
 
-    def __init__(self, compiled: Compiled, *, seed: int = 0) -> None:
-        """Puts a compiled model to its start.
-
-        Args:
-            compiled: The model. Its time step is made a whole number of nanoseconds.
-            seed: Seed for anything random.
-        """
+    def __init__(self, compiled: Compiled) -> None:
+        """Puts a compiled model to its start; its time step is made a whole number of nanoseconds."""
         self.compiled = compiled
         self.model: Any = compiled.model
-        self.seed = seed
         self.step_ns = max(1, round(self.model.opt.timestep * 1e9))
         self.model.opt.timestep = self.step_ns * 1e-9
         # A simulation that diverged is shown as such and not silently started over.
