@@ -141,8 +141,8 @@ class Triangles(NamedTuple):
     """A mesh as triangles.
 
     Attributes:
-        points: (V, 3) float64 in the prim's frame, stage units.
-        triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside.
+        points: (V, 3) float64 in the prim's frame, stage units, read-only.
+        triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside, read-only.
         left_out: How many faces name points that are not there.
         faces: How many faces there are, holes apart.
     """
@@ -250,7 +250,10 @@ def _read_mesh(source: PrimProperties, flip: bool) -> Triangles | _Unreadable:
         if isinstance(array, _Unreadable):
             return array
     triangles, left_out, faces = triangulated(counts, indices, holes, len(points), flip=flip)
-    return Triangles(points.astype(np.float64), triangles, left_out, faces)
+    points = points.astype(np.float64)
+    # All prims that are composed from the same specs have these.
+    points.flags.writeable = triangles.flags.writeable = False
+    return Triangles(points, triangles, left_out, faces)
 
 
 def _wrong_array(path: str, array: _Unreadable) -> Diagnostic:

@@ -270,6 +270,8 @@ def Xform "right" (
     assert records.materials.keys() == {"/left/rubber", "/right/rubber"}
     assert left.world_from_prim[3::4] == (0.0, 1.0, 0.0, 1.0)
     assert left.points is right.points
+    assert left.points is not None
+    assert not left.points.flags.writeable
 
 
 def test_a_point_instancer_is_named_and_its_prototypes_are_nowhere() -> None:
