@@ -125,7 +125,7 @@ class EntityServices:
         return self._edited.get(entity.name, entity)
 
     def _fill_state(self, entity: Entity, message: Any) -> None:
-        fill_state(message, self._backend.entity_state(entity.path), self._runtime.time_ns or 0)
+        fill_state(message, self._backend.entity_state(entity.path), self._runtime.now_ns)
 
     def _filtered(self, filters: Any) -> list[Entity]:
         try:
