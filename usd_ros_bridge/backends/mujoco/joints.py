@@ -84,6 +84,7 @@ def add_dof(
     _set_first(made, "damping", dof.damping)
     _set_first(made, "stiffness", dof.stiffness)
     _limit(made, dof)
+    made.solref_limit = [2.0 * built.spec.option.timestep, 1.0]
     bounds_effort(made, dof)
     for key in ("solref_limit", "solimp_limit"):
         if key in joint.solver:
