@@ -77,8 +77,8 @@ class Watch:
         model, speed = simulation.model, np.abs(simulation.data.qvel)
         if not speed.size:
             return "nothing moves"
-        known = ~np.isnan(speed)
-        dof = int(np.argmax(np.where(known, speed, -1.0))) if known.any() else 0
+        # The first NaN if there is one, which argmax takes for the greatest of all.
+        dof = int(np.argmax(speed))
         joint = int(model.dof_jntid[dof])
         free = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE
         found = model.body(int(model.jnt_bodyid[joint])) if free else model.joint(joint)

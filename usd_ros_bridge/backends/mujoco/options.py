@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from usd_ros_bridge.backends.mujoco.built import SpecOptions
-from usd_ros_bridge.backends.settings import Parser, flag, parse_settings, positive_number, setting
+from usd_ros_bridge.backends.settings import Parser, flag, number, parse_settings, positive_number, setting
 
 Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
 Divergence = Literal["reset", "hold"]
@@ -77,7 +77,7 @@ def _one_of(*possible: str) -> Parser:
 
 
 def _timestep(text: str) -> object:
-    value = positive_number(text)
+    value = number(text)
     if not 1e-6 <= value <= 0.1:
         raise ValueError("a number of seconds from 1e-6 to 0.1")
     return value

@@ -1,0 +1,182 @@
+"""What commands do to drives, motors and bodies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+
+from numpy.testing import assert_allclose
+from open_backend import EARTH, Opened, arm, lever_torque, with_physics
+
+from usd_ros_bridge.model.physics import Drive
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.transforms import exponential, pose
+from usd_ros_bridge.testing.plans import PlanBuilder
+
+ELBOW = "elbow"
+STIFF = Drive(stiffness=200.0, damping=20.0)
+
+
+def driven(drive: Drive | None = STIFF, **options: object) -> BridgePlan:
+    return with_physics(arm(**options).build(), gravity=EARTH, drives={ELBOW: drive})
+
+
+def bounded(plan: BridgePlan, max_effort: float) -> BridgePlan:
+    """Returns the plan with a bound of the elbow's effort."""
+    assert plan.physics is not None
+    joints = tuple(
+        replace(joint, dofs=tuple(replace(dof, max_effort=max_effort) for dof in joint.dofs))
+        for joint in plan.physics.joints
+    )
+    return replace(plan, physics=replace(plan.physics, joints=joints))
+
+
+def test_a_drive_yields_by_its_load_over_its_stiffness() -> None:
+    opened = Opened(driven())
+    opened.step(joint_position={ELBOW: 0.4})
+    state = opened.step(3000)
+    # About +Y, a mass along +X pulls the angle up.
+    expected = lever_torque(state.joint_position[0]) / STIFF.stiffness
+    assert_allclose(state.joint_position[0] - 0.4, expected, rtol=1e-3)
+    assert_allclose(state.joint_effort[0], -lever_torque(state.joint_position[0]), rtol=1e-3)
+
+
+def test_the_effort_is_that_of_the_state_it_comes_with() -> None:
+    opened = Opened(driven())
+    state = opened.step(joint_position={ELBOW: 1.0})
+    for _ in range(50):
+        state = opened.step()
+        law = STIFF.stiffness * (1.0 - state.joint_position[0]) - STIFF.damping * state.joint_velocity[0]
+        assert_allclose(state.joint_effort[0], law, rtol=1e-12)
+
+
+def test_a_speed_limit_bounds_how_fast_a_target_is_approached() -> None:
+    opened = Opened(driven(max_velocity=0.5))
+    opened.step()
+    positions = [opened.step(joint_position={ELBOW: 1.0}).joint_position[0]]
+    positions += [opened.step().joint_position[0] for _ in range(500)]
+    assert np.diff(positions).max() < 1.1 * 0.5 * 0.002
+    assert_allclose(positions[-1] - positions[0], 0.5, atol=0.06)
+
+
+def test_the_last_of_position_and_velocity_counts() -> None:
+    opened = Opened(driven(limits=(-20.0, 20.0)))
+    opened.step(500, joint_position={ELBOW: 0.5})
+    start = opened.step().joint_position[0]
+    opened.step(joint_velocity={ELBOW: 0.8})
+    state = opened.step(1000)
+    assert_allclose(state.joint_position[0] - start, 1.6, atol=0.03)
+    assert_allclose(state.joint_velocity[0], 0.8, atol=0.01)
+    state = opened.step(2000, joint_velocity={ELBOW: 0.0})
+    held = state.joint_position[0]
+    assert_allclose(opened.step(1000).joint_position[0], held, atol=1e-4)
+    opened.step(joint_position={ELBOW: -0.5})
+    assert_allclose(opened.step(2000).joint_position[0], -0.5, atol=0.01)
+
+
+def test_a_velocity_holds_against_gravity_where_the_drive_has_stiffness() -> None:
+    opened = Opened(driven(limits=(-20.0, 20.0)))
+    before = opened.step(2000).joint_position[0]
+    after = opened.step(5000, joint_velocity={ELBOW: 0.0}).joint_position[0]
+    assert_allclose(after, before, atol=1e-6)
+
+
+def test_a_velocity_ends_at_the_limit() -> None:
+    opened = Opened(driven(limits=(-1.0, 0.6)))
+    opened.step(joint_velocity={ELBOW: 1.0})
+    state = opened.step(4000)
+    assert_allclose(state.joint_position[0], 0.6, atol=5e-3)
+    assert_allclose(state.joint_velocity[0], 0.0, atol=1e-6)
+
+
+def test_a_joint_that_is_held_up_does_not_leap_when_it_is_let_go() -> None:
+    plan = bounded(driven(limits=(-50.0, 50.0)), 2.0)
+    opened = Opened(plan)
+    opened.step(joint_velocity={ELBOW: 1.0})
+    opened.step(50)
+    data = opened.backend.simulation.data
+    stuck = data.qpos.copy()
+    for _ in range(2000):
+        data.qpos[:], data.qvel[:] = stuck, 0.0
+        opened.backend.simulation.refresh()
+        opened.step()
+    target = data.ctrl[opened.backend.simulation.compiled.position_actuator[0]]
+    assert abs(target - stuck[0]) <= 2.0 / STIFF.stiffness + 2e-3
+
+
+def test_a_position_with_a_velocity_is_what_the_drive_s_law_says() -> None:
+    opened = Opened(driven())
+    state = opened.step(joint_position={ELBOW: 0.7}, joint_velocity={ELBOW: 0.3})
+    law = STIFF.stiffness * (0.7 - state.joint_position[0]) + STIFF.damping * (0.3 - state.joint_velocity[0])
+    assert_allclose(state.joint_effort[0], law, rtol=1e-12)
+
+
+def test_an_effort_moves_a_joint_without_a_drive_and_is_bounded() -> None:
+    opened = Opened(bounded(driven(None), 3.0))
+    assert_allclose(opened.step(joint_effort={ELBOW: -0.5}).joint_effort[0], -0.5)
+    assert_allclose(opened.step(5).joint_effort[0], -0.5)
+    assert_allclose(opened.step(joint_effort={ELBOW: 100.0}).joint_effort[0], 3.0)
+    assert_allclose(opened.step(joint_effort={ELBOW: np.nan}).joint_effort[0], 3.0)
+    assert_allclose(opened.step(joint_effort={ELBOW: 0.0}).joint_effort[0], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("drive", "array"),
+    [(None, "joint_position"), (None, "joint_velocity"), (Drive(damping=3.0), "joint_position")],
+)
+def test_what_no_drive_can_do_is_reported_with_the_joint_and_does_nothing(
+    drive: Drive | None, array: str
+) -> None:
+    opened, other = Opened(driven(drive)), Opened(driven(drive))
+    state = opened.step(10, **{array: {ELBOW: 0.5}})
+    assert_allclose(state.joint_position, other.step(10).joint_position, rtol=0.0, atol=0.0)
+    assert opened.kinds == {f"mujoco.no_drive.{array.removeprefix('joint_')}"}
+    assert "/arm/joints/elbow" in opened.reports[0][1]
+
+
+def props() -> BridgePlan:
+    """A box that is moved, with a lid on a joint, and a ball that is free."""
+    builder = PlanBuilder()
+    robot = builder.robot("/props", namespace="/props")
+    robot.body("box", kinematic=True)
+    robot.body("lid")
+    robot.joint("hinge", "box", "lid", axis="Y", limits=(-1.0, 1.0))
+    robot.body("ball")
+    return with_physics(builder.build())
+
+
+def test_a_twist_moves_a_kinematic_body_along_an_arc() -> None:
+    opened = Opened(props())
+    opened.step()
+    state = opened.step(500, body_twist={"/props/box": [0.5, 0.0, 0.0, 0.0, 0.0, 1.0]})
+    box = state.body_pose[opened.body("/props/box")]
+    # One second along a circle of 0.5 m.
+    assert_allclose(box[:3], [0.5 * np.sin(1.0), 0.5 * (1.0 - np.cos(1.0)), 0.0], atol=1e-9)
+    assert_allclose(box[3:], exponential(np.array([0.0, 0.0, 1.0])), atol=1e-9)
+    assert state.body_twist is not None
+    assert_allclose(
+        state.body_twist[opened.body("/props/box")],
+        [0.5 * np.cos(1.0), 0.5 * np.sin(1.0), 0.0, 0.0, 0.0, 1.0],
+        atol=1e-9,
+    )
+    assert_allclose(state.body_pose[opened.body("/props/lid"), :3], box[:3], atol=1e-9)
+    stopped = opened.step(10, body_twist={"/props/box": np.zeros(6)}).body_pose[0].copy()
+    assert_allclose(opened.step(100).body_pose[0], stopped, atol=0.0)
+    assert not opened.reports
+
+
+def test_bodies_that_physics_moves_take_poses_and_no_twists() -> None:
+    opened = Opened(props())
+    there = pose((1.0, 2.0, 3.0), exponential(np.array([0.1, 0.2, 0.3])))
+    state = opened.step(body_pose={"/props/ball": there})
+    assert_allclose(state.body_pose[opened.body("/props/ball")], there, atol=1e-12)
+    assert not opened.reports
+    opened.step(body_twist={"/props/ball": [1.0, 0, 0, 0, 0, 0]}, body_pose={"/props/lid": there})
+    assert opened.kinds == {"mujoco.body_twist", "mujoco.body_pose"}
+    messages = dict(opened.reports)
+    assert "/props/ball" in messages["mujoco.body_twist"]
+    assert "/props/lid" in messages["mujoco.body_pose"]
