@@ -19,6 +19,10 @@ from launch_ros.substitutions import FindPackageShare
 NODE_PARAMETERS = {
     "asset": str,
     "backend": str,
+    "real_time_factor": float,
+    "start_paused": bool,
+    "publish_clock": bool,
+    "clock_rate": float,
     "tf_rate": float,
     "tf_output": str,
     "publish_tf": bool,
@@ -71,8 +75,32 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "backend",
                 default_value="",
-                description="What moves the robot: kinematic, null, playback, joint_states, or any other "
-                "installed backend. Empty: as in params_file.",
+                description="What moves the robot: auto, mujoco, kinematic, null, playback, joint_states, or "
+                "any other installed backend. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "real_time_factor",
+                default_value="",
+                description="Seconds of simulated time in a second where the backend simulates; 0 for as many as "
+                "possible. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "start_paused",
+                default_value="",
+                description="Whether simulated time stands still at first (true or false). Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
+                "publish_clock",
+                default_value="",
+                description="Whether simulated time is published on /clock (true or false). Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
+                "clock_rate",
+                default_value="",
+                description="How often /clock is published at most, in Hz of simulated time. Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "namespace",

@@ -72,11 +72,19 @@ def inspect(as_json: bool, strict: bool, **options: Any) -> None:
 
 @cli.command()
 @asset_options
-@click.option("--backend", default=None, help="Where the state comes from [default: kinematic].")
+@click.option("--backend", default=None, help="Where the state comes from [default: auto].")
 @click.option(
     "--backend-option", "backend_options", multiple=True, metavar="KEY=VALUE", help="Option of the backend."
 )
-def run(backend: str | None, backend_options: tuple[str, ...], strict: bool, **options: Any) -> None:
+@click.option(
+    "--real-time-factor", type=click.FloatRange(min=0.0), default=None, metavar="FACTOR",
+    help="Seconds of simulated time in a second; 0: as many as possible [default: 1].",
+)  # fmt: skip
+@click.option("--paused", is_flag=True, help="Start with simulated time standing still.")
+def run(
+    backend: str | None, backend_options: tuple[str, ...], real_time_factor: float | None, paused: bool,
+    strict: bool, **options: Any,
+) -> None:  # fmt: skip
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     from usd_ros_bridge.ros.signals import ending_at_once
 
@@ -95,6 +103,8 @@ def run(backend: str | None, backend_options: tuple[str, ...], strict: bool, **o
             asset=options["asset"],
             backend=backend,
             backend_options=parse_key_values(backend_options, what="backend option"),
+            real_time_factor=real_time_factor,
+            paused=paused,
             read_options=read,
             plan_options=plan_options,
             strict=strict,

@@ -28,6 +28,10 @@ LAUNCH = ["launch", "usd_ros_bridge", "bridge.launch.py"]
 ARGUMENTS = {
     "asset",
     "backend",
+    "real_time_factor",
+    "start_paused",
+    "publish_clock",
+    "clock_rate",
     "namespace",
     "variants",
     "tf_rate",
@@ -69,6 +73,7 @@ def test_every_argument_is_described(description: LaunchDescription) -> None:
     [
         ({}, {}),
         ({"tf_rate": "25", "publish_tf": "false", "tf_output": ""}, {"tf_rate": 25.0, "publish_tf": False}),
+        ({"real_time_factor": "0", "start_paused": "true"}, {"real_time_factor": 0.0, "start_paused": True}),
         ({"controller_rate": "200"}, {"controller_rate": 200.0}),
         ({"variants": "/Arm:gripper=none"}, {"variants": ["/Arm:gripper=none"]}),
         ({"variants": "/World/a:x=1,/World/b:x=2"}, {"variants": ["/World/a:x=1", "/World/b:x=2"]}),

@@ -23,6 +23,10 @@ MAX_ROBOTS = 6
 MAX_NAME = 48
 MAX_REASON = 60
 
+SLOW = 0.95
+"""Part of the real-time factor below which time is shown as slow."""
+
+TIME_STYLES = {"playing": "green", "paused": "yellow", "stopped": "yellow"}
 STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
 
 
@@ -64,8 +68,24 @@ def _head(status: BridgeStatus) -> Text:
     return Text.assemble(
         plain(status.asset, style="bold cyan"), "  backend ", (status.backend, "bold"),
         f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
+        *_time(status),
         (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
     )  # fmt: skip
+
+
+def _time(status: BridgeStatus) -> Iterator[str | tuple[str, str]]:
+    """How time passes that the bridge owns: the time, whether it passes, how fast and how fast it should."""
+    passing = status.time
+    if passing is None:
+        return
+    yield f"  time {(status.time_ns or 0) * 1e-9:.2f} s "
+    yield passing.state, TIME_STYLES[passing.state]
+    if passing.achieved_factor is not None:
+        asked = passing.real_time_factor
+        slow = passing.achieved_factor < SLOW * asked
+        yield f" x{passing.achieved_factor:.2f}", "yellow" if slow else ""
+        if slow:
+            yield f" of {asked:g}"
 
 
 def _frames(status: BridgeStatus) -> Iterator[Text]:

@@ -10,9 +10,10 @@ from typing import Any
 
 from usd_ros_bridge.backends.protocol import Backend
 from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.model.errors import BackendError, BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import disable_conflicts
+from usd_ros_bridge.ros.backend_choice import AUTO, KINEMATIC, Choice, choose
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
 from usd_ros_bridge.ros.controller_parameters import ControllerParameters
@@ -22,17 +23,24 @@ from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
 from usd_ros_bridge.ros.installed_handlers import bind_installed
 from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
 from usd_ros_bridge.ros.node_log import NodeLog
+from usd_ros_bridge.ros.overview import overview, summary
+from usd_ros_bridge.ros.own_time import OwnTime
 from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.transforms import Transforms
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controllers import ControllerStatus
-from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
+from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.loop import Loop
+from usd_ros_bridge.runtime.options import RuntimeOptions
 from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
+from usd_ros_bridge.runtime.timekeeper import OwnTimeLoop
 
 NODE_NAME = "usd_ros_bridge"
 DEFAULT_TF_RATE = 50.0
+QUIT_S = 0.2
+"""So that the answer to who asked for the end still goes out."""
 Show = Callable[[str, str], None]
 
 
@@ -67,6 +75,7 @@ class Bridge(HandlerRegistry):
         domains: Domains | None = None,
         seed: int = 0,
         controller_rate: float = 100.0,
+        time_options: TimeOptions | None = None,
         handlers: Sequence[str] | None = None,
         scene_edits: bool = False,
         publish_unmatched: bool = False,
@@ -77,7 +86,8 @@ class Bridge(HandlerRegistry):
 
         Args:
             plan: What to bring to life.
-            backend: Name of an installed backend, or one made by the caller and not open yet.
+            backend: Name of an installed backend, `auto`, or one made by the caller and not open yet. `auto` is
+                `mujoco` where that is installed and the asset has drives or bodies that fall, else `kinematic`.
             backend_options: The backend's `key=value` options, as text.
             node: A host's rclpy node, in a running executor of the host's, to use instead of an own one.
             node_name: Name of the bridge's own node.
@@ -92,6 +102,7 @@ class Bridge(HandlerRegistry):
                 make nodes are ignored then.
             seed: Seed for anything random in the backend.
             controller_rate: How often `spin` runs controllers while they are busy, Hz; `step` always does.
+            time_options: How time passes where the backend owns it; the defaults where None.
             handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
@@ -104,6 +115,8 @@ class Bridge(HandlerRegistry):
         self._scene_edits = scene_edits
         self._controller_rate = controller_rate
         self._backend = backend
+        self._backend_name = ""
+        self._time_options = time_options or TimeOptions()
         self._backend_options = dict(backend_options or {})
         self._tf_rate = tf_rate
         self._seed = seed
@@ -126,8 +139,8 @@ class Bridge(HandlerRegistry):
         self._interfaces: Interfaces | None = None
         self._transforms: Transforms | None = None
         self._parameters: ControllerParameters | None = None
-        self._clock: RosClock | None = None
-        self._loop: Loop | None = None
+        self._clock: RosClock | OwnTime | None = None
+        self._loop: Loop | OwnTimeLoop | None = None
         self._spinning = False
         self._lock = threading.RLock()
         self._closed = False
@@ -190,9 +203,11 @@ class Bridge(HandlerRegistry):
 
         Args:
             time_ns: Bridge time, nanoseconds, which stamps what is sent; None for the ROS time of the bridge's node.
+                Where the backend owns time: the time to go to, the end of a step at or before it counts; None for one
+                step of the backend.
 
         Returns:
-            Whether the backend gave a state.
+            Whether the backend gave a state; not where time that the backend owns is paused.
 
         Raises:
             BridgeError: The bridge is not open, or `spin` runs in another thread.
@@ -202,6 +217,8 @@ class Bridge(HandlerRegistry):
             raise BridgeError("the bridge is not open")
         if self._spinning:
             raise BridgeError("step() while spin() runs: one of the two drives the bridge")
+        if isinstance(self._clock, OwnTime):
+            return self._clock.step(None if time_ns is None else int(time_ns))
         now = self._clock.now_ns() if time_ns is None else int(time_ns)
         return False if now is None else runtime.tick(now)
 
@@ -231,10 +248,15 @@ class Bridge(HandlerRegistry):
             self._loop.stop()
 
     def reset(self) -> None:
-        """Takes the backend back to the state at rest; the next `step` may be at any time."""
-        runtime, _ = self._opened()
-        with self._lock:
-            runtime.reset()
+        """Takes the backend back to the state at rest; the next `step` may be at any time.
+
+        Where the backend owns time, it starts over, while `spin` runs between two ticks: `time.reset` tells when.
+        """
+        runtime, clock = self._opened()
+        if isinstance(clock, OwnTime):
+            clock.reset(spinning=self._spinning)
+            return
+        runtime.reset()
 
     # --- Asking ------------------------------------------------------------------------------------------------
 
@@ -300,6 +322,12 @@ class Bridge(HandlerRegistry):
         return self._domains.main.node
 
     @property
+    def time(self) -> TimeControl | None:
+        """Pauses, steps and resets, from any thread; None where the backend does not own time."""
+        clock = self._opened()[1]
+        return clock.control if isinstance(clock, OwnTime) else None
+
+    @property
     def runtime(self) -> Runtime:
         """The runtime: emitters and sinks of one's own are added there."""
         return self._opened()[0]
@@ -315,22 +343,8 @@ class Bridge(HandlerRegistry):
             interfaces, transforms = self._interfaces, self._transforms
             assert interfaces is not None
             assert transforms is not None
-            counters = runtime.status()
-            rows = [*interfaces.status(), *transforms.status(counters.time_ns or 0)]
-            return BridgeStatus(
-                asset=self.plan.asset,
-                backend=self._backend if isinstance(self._backend, str) else type(self._backend).__name__,
-                time_ns=counters.time_ns,
-                ticks=counters.ticks,
-                tick_seconds=runtime.tick_seconds,
-                backend_errors=counters.backend_errors,
-                interfaces=tuple(rows),
-                moving_frames=transforms.moving,
-                static_frames=transforms.static,
-                robots=self.plan.robots,
-                diagnostics=self.plan.diagnostics,
-                reports=counters.reports,
-            )
+            clock = self._clock if isinstance(self._clock, OwnTime) else None
+            return overview(self.plan, self._backend_name, runtime, interfaces, transforms, clock)
 
     def summary(self) -> str:
         """Returns one line for a log: how much of what is live.
@@ -341,35 +355,29 @@ class Bridge(HandlerRegistry):
         self._opened()
         assert self._interfaces is not None
         assert self._transforms is not None
-        counts = self._interfaces.counts()
-        words = [_counted(counts[kind], kind) for kind in ("topic", "service", "action")]
-        frames = f"{_counted(self._transforms.moving, 'moving frame')} and {self._transforms.static} static"
-        return f"{', '.join(words)}, {frames}: ready"
+        return summary(self._interfaces, self._transforms)
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         bind_installed(self._handlers, self._installed, self._reporter.report)
-        backend = load_backend(self._backend) if isinstance(self._backend, str) else self._backend
+        # Before any node, so that a name that does not exist is all that is said.
+        choice = None if self._backend == AUTO else choose(self.plan, self._backend, inform=self._inform)
         if self._domains is None:
             self._domains = self._make_domains()
         main = self._domains.main
         self._log.node = main.node
-        runtime = GuardedRuntime(
-            self.plan,
-            backend,
-            options=RuntimeOptions(
-                backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
-            ),
-            reporter=self._reporter,
-            lock=self._lock,
-            domains=self._domains,
-        )
-        self._runtime = runtime
-        runtime.open()
-        self._clock = RosClock(main.node)
-        self._clock.open()
-        self._loop = Loop(runtime, self._clock.source)
+        if choice is None:
+            follows = bool(main.node.get_clock().ros_time_is_active)
+            choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
+        runtime = self._open_runtime(choice, self._domains)
+        if runtime.capabilities.step_ns > 0:
+            own = OwnTime(runtime, self._domains, self._workers, self._time_options)
+            self._clock, self._loop = own, own.loop
+        else:
+            self._clock = clock = RosClock(main.node)
+            clock.open()
+            self._loop = Loop(runtime, clock.source)
         self._parameters = ControllerParameters(main.node, runtime)
         self._parameters.open()
         plan = disable_conflicts(self.plan, input_conflicts(self.plan, runtime.inputs, main))
@@ -392,12 +400,40 @@ class Bridge(HandlerRegistry):
         main.start()
         self._transforms.open(self._clock.now_ns() or 0)
         self._interfaces.open()
+        if isinstance(self._clock, OwnTime):
+            self._clock.open()
+            self._clock.offer(self._handlers, quit_process=self._quit, inform=self._inform)
 
-    def _opened(self) -> tuple[GuardedRuntime, RosClock]:
+    def _open_runtime(self, choice: Choice, domains: Domains) -> GuardedRuntime:
+        """Opens the backend that was chosen, or in its place the one that can move anything."""
+        self.plan, backend, self._backend_name, replaceable = choice
+        options = RuntimeOptions(
+            backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
+        )
+        make = partial(
+            GuardedRuntime, options=options, reporter=self._reporter, lock=self._lock, domains=domains
+        )
+        self._runtime = runtime = make(self.plan, backend)
+        try:
+            runtime.open()
+        except BackendError as error:
+            if not replaceable:
+                raise
+            self._reporter.report(
+                "backend.replaced", f"{error}: the backend {KINEMATIC} takes its place, without forces"
+            )
+            self._backend_name = KINEMATIC
+            self._runtime = runtime = make(self.plan, load_backend(KINEMATIC))
+            runtime.open()
+        return runtime
+
+    def _quit(self) -> bool:
+        """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""
+        if self._spinning:
+            threading.Timer(QUIT_S, self.stop).start()
+        return self._spinning
+
+    def _opened(self) -> tuple[GuardedRuntime, RosClock | OwnTime]:
         if self._runtime is None or self._clock is None or self._closed:
             raise BridgeError("the bridge is not open")
         return self._runtime, self._clock
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

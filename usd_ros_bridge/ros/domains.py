@@ -247,6 +247,11 @@ class Domains:
         return domain
 
     @property
+    def opened(self) -> tuple[Domain, ...]:
+        """All domains that are open."""
+        return tuple(self._domains.values())
+
+    @property
     def deferred(self) -> bool:
         """Whether jobs wait for the next `poll` in any domain."""
         for domain in self._polled:  # noqa: SIM110 - asked at every step: a generator costs more

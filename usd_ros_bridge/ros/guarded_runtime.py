@@ -44,11 +44,28 @@ class GuardedRuntime(Runtime):
             self.ticking = None
             elapsed = time.perf_counter() - start
             self.tick_seconds += (elapsed - self.tick_seconds) * (0.1 if self.tick_seconds else 1.0)
-            if elapsed > _WORTH_A_LOOK_S:
+            # Where the backend owns time, its pace tells whether there is too little of it.
+            if elapsed > _WORTH_A_LOOK_S and not self.capabilities.step_ns:
                 self._look_for_overrun(elapsed)
             else:
                 self._overruns = 0
             return stepped
+
+    def do_jobs(self) -> None:
+        """Does the jobs that wait without a tick, unless the bridge is closed."""
+        with self._lock:
+            if self.stopped:
+                return
+            self.ticking = threading.get_ident()
+            self._domains.poll(callbacks=False)
+            super().do_jobs()
+            self.ticking = None
+
+    def reset(self, *, keep_time: bool = False) -> None:
+        """Goes back to the state at rest, unless the bridge is closed."""
+        with self._lock:
+            if not self.stopped:
+                super().reset(keep_time=keep_time)
 
     def _look_for_overrun(self, elapsed: float) -> None:
         """Reports ticks that take longer than there is time for; a slow one now and then is no news."""

@@ -223,9 +223,15 @@ class Interfaces:
             return
         topic = publisher.topic
         # A sensor measures when it wants to, and so does a source, whenever the robot's state arrives.
-        free = publisher.sourced or topic.path in self._runtime.capabilities.sensors
+        can = self._runtime.capabilities
+        free = publisher.sourced or topic.path in can.sensors
+        # Who measures beside the loop does so at the authored rate: what is there is sent in the next tick.
+        beside = topic.path in can.beside and not publisher.sourced
         self._runtime.add_emitter(
-            publisher, name=topic.path, rate=topic.publish_rate, robot=None if free else topic.robot
+            publisher,
+            name=topic.path,
+            rate=None if beside else topic.publish_rate,
+            robot=None if free else topic.robot,
         )
 
     def _on_bound(self, kind: InterfaceKind, path: str) -> None:

@@ -21,6 +21,7 @@ from usd_ros_bridge.model.options import (
     TfOutput,
 )
 from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
+from usd_ros_bridge.runtime.time_control import TimeOptions
 
 Kind = Literal["string", "strings", "bool", "double"]
 
@@ -44,6 +45,7 @@ class ParameterSpec:
         options: What a string, or each of several, may be; empty for anything.
         range: Lowest and highest number.
         read_only: Whether it can never change while the node runs.
+        dynamic: Whether it may be set while the bridge runs.
     """
 
     name: str
@@ -53,6 +55,7 @@ class ParameterSpec:
     options: tuple[str, ...] = ()
     range: tuple[float, float] | None = None
     read_only: bool = False
+    dynamic: bool = False
 
     def descriptor(self) -> Any:
         """Returns the rcl_interfaces ParameterDescriptor."""
@@ -76,8 +79,27 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     _spec("variants", "strings", None, "Variant selections, as /Prim/Path:set=choice."),
     _spec("payloads", "string", "all", "Whether payloads are loaded.", options=get_args(Payloads)),
     _spec("strict", "bool", False, "Refuse to start if the asset has an error."),
-    _spec("backend", "string", "kinematic", "What moves the robot."),
+    _spec(
+        "backend", "string", "auto", "What moves the robot; auto: mujoco where forces matter, else kinematic."
+    ),
     _spec("backend_options", "strings", None, "Options of the backend, as key=value."),
+    _spec(
+        "real_time_factor",
+        "double",
+        1.0,
+        "Seconds of bridge time in a second where the backend owns time; 0: as many as possible.",
+        range=(0.0, 1000.0),
+        dynamic=True,
+    ),
+    _spec("start_paused", "bool", False, "Whether time that the backend owns stands still at first."),
+    _spec("publish_clock", "bool", True, "Whether time that the backend owns is told on /clock."),
+    _spec(
+        "clock_rate",
+        "double",
+        100.0,
+        "How often /clock is published at most, Hz of bridge time.",
+        range=(0.001, 10000.0),
+    ),
     _spec("namespace", "string", "", "Outermost namespace of relative names; empty: the node's own."),
     _spec("implicit_context", "bool", True, "Treat the default prim as a context if the asset has none."),
     _spec(
@@ -131,6 +153,7 @@ class NodeOptions:
         strict: Refuse an asset with errors.
         backend: Name of the backend.
         backend_options: Its options.
+        time: How time passes where the backend owns it.
         tf_rate: Hz.
         handlers: Names of the installed handlers that are asked to serve, None for all.
         read: How the asset is opened.
@@ -139,8 +162,9 @@ class NodeOptions:
 
     asset: str
     strict: bool = False
-    backend: str = "kinematic"
+    backend: str = "auto"
     backend_options: Mapping[str, str] = field(default_factory=dict)
+    time: TimeOptions = field(default_factory=TimeOptions)
     tf_rate: float = 50.0
     handlers: tuple[str, ...] | None = None
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -176,6 +200,12 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         strict=values["strict"],
         backend=values["backend"],
         backend_options=parse_key_values(values["backend_options"], what="backend option"),
+        time=TimeOptions(
+            real_time_factor=values["real_time_factor"],
+            paused=values["start_paused"],
+            publish_clock=values["publish_clock"],
+            clock_rate=values["clock_rate"],
+        ),
         tf_rate=values["tf_rate"],
         handlers=_handlers(values["handlers"]),
         read=ReadOptions(
@@ -223,7 +253,7 @@ def _declare(node: Any, spec: ParameterSpec) -> Any:
 
 
 def _refuse_changes(parameters: Sequence[Any]) -> Any:
-    names = {spec.name for spec in PARAMETERS}
+    names = {spec.name for spec in PARAMETERS if not spec.dynamic}
     for parameter in parameters:
         if parameter.name in names:
             reason = f"{parameter.name} is read when the bridge starts: start it again with another value"

@@ -16,6 +16,7 @@ from usd_ros_bridge.model.options import PlanOptions, ReadOptions
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.ros import parameters
+from usd_ros_bridge.ros.backend_choice import AUTO, with_physics
 from usd_ros_bridge.ros.bridge import NODE_NAME, Bridge
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.parameters import NodeOptions
@@ -24,6 +25,7 @@ from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.transport import use_large_message_transport
 from usd_ros_bridge.ros.types import AmentCatalog
 from usd_ros_bridge.runtime.report import log_warning
+from usd_ros_bridge.runtime.time_control import TimeOptions
 from usd_ros_bridge.usd import quiet
 
 View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
@@ -35,6 +37,8 @@ def run_node(
     asset: str | None = None,
     backend: str | None = None,
     backend_options: Mapping[str, str] | None = None,
+    real_time_factor: float | None = None,
+    paused: bool = False,
     read_options: ReadOptions | None = None,
     plan_options: PlanOptions | None = None,
     strict: bool = False,
@@ -49,6 +53,8 @@ def run_node(
         asset: The asset; None for the parameter's.
         backend: Name of the backend; None for the parameter's.
         backend_options: Options of the backend, added to the parameter's.
+        real_time_factor: Seconds of bridge time in a second where the backend owns time; None for the parameter's.
+        paused: Have time that the backend owns stand still at first.
         read_options: How the asset is opened; fields at their default are the parameters' to decide.
         plan_options: How it is planned; fields at their default are the parameters' to decide.
         strict: Refuse an asset with errors.
@@ -74,15 +80,18 @@ def run_node(
             node = domains.main.node
             options = parameters.options_from(parameters.declare(node), node_namespace=node.get_namespace())
             options = _overlaid(options, asset, backend, backend_options, read_options, plan_options, strict)
+            options = replace(options, time=_timed(options.time, real_time_factor, paused=paused))
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
-            load_backend(options.backend)
-            plan = _load(options, node.get_logger())
+            if options.backend != AUTO:
+                load_backend(options.backend)
+            plan = _load(options, node)
             bridge = Bridge(
                 plan,
                 options.backend,
                 backend_options=options.backend_options,
                 tf_rate=options.tf_rate,
                 controller_rate=options.plan.controller_rate,
+                time_options=options.time,
                 handlers=options.handlers,
                 domains=domains,
             )
@@ -126,7 +135,13 @@ def _overlaid(
     return options
 
 
-def _load(options: NodeOptions, logger: Any) -> BridgePlan:
+def _timed(options: TimeOptions, real_time_factor: float | None, *, paused: bool) -> TimeOptions:
+    factor = options.real_time_factor if real_time_factor is None else real_time_factor
+    return replace(options, real_time_factor=factor, paused=paused or options.paused)
+
+
+def _load(options: NodeOptions, node: Any) -> BridgePlan:
+    logger = node.get_logger()
     with quiet():
         plan = load_plan(
             os.fspath(options.asset),
@@ -134,6 +149,9 @@ def _load(options: NodeOptions, logger: Any) -> BridgePlan:
             plan_options=options.plan,
             catalog=AmentCatalog(),
         )
+        # Here, so that what is wrong with the physics is told along with all else, and counts for `strict`.
+        follows_clock = bool(node.get_clock().ros_time_is_active)
+        plan = with_physics(plan, options.backend, follows_clock=follows_clock)
     for diagnostic in plan.diagnostics:
         # One line each: rclpy keeps a severity per calling line, and refuses another one there.
         if diagnostic.severity == "error":

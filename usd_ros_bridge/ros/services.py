@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from usd_ros_bridge.backends.protocol import ActionBackend, ServiceBackend
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan
@@ -42,6 +42,18 @@ class Server:
     owner: str = ""
     timeout: float | None = DEFAULT_TIMEOUT_S
     reason: str = ""
+
+
+class ServerFinder(Protocol):
+    """Knows who answers."""
+
+    def find(self, plan: ServicePlan) -> Server:
+        """Returns who answers requests to a server, from any thread."""
+        ...
+
+    def prepare(self, plan: ServicePlan) -> None:
+        """Gets ready to be asked; from the thread that opens."""
+        ...
 
 
 class Services:

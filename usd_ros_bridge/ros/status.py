@@ -8,6 +8,7 @@ from typing import Literal
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import InterfaceKind, RobotPlan
 from usd_ros_bridge.runtime.report import Reported
+from usd_ros_bridge.runtime.time_control import TimeState
 
 InterfaceState = Literal["active", "idle", "silent", "disabled"]
 
@@ -51,6 +52,21 @@ class InterfaceStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeStatus:
+    """How time passes that the bridge owns.
+
+    Attributes:
+        state: Whether it passes by itself.
+        real_time_factor: Seconds of it that are to pass in a second; 0 for as many as possible.
+        achieved_factor: How many do, None where that is not known yet or time stands still.
+    """
+
+    state: TimeState
+    real_time_factor: float
+    achieved_factor: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeStatus:
     """A running bridge.
 
@@ -61,12 +77,14 @@ class BridgeStatus:
         ticks: Ticks so far.
         tick_seconds: Mean wall time of recent ticks.
         backend_errors: Ticks in which the backend raised.
-        interfaces: In the plan's order, then what the backend listens to, then the TF topics.
+        interfaces: In the plan's order, then what the backend listens to, then the TF topics, then /clock and the
+            services that control time, where the backend owns it.
         moving_frames: Frames on /tf.
         static_frames: Frames on /tf_static.
         robots: The plan's robots, with their frames.
         diagnostics: What is wrong with the asset.
         reports: What went wrong at run time, each kind once, with a count.
+        time: How time passes where the backend owns it, else None.
     """
 
     asset: str
@@ -81,3 +99,4 @@ class BridgeStatus:
     robots: tuple[RobotPlan, ...]
     diagnostics: tuple[Diagnostic, ...]
     reports: tuple[Reported, ...]
+    time: TimeStatus | None = None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.rest import rest_state
@@ -18,33 +17,16 @@ from usd_ros_bridge.runtime.emissions import Emissions
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
 from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.goals import GoalDesk
-from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH, Inbox, Wakeup
+from usd_ros_bridge.runtime.inbox import Inbox, Wakeup
 from usd_ros_bridge.runtime.intake import Intake
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.options import RuntimeOptions
 from usd_ros_bridge.runtime.report import Reporter, describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, checked_period_ns
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, UnknownFrameError, own_frame
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
 from usd_ros_bridge.runtime.stepper import Stepper, find_sense
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeOptions:
-    """How a runtime runs.
-
-    Attributes:
-        backend_options: The backend's `key=value` options, as text.
-        seed: Seed for anything random in the backend.
-        queue_depth: Samples kept per subscription between two ticks; the newest win.
-        controller_rate: Hz at which a loop ticks while controllers are busy (update_rate of controller_manager). A
-            host's steps run them anyway.
-    """
-
-    backend_options: Mapping[str, str] = field(default_factory=dict)
-    seed: int = 0
-    queue_depth: int = DEFAULT_DEPTH
-    controller_rate: float = 100.0
 
 
 class Runtime:
@@ -101,6 +83,8 @@ class Runtime:
         self._snapshot: Snapshot | None = None
         self._frames: FrameTable | None = None
         self._last_time: int | None = None
+        # Where the state at rest stands, and where the grid of the controllers begins.
+        self._start_ns = self._origin_ns = 0
         self._passed_by = False
         self._state_known = False
         self._can_rest = False
@@ -180,6 +164,12 @@ class Runtime:
     def time_ns(self) -> int | None:
         """Bridge time of the last tick, nanoseconds, from any thread; None before the first."""
         return self._last_time
+
+    @property
+    def now_ns(self) -> int:
+        """Bridge time of the last tick, nanoseconds; before the first, that of the state at rest."""
+        last = self._last_time
+        return self._start_ns if last is None else last
 
     @property
     def capabilities(self) -> Capabilities:
@@ -274,6 +264,10 @@ class Runtime:
         """Has a job done once in the tick's thread, at the start of the next tick, which is woken for; any thread."""
         self.intake.post(job)
 
+    def do_jobs(self) -> None:
+        """Does the jobs that wait without a tick: time stands still."""
+        self.intake.do_jobs()
+
     # --- Time --------------------------------------------------------------------------------------------------
 
     def next_due_ns(self) -> int | None:
@@ -324,8 +318,13 @@ class Runtime:
         self._passed_by = True
         return True
 
-    def reset(self) -> None:
-        """Goes back to the state at rest; everything is due again and time may be anything."""
+    def reset(self, *, keep_time: bool = False) -> None:
+        """Goes back to the state at rest; everything is due again and time may be anything.
+
+        Args:
+            keep_time: The state at rest is that of now, where the backend owns time; else that of time zero.
+        """
+        self._start_ns = self.now_ns if keep_time else 0
         self._last_time = None
         self._passed_by = self._can_rest = False
         self.controllers.reset()
@@ -359,6 +358,9 @@ class Runtime:
             )
             self.reset()
             last = None
+        if last is None and self.capabilities.step_ns:
+            # Those who publish begin here, too: one tick is for both.
+            self._origin_ns = time_ns
         self._ticks += 1
         self._can_rest = False
         if self._passed_by:
@@ -400,8 +402,9 @@ class Runtime:
         if stepped and state is not None:
             controllers.observe(state)
         controllers.end(state)
-        period = self._control_period_ns
-        self._control_ns = (time_ns // period + 1) * period if controllers.busy else NEVER_NS
+        period, origin = self._control_period_ns, self._origin_ns
+        passed = (time_ns - origin) // period
+        self._control_ns = origin + (passed + 1) * period if controllers.busy else NEVER_NS
 
     def _hold(self, time_ns: int) -> None:
         """Holds the last state where the backend gave none, so that /tf goes on."""

@@ -69,6 +69,10 @@ class Intake:
         """Has a job done at the start of the next tick; from any thread."""
         self._inbox.put(self._jobs, job)
 
+    def do_jobs(self) -> None:
+        """Does the jobs that wait, and takes nothing else."""
+        self.take((self._jobs, job) for job in self._inbox.withdraw(self._jobs))
+
     def bind_sink(
         self,
         topic: TopicPlan,

@@ -16,7 +16,7 @@ from usd_ros_bridge.model.plan import ServicePlan
 from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.messages import make_message
-from usd_ros_bridge.ros.services import Server, Services
+from usd_ros_bridge.ros.services import Server, ServerFinder
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.report import describe
@@ -45,7 +45,7 @@ class ServiceServer:
     """
 
     def __init__(
-        self, plan: ServicePlan, service_class: Any, domain: Domain, *, services: Services, workers: Workers,
+        self, plan: ServicePlan, service_class: Any, domain: Domain, *, services: ServerFinder, workers: Workers,
         report: Report,
     ) -> None:  # fmt: skip
         """Stores what to serve; `open` creates the server.

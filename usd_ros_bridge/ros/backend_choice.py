@@ -1,0 +1,97 @@
+"""Which backend a bridge gets: the one that was asked for, or by `auto` the one that fits the asset."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from usd_ros_bridge import api
+from usd_ros_bridge.backends.protocol import Backend, Report, needs_physics
+from usd_ros_bridge.backends.registry import backend_names, load_backend
+from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.plan import BridgePlan
+
+AUTO = "auto"
+KINEMATIC = "kinematic"
+MUJOCO = "mujoco"
+
+
+class Choice(NamedTuple):
+    """A backend and what it is to move.
+
+    Attributes:
+        plan: With physics, where the backend needs it.
+        backend: Not open yet.
+        name: For people.
+        replaceable: Whether another one may take its place where it cannot be opened.
+    """
+
+    plan: BridgePlan
+    backend: Backend
+    name: str
+    replaceable: bool = False
+
+
+def with_physics(plan: BridgePlan, backend: str | Backend, *, follows_clock: bool = False) -> BridgePlan:
+    """Returns the plan with its stage's physics, where `choose` is going to look at it.
+
+    Args:
+        plan: The plan.
+        backend: As for `choose`.
+        follows_clock: As for `choose`.
+
+    Raises:
+        BackendError: There is no such backend.
+    """
+    by_auto = backend == AUTO
+    wanted = not follows_clock and _can_simulate() if by_auto else needs_physics(load_backend(backend))
+    add_physics = getattr(api, "add_physics", None)
+    if not wanted or plan.physics is not None or add_physics is None:
+        return plan
+    added: BridgePlan = add_physics(plan)
+    return added
+
+
+def choose(
+    plan: BridgePlan, backend: str | Backend, *, follows_clock: bool = False, inform: Report
+) -> Choice:
+    """Returns the backend that was asked for.
+
+    `auto` stands for `mujoco` where that is installed and the asset has drives, or bodies that fall; else for
+    `kinematic`.
+
+    Args:
+        plan: The plan.
+        backend: Name of an installed backend, `auto`, or a backend.
+        follows_clock: Whether the bridge's time is what /clock says: then no backend can own it.
+        inform: Told what `auto` stands for here, and why.
+
+    Raises:
+        BackendError: There is no such backend, or it cannot be made.
+    """
+    if backend != AUTO:
+        made = load_backend(backend)
+        name = backend if isinstance(backend, str) else type(backend).__name__
+        return Choice(with_physics(plan, made), made, name)
+    plan = with_physics(plan, AUTO, follows_clock=follows_clock)
+    if follows_clock:
+        name, why = KINEMATIC, "use_sim_time is true: time comes from /clock"
+    elif not _can_simulate():
+        name, why = KINEMATIC, "MuJoCo, which would simulate forces, is not installed"
+    elif plan.physics is None:
+        name, why = KINEMATIC, "the plan has no stage to read physics from"
+    elif plan.physics.needs_forces:
+        name, why = MUJOCO, "the asset has drives, or bodies that fall"
+    else:
+        name, why = KINEMATIC, "nothing in the asset needs forces: it has neither drives nor bodies that fall"
+    try:
+        made = load_backend(name)
+    except BackendError as error:
+        # What is installed half, as by a build that failed, must not keep a robot from being shown.
+        made, name, why = load_backend(KINEMATIC), KINEMATIC, str(error)
+    inform("backend.auto", f"backend {name}: {why}")
+    return Choice(plan, made, name, replaceable=name != KINEMATIC)
+
+
+def _can_simulate() -> bool:
+    return MUJOCO in backend_names() and find_spec(MUJOCO) is not None

@@ -1,0 +1,155 @@
+"""Time that the bridge owns, because its backend does: the loop, the control, /clock and the node's services for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.ros.clock_publisher import ClockPublisher
+from usd_ros_bridge.ros.domains import Domains, Report
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.handlers import Handlers
+from usd_ros_bridge.ros.simulation.offer import offer_simulation
+from usd_ros_bridge.ros.status import InterfaceStatus, TimeStatus
+from usd_ros_bridge.ros.time_services import TimeServices
+from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
+from usd_ros_bridge.runtime.timekeeper import OwnTimeLoop, Timekeeper
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.ros.simulation.servers import SimulationInterfaces
+
+FACTOR = "real_time_factor"
+"""The node's parameter that may be set while the bridge runs."""
+
+
+class OwnTime:
+    """Bridge time of a backend that owns it.
+
+    Attributes:
+        control: Pauses, steps and resets, from any thread.
+        loop: Ticks.
+    """
+
+    def __init__(
+        self, runtime: GuardedRuntime, domains: Domains, workers: Workers, options: TimeOptions
+    ) -> None:
+        """Stores what time is for; `open` begins to tell it.
+
+        Args:
+            runtime: Open; its backend owns time.
+            domains: Where the time is told.
+            workers: Where requests to services wait.
+            options: How time passes.
+
+        Raises:
+            OptionError: An option is not possible.
+            BridgeError: The node follows /clock, which this is to publish.
+        """
+        if not 0.0 < options.clock_rate < math.inf:
+            raise OptionError(f"clock_rate {options.clock_rate!r} is not possible: positive Hz")
+        main = domains.main
+        if main.node.get_clock().ros_time_is_active:
+            raise BridgeError(
+                f"use_sim_time is true, but the backend {type(runtime.backend).__name__} owns time and tells it to "
+                "others on /clock: leave use_sim_time of the bridge's node false"
+            )
+        self._runtime = runtime
+        self._domains = domains
+        self._workers = workers
+        self._node: Any = main.node
+        report = runtime.reporter.report
+        self.control = TimeControl(
+            step_ns=runtime.capabilities.step_ns, options=options, wake=runtime.inbox.wakeup.set
+        )
+        self._clock = (
+            ClockPublisher(rate=options.clock_rate, report=report) if options.publish_clock else None
+        )
+        self._keeper = Timekeeper(runtime, self.control)
+        self.loop = OwnTimeLoop(runtime, self.control, keeper=self._keeper, idle=self._tell)
+        self._services = TimeServices(self.control, main, workers, report)
+        if self._clock is not None:
+            # Before all others: who gets a message knows the time by then.
+            runtime.add_emitter(self._clock, name="/clock", rate=options.clock_rate)
+        runtime.on_reset(self._tell)
+        self._watched = False
+        self._simulation: SimulationInterfaces | None = None
+
+    def open(self) -> None:
+        """Begins to tell the time and to serve; after all domains of the plan are open."""
+        if self._clock is not None:
+            self._clock.open(self._domains.opened)
+        self._services.open()
+        if self._node.has_parameter(FACTOR):
+            self._node.add_post_set_parameters_callback(self._on_parameters)
+            self._watched = True
+        self._tell()
+
+    def offer(self, handlers: Handlers, *, quit_process: Callable[[], bool], inform: Report) -> None:
+        """Begins to serve the standard simulation interfaces, where their package is installed.
+
+        Args:
+            handlers: What is bound to interfaces of the plan.
+            quit_process: Has the process end soon; returns False where it is not the bridge's to end.
+            inform: Told what is offered, or why nothing is.
+        """
+        self._simulation = offer_simulation(
+            self._runtime, self.control, self._domains.main,
+            workers=self._workers, handlers=handlers, quit_process=quit_process, inform=inform,
+        )  # fmt: skip
+        if self._simulation is not None:
+            self._simulation.open()
+
+    def close(self) -> None:
+        """Ends all of it. Idempotent."""
+        self.control.close()
+        if self._simulation is not None:
+            self._simulation.close()
+        if self._watched:
+            self._watched = False
+            self._node.remove_post_set_parameters_callback(self._on_parameters)
+        self._services.close()
+        clock, self._clock = self._clock, None
+        if clock is not None:
+            self._runtime.remove_emitter(clock)
+            clock.close()
+
+    def now_ns(self) -> int:
+        """Returns bridge time, nanoseconds; before the first tick, that of the first tick."""
+        return self._runtime.now_ns or self.control.step_ns
+
+    def step(self, time_ns: int | None) -> bool:
+        """Ticks once for a host, as `Timekeeper.step`."""
+        return self._keeper.step(time_ns)
+
+    def reset(self, *, spinning: bool) -> None:
+        """Takes everything back to the start; at once, unless a loop does that between two ticks."""
+        if spinning:
+            self.control.reset()
+        else:
+            self._runtime.reset()
+
+    def interfaces(self) -> list[InterfaceStatus]:
+        """Returns rows of /clock and the services."""
+        rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
+        return [*rows, *self._services.status()]
+
+    def status(self) -> TimeStatus:
+        """Returns how time passes."""
+        control = self.control
+        return TimeStatus(
+            state=control.state,
+            real_time_factor=control.real_time_factor,
+            achieved_factor=control.achieved_factor,
+        )
+
+    def _tell(self) -> None:
+        if self._clock is not None:
+            self._clock.tell(self._runtime.now_ns)
+
+    def _on_parameters(self, parameters: Sequence[Any]) -> None:
+        for parameter in parameters:
+            if parameter.name == FACTOR and parameter.value is not None:
+                self.control.real_time_factor = parameter.value
