@@ -69,7 +69,7 @@ setup(
     install_requires=["numpy"],
     extras_require={
         "usd": ["usd-core>=26.5"],
-        "mujoco": ["mujoco>=3.3", "coacd>=1.0.5"],
+        "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         "cli": ["rich", "click"],
         "test": ["pytest", "pytest-timeout", "hypothesis", "PyYAML", "scipy", "rosbags"],

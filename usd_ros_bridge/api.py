@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning import make_plan, plan_physics
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -21,6 +22,7 @@ def load_plan(
     read_options: ReadOptions | None = None,
     plan_options: PlanOptions | None = None,
     catalog: TypeCatalog | None = None,
+    physics: bool = False,
 ) -> BridgePlan:
     """Reads an asset and plans its ROS interfaces.
 
@@ -31,6 +33,7 @@ def load_plan(
         plan_options: How the plan is made. None: the defaults.
         catalog: Which interface types exist. None: type names are checked for their form only, and a type that is
             missing is found when a bridge opens.
+        physics: Whether `plan.physics` is wanted, too: what engines simulate. It takes all geometry to be read.
 
     Returns:
         The plan. Faults of the asset are in `plan.diagnostics`.
@@ -51,4 +54,35 @@ def load_plan(
         else:
             stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
         plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
-        return replace(plan, stage=stage, stage_owned=owned)
+        plan = replace(plan, stage=stage, stage_owned=owned)
+        return _with_physics(plan, stage, records, plan_options or PlanOptions()) if physics else plan
+
+
+def add_physics(plan: BridgePlan, *, plan_options: PlanOptions | None = None) -> BridgePlan:
+    """Adds to a plan what engines simulate and measure: bodies, joints, drives, colliders, sensors, in SI units.
+
+    Args:
+        plan: A plan that holds its stage; the stage is read again, and must still be what was planned.
+        plan_options: How the plan was made. None: the defaults.
+
+    Returns:
+        The plan with `plan.physics`, and in its diagnostics what is wrong with that. A plan that has physics already,
+        or no stage, as it is.
+    """
+    if plan.physics is not None or plan.stage is None:
+        return plan
+    from usd_ros_bridge.usd import read_stage
+
+    stage = cast("Usd.Stage", plan.stage)
+    with collector_paused():
+        records = read_stage(stage, asset=plan.asset)
+        return _with_physics(plan, stage, records, plan_options or PlanOptions())
+
+
+def _with_physics(
+    plan: BridgePlan, stage: Usd.Stage, records: StageRecords, options: PlanOptions
+) -> BridgePlan:
+    from usd_ros_bridge.usd import read_physics
+
+    scene, found = plan_physics(records, read_physics(stage), plan, options)
+    return replace(plan, physics=scene, diagnostics=plan.diagnostics + found)

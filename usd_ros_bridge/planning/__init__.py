@@ -2,5 +2,6 @@
 
 from usd_ros_bridge.planning.conflicts import disable_conflicts
 from usd_ros_bridge.planning.make_plan import make_plan
+from usd_ros_bridge.planning.physics import plan_physics
 
-__all__ = ["disable_conflicts", "make_plan"]
+__all__ = ["disable_conflicts", "make_plan", "plan_physics"]

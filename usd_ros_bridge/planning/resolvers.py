@@ -18,8 +18,18 @@ from usd_ros_bridge.model.plan import DofAxis
 from usd_ros_bridge.model.records import JointRecord
 from usd_ros_bridge.planning.poses import Units
 
-Property = Literal["armature", "friction", "velocity_limit", "effort_limit", "position", "velocity"]
-Quantity = Literal["motion", "effort", "inertia"]
+Property = Literal[
+    "armature",
+    "friction",
+    "stiffness",
+    "spring_position",
+    "damping",
+    "velocity_limit",
+    "effort_limit",
+    "position",
+    "velocity",
+]
+Quantity = Literal["motion", "effort", "inertia", "gain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,8 @@ class SolverAttribute:
 
     Attributes:
         name: USD name; `{axis}` stands for each of the axis names a degree of freedom goes by.
-        quantity: `motion` is in degrees or stage units, `effort` and `inertia` in mass, length and seconds.
+        quantity: `motion` is in degrees or stage units, `effort` and `inertia` in mass, length and seconds, `gain` in
+            effort per motion or per its rate.
         default: The schema's default, None where it has none.
         radians: Whether angles are radians already (MuJoCo).
     """
@@ -39,7 +50,8 @@ class SolverAttribute:
     radians: bool = False
 
 
-# Names and defaults: newton-usd-schemas, PhysxSchema, mujoco's mjcPhysics schemas.
+# Names and defaults: newton-usd-schemas 0.6 (NewtonJointAPI), PhysxSchema (PhysxJointAPI, PhysxJointAxisAPI,
+# PhysicsJointStateAPI), MuJoCo's mjcPhysics (MjcJointAPI: SI but for springref, which is in degrees as MJCF has it).
 TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     "armature": {
         "newton": (SolverAttribute("newton:armature", "inertia", 0.0),),
@@ -51,8 +63,18 @@ TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     },
     "friction": {
         "newton": (SolverAttribute("newton:friction", "effort", 0.0),),
-        "physx": (SolverAttribute("physxJoint:jointFriction", "effort", 0.0),),
+        "physx": (SolverAttribute("physxJointAxis:{axis}:staticFrictionEffort", "effort", 0.0),),
         "mjc": (SolverAttribute("mjc:frictionloss", "effort", 0.0, radians=True),),
+    },
+    "stiffness": {
+        "mjc": (SolverAttribute("mjc:stiffness", "gain", 0.0, radians=True),),
+    },
+    "spring_position": {
+        "mjc": (SolverAttribute("mjc:springref", "motion", 0.0),),
+    },
+    "damping": {
+        "newton": (SolverAttribute("newton:damping", "gain", 0.0),),
+        "mjc": (SolverAttribute("mjc:damping", "gain", 0.0, radians=True),),
     },
     "velocity_limit": {
         "newton": (SolverAttribute("newton:velocityLimit", "motion", math.inf),),
@@ -103,12 +125,25 @@ def motion_unit(axis: DofAxis, units: Units) -> float:
     return math.pi / 180.0 if axis.startswith("rot") else units.meters
 
 
+def gain_unit(axis: DofAxis, units: Units) -> float:
+    """Returns N m/rad per authored effort per degree, or N/m per authored force per stage unit."""
+    if axis.startswith("rot"):
+        return units.kilograms * units.meters**2 * 180.0 / math.pi
+    return units.kilograms
+
+
 def _si_factor(attribute: SolverAttribute, axis: DofAxis, units: Units) -> float:
     rotational = axis.startswith("rot")
     if attribute.quantity == "motion":
         return 1.0 if rotational and attribute.radians else motion_unit(axis, units)
     if attribute.quantity == "effort":
         return units.kilograms * units.meters ** (2 if rotational else 1)
+    if attribute.quantity == "gain":
+        return (
+            gain_unit(axis, units)
+            if not (rotational and attribute.radians)
+            else units.kilograms * units.meters**2
+        )
     return units.kilograms * (units.meters**2 if rotational else 1.0)
 
 

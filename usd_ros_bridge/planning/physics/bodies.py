@@ -1,0 +1,155 @@
+"""Rigid bodies of a physics scene: their order, where they are at rest, and how they start to move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial
+from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.records import RigidBodyRecord, Vector3, fallback
+from usd_ros_bridge.model.transforms import FloatArray, rotate
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.paths import parent_path
+from usd_ros_bridge.planning.physics.forest import Forest
+from usd_ros_bridge.planning.physics.solvers import BODY, resolve_all
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+_RADIANS = math.pi / 180.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyTable:
+    """The bodies' order.
+
+    Attributes:
+        paths: Parents before children, otherwise in traversal order.
+        indices: Index in `paths` by path.
+        rest: (B, 7) `world_from_body` at rest.
+    """
+
+    paths: tuple[str, ...]
+    indices: Mapping[str, int]
+    rest: FloatArray
+
+
+def order_bodies(forest: Forest, plan: BridgePlan, index: StageIndex, findings: Findings) -> BodyTable:
+    """Returns all bodies that can be simulated; one whose transform cannot be used is left out."""
+    paths: dict[str, None] = {}
+    known = set(index.bodies)
+    for body in index.sort(known):
+        chain = [body]
+        while (hang := forest.hangs.get(chain[-1])) is not None and hang.parent and hang.parent not in paths:
+            chain.append(hang.parent)
+        paths.update(dict.fromkeys(reversed(chain)))
+    rows = {path: row for row, path in enumerate(plan.layout.bodies)}
+    rest = index.poses.world_from_prim[index.poses.find_rows(paths)]
+    for number, path in enumerate(paths):
+        row = rows.get(path)
+        if row is not None:
+            rest[number] = plan.layout.body_pose[row]
+        elif path in forest.world_from_body:
+            rest[number] = forest.world_from_body[path]
+        elif not index.poses.is_usable(path):
+            findings.error(
+                "1.3.body",
+                path,
+                "the body's transform cannot be used; it starts at the world's origin",
+                "author a finite transform",
+            )
+    return BodyTable(tuple(paths), {path: number for number, path in enumerate(paths)}, rest)
+
+
+def plan_bodies(
+    table: BodyTable,
+    forest: Forest,
+    inertials: Sequence[Inertial],
+    physics: PhysicsRecords,
+    plan: BridgePlan,
+    index: StageIndex,
+    solvers: Sequence[str],
+    findings: Findings,
+) -> tuple[Body, ...]:
+    """Returns the bodies.
+
+    Args:
+        table: Their order.
+        forest: What each hangs by.
+        inertials: Mass properties in that order.
+        physics: Solver attributes of bodies.
+        plan: Rows and robots.
+        index: The stage.
+        solvers: Solvers in order of priority.
+        findings: Takes what is wrong.
+    """
+    rows = {path: row for row, path in enumerate(plan.layout.bodies)}
+    robots = {
+        plan.layout.bodies[row]: number for number, robot in enumerate(plan.robots) for row in robot.bodies
+    }
+    joints = {joint.path: number for number, joint in enumerate(forest.joints)}
+    bodies = []
+    for path, pose, inertial in zip(table.paths, as_poses(table.rest), inertials, strict=True):
+        record = index.bodies[path]
+        hang = forest.hangs.get(path)
+        authored = resolve_all(physics.body_solver_attributes.get(path, {}), BODY, solvers)
+        linear, angular = _velocities(record, index, findings)
+        bodies.append(
+            Body(
+                path=path,
+                row=rows.get(path, -1),
+                world_from_body=pose,
+                kinematic=bool(record.kinematic_enabled),
+                inertial=inertial,
+                linear_velocity=linear,
+                angular_velocity=angular,
+                gravity_scale=_gravity_scale(authored),
+                parent=WORLD_BODY if hang is None else table.indices.get(hang.parent, WORLD_BODY),
+                joints=() if hang is None else tuple(joints[joint] for joint in hang.joints),
+                robot=robots.get(path, -1),
+            )
+        )
+    return tuple(bodies)
+
+
+def _gravity_scale(authored: Mapping[str, object]) -> float:
+    if authored.get("gravity_disabled"):
+        return 0.0
+    compensation = authored.get("gravity_compensation")
+    return 1.0 - compensation if isinstance(compensation, float) else 1.0
+
+
+def _velocities(record: RigidBodyRecord, index: StageIndex, findings: Findings) -> tuple[Vector3, Vector3]:
+    """Returns the body's velocities at the start in the world; they are authored in the parent prim's space."""
+    if record.velocity is None and record.angular_velocity is None:
+        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    linear, angular = (np.array(fallback(record, name)) for name in ("velocity", "angular_velocity"))
+    if not (np.abs(np.concatenate((linear, angular))) <= MAX_MAGNITUDE).all():
+        findings.error(
+            "1.3.body",
+            record.path,
+            f"the velocities {quoted(record.velocity)} and {quoted(record.angular_velocity)} cannot be used; "
+            "the body starts at rest",
+            "author finite numbers",
+            attribute="physics:velocity",
+        )
+        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    xform = index.records.xforms[record.path]
+    parent = "" if xform.resets_stack else parent_path(record.path)
+    row = index.poses.row(parent)
+    units = index.units
+    rotation = (index.poses.world_from_prim[row] if parent else units.world_from_stage)[3:]
+    return (
+        _vector(rotate(rotation, linear * index.poses.scale[row] * units.meters)),
+        _vector(rotate(rotation, angular * _RADIANS)),
+    )
+
+
+def _vector(values: FloatArray) -> Vector3:
+    x, y, z = (values + 0.0).tolist()
+    return x, y, z

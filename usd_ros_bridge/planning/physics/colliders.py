@@ -1,0 +1,251 @@
+"""Colliders and visuals: which body each is on, what it is made of, and what is only to be seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
+from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords
+from usd_ros_bridge.model.records import fallback
+from usd_ros_bridge.model.transforms import FloatArray, relative
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics.bodies import BodyTable
+from usd_ros_bridge.planning.physics.mass import ColliderMass
+from usd_ros_bridge.planning.physics.shapes import Placed, place_shape
+from usd_ros_bridge.planning.physics.solvers import COLLIDER, MATERIAL, resolve_all
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses, to_world
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+GREY: Final = (0.6, 0.6, 0.6, 1.0)
+
+
+@dataclass(slots=True, eq=False)
+class Shapes:
+    """What collides and what is seen.
+
+    Attributes:
+        colliders: In traversal order; without their groups.
+        records: The record of each collider.
+        visuals: In traversal order.
+        masses: What the colliders of each body contribute, by body path.
+    """
+
+    colliders: list[Collider] = field(default_factory=list)
+    records: list[GeometryRecord] = field(default_factory=list)
+    visuals: list[Visual] = field(default_factory=list)
+    masses: dict[str, list[ColliderMass]] = field(default_factory=dict)
+
+
+def plan_shapes(
+    physics: PhysicsRecords,
+    table: BodyTable,
+    index: StageIndex,
+    solvers: Sequence[str],
+    findings: Findings,
+    *,
+    visuals: bool,
+) -> Shapes:
+    """Returns colliders and visuals.
+
+    Args:
+        physics: Geometry and materials.
+        table: Bodies.
+        index: The stage.
+        solvers: Solvers in order of priority.
+        findings: Takes what is wrong.
+        visuals: Whether what is only seen is wanted.
+    """
+    return _Planner(physics, table, index, solvers, findings).plan(visuals=visuals)
+
+
+class _Planner:
+    def __init__(
+        self,
+        physics: PhysicsRecords,
+        table: BodyTable,
+        index: StageIndex,
+        solvers: Sequence[str],
+        findings: Findings,
+    ) -> None:
+        self._physics = physics
+        self._table = table
+        self._index = index
+        self._solvers = solvers
+        self._findings = findings
+        self._materials: dict[str, tuple[ContactMaterial, dict[str, Any], float]] = {}
+        self._shapes = Shapes()
+
+    def plan(self, *, visuals: bool) -> Shapes:
+        records = [
+            record
+            for record in self._physics.geometries
+            if (record.collides and record.collision_enabled) or (visuals and record.seen)
+        ]
+        units = self._index.units
+        matrices = np.array([record.world_from_prim for record in records], dtype=np.float64)
+        poses, scales = to_world(matrices.reshape(-1, 4, 4), units)
+        found: list[tuple[GeometryRecord, Placed, int]] = []
+        for number, record in enumerate(records):
+            placed = place_shape(record, poses[number], scales[number], units, self._findings)
+            if placed is not None:
+                found.append((record, placed, number))
+        bodies = [self._index.body_at(record.path) for record, _, _ in found]
+        rows = self._index.poses.find_rows(bodies)
+        world_from_body = self._index.poses.world_from_prim[rows]
+        world_from_shape = np.array([placed.world_from_shape for _, placed, _ in found]).reshape(-1, 7)
+        body_from_shape = relative(world_from_body, world_from_shape)
+        pairs = zip(found, bodies, as_poses(body_from_shape), body_from_shape, strict=True)
+        for (record, placed, number), body, pose, array in pairs:
+            if not (record.collides and record.collision_enabled):
+                self._shapes.visuals.append(
+                    Visual(
+                        path=record.path,
+                        body=self._table.indices.get(body, WORLD_BODY),
+                        body_from_shape=pose,
+                        shape=placed.shape,
+                        color=record.color or GREY,
+                    )
+                )
+            elif self._may_be_plane(record, placed, body):
+                self._collider(record, placed, body, pose)
+                body_from_prim = relative(self._pose_of(body), poses[number])
+                self._add_mass(record, placed, body, array, body_from_prim, scales[number])
+        return self._shapes
+
+    def _pose_of(self, body: str) -> FloatArray:
+        pose: FloatArray = self._index.poses.world_from_prim[self._index.poses.row(body)]
+        return pose
+
+    def _may_be_plane(self, record: GeometryRecord, placed: Placed, body: str) -> bool:
+        """A plane has no inside to move: engines take it on static bodies alone."""
+        if not isinstance(placed.shape, Plane) or not body:
+            return True
+        self._findings.error(
+            "1.3.collider",
+            record.path,
+            f"a plane does not collide on a rigid body ({body}); it is left out",
+            "make it a static collider, or use a Cube",
+        )
+        return False
+
+    def _collider(self, record: GeometryRecord, placed: Placed, body: str, pose: Any) -> None:
+        material, solver, _ = self._material(record.material)
+        own = resolve_all(record.solver_attributes, COLLIDER, self._solvers, meters=self._index.units.meters)
+        self._shapes.records.append(record)
+        self._shapes.colliders.append(
+            Collider(
+                path=record.path,
+                body=self._table.indices.get(body, WORLD_BODY),
+                body_from_shape=pose,
+                shape=placed.shape,
+                material=material if record.material in self._physics.materials else None,
+                solver={**solver, **own},
+                color=(record.color or GREY) if record.seen else None,
+            )
+        )
+
+    def _add_mass(
+        self,
+        record: GeometryRecord,
+        placed: Placed,
+        body: str,
+        body_from_shape: FloatArray,
+        body_from_prim: FloatArray,
+        scale: FloatArray,
+    ) -> None:
+        if not body:
+            return
+        _, _, density = self._material(record.material)
+        self._shapes.masses.setdefault(body, []).append(
+            ColliderMass(
+                path=record.path,
+                shape=placed.shape,
+                body_from_shape=body_from_shape,
+                body_from_prim=body_from_prim,
+                scale=scale,
+                # On a body that collides itself PhysicsMassAPI says what the body is, and is not counted twice.
+                record=None if record.path == body else self._physics.masses.get(record.path),
+                density=density,
+            )
+        )
+
+    def _material(self, path: str) -> tuple[ContactMaterial, dict[str, Any], float]:
+        """Returns contact properties, what solvers say, and the density (stage units, 0 for none) of a material."""
+        found = self._materials.get(path)
+        if found is None:
+            record = self._physics.materials.get(path)
+            found = (ContactMaterial(), {}, 0.0) if record is None else self._read_material(record)
+            self._materials[path] = found
+        return found
+
+    def _read_material(self, record: MaterialRecord) -> tuple[ContactMaterial, dict[str, Any], float]:
+        contact = ContactMaterial(
+            static_friction=self._checked(record, "static_friction", "staticFriction"),
+            dynamic_friction=self._checked(record, "dynamic_friction", "dynamicFriction"),
+            restitution=self._checked(record, "restitution", "restitution"),
+        )
+        density = self._checked(record, "density", "density")
+        solver = resolve_all(
+            record.solver_attributes, MATERIAL, self._solvers, meters=self._index.units.meters
+        )
+        return contact, solver, density
+
+    def _checked(self, record: MaterialRecord, field_name: str, name: str) -> float:
+        value = float(fallback(record, field_name))
+        most = 1.0 if field_name == "restitution" else MAX_MAGNITUDE
+        if 0.0 <= value <= most:
+            return value
+        used = 0.0 if math.isnan(value) or value < 0.0 else most
+        self._findings.error(
+            "1.3.material",
+            record.path,
+            f"{quoted(value)} cannot be used; {used:g} is used",
+            f"author a number from 0 to {most:g}" if most == 1.0 else "author a number that is not negative",
+            attribute=f"physics:{name}",
+        )
+        return used
+
+
+def report_misplaced_masses(
+    physics: PhysicsRecords, index: StageIndex, robots: Mapping[str, bool], findings: Findings
+) -> None:
+    """Reports masses and colliders on prims that no body carries, where a body was surely meant.
+
+    Args:
+        physics: Masses and geometry.
+        index: The stage.
+        robots: Whether a robot floats, by path of its outermost context.
+        findings: Takes what was found.
+    """
+    colliders = {record.path for record in physics.geometries if record.collides}
+    bodies = {record.path for record in index.records.bodies}
+    for path in physics.masses:
+        if path in bodies:
+            continue
+        if path not in colliders:
+            what = "on no rigid body and no collider: it weighs nothing"
+        elif not index.body_at(path):
+            what = "on a collider without a body: it is static"
+        else:
+            continue
+        findings.warning(
+            "1.3.mass.place",
+            path,
+            f"PhysicsMassAPI is {what}",
+            "apply PhysicsRigidBodyAPI here or above, or remove PhysicsMassAPI",
+        )
+    floating = tuple(f"{path}/" for path, floats in robots.items() if floats)
+    for record in physics.geometries:
+        if record.collides and record.path.startswith(floating) and not index.body_at(record.path):
+            findings.warning(
+                "1.3.collider.place",
+                record.path,
+                "the collider is below a robot that moves, and on none of its bodies: it stays behind",
+                "move it below a rigid body",
+            )

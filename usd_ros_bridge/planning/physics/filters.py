@@ -1,0 +1,213 @@
+"""What does not collide with what: joints, filtered pairs, articulations without self-collision, collision groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Joint
+from usd_ros_bridge.model.physics_records import CollisionGroupRecord, GeometryRecord, PhysicsRecords
+from usd_ros_bridge.model.records import fallback
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.paths import is_below
+from usd_ros_bridge.planning.physics.bodies import BodyTable
+from usd_ros_bridge.planning.physics.forest import Forest
+from usd_ros_bridge.planning.physics.solvers import ARTICULATION, resolve_all
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def _pair(first: int, second: int) -> tuple[int, int]:
+    return (first, second) if first < second else (second, first)
+
+
+def plan_filters(
+    physics: PhysicsRecords,
+    table: BodyTable,
+    forest: Forest,
+    joints: Sequence[Joint],
+    colliders: Sequence[Collider],
+    index: StageIndex,
+    solvers: Sequence[str],
+    findings: Findings,
+) -> tuple[Pairs, Pairs]:
+    """Returns the pairs of bodies, and the pairs of colliders, that do not collide."""
+    articulations = _Articulations(table, forest, index)
+    bodies = {
+        _pair(joint.body0, joint.body1)
+        for joint in joints
+        if not joint.collides and WORLD_BODY not in (joint.body0, joint.body1)
+    }
+    for record in index.records.articulation_roots:
+        authored = physics.body_solver_attributes.get(record.path, {})
+        if resolve_all(authored, ARTICULATION, solvers).get("self_collision") is False:
+            bodies.update(combinations(sorted(articulations.bodies(record.path)), 2))
+    pairs: set[tuple[int, int]] = set()
+    of_path = {collider.path: number for number, collider in enumerate(colliders)}
+    for filtered in physics.filtered_pairs:
+        for target in fallback(filtered, "filtered_pairs") or ():
+            first, second = (
+                _Members(path, of_path, table, articulations, colliders) for path in (filtered.path, target)
+            )
+            if not (first.found and second.found):
+                _report_target(filtered.path, target, findings)
+            elif first.of_bodies and second.of_bodies:
+                bodies.update(_pair(a, b) for a, b in product(first.bodies, second.bodies) if a != b)
+            else:
+                pairs.update(_pair(a, b) for a, b in product(first.colliders(), second.colliders()) if a != b)
+    return tuple(sorted(bodies)), tuple(sorted(pairs))
+
+
+def _report_target(path: str, target: str, findings: Findings) -> None:
+    findings.warning(
+        "1.3.filter",
+        path,
+        f"{quoted(target)}, or the prim itself, has no collider and no body that collides; nothing is filtered",
+        "name rigid bodies, colliders or articulation roots",
+        attribute="physics:filteredPairs",
+    )
+
+
+class _Articulations:
+    """The bodies below, or joined to, a prim with PhysicsArticulationRootAPI."""
+
+    def __init__(self, table: BodyTable, forest: Forest, index: StageIndex) -> None:
+        self._table = table
+        self._roots = {record.path for record in index.records.articulation_roots}
+        self._joints = {joint.path: joint for joint in forest.joints}
+        root: dict[str, str] = {}
+        for path in table.paths:
+            hang = forest.hangs.get(path)
+            root[path] = path if hang is None or not hang.parent else root[hang.parent]
+        self._trees: dict[str, set[int]] = {}
+        for path, top in root.items():
+            self._trees.setdefault(top, set()).add(table.indices[path])
+        self._root_of = root
+
+    def is_root(self, path: str) -> bool:
+        return path in self._roots
+
+    def bodies(self, path: str) -> set[int]:
+        """Returns the articulation of a root prim: the trees of the body, of the joint, or of the bodies below it."""
+        joint = self._joints.get(path)
+        if joint is not None:
+            starts: Iterable[str] = [body for body in (joint.body0, joint.body1) if body]
+        elif path in self._table.indices:
+            starts = [path]
+        else:
+            starts = [body for body in self._table.paths if is_below(body, path)]
+        return set().union(*(self._trees[self._root_of[body]] for body in starts))
+
+
+class _Members:
+    """What a path in a filtered pair stands for: one collider, a body, an articulation, or all bodies below a prim."""
+
+    def __init__(
+        self,
+        path: str,
+        of_path: Mapping[str, int],
+        table: BodyTable,
+        articulations: _Articulations,
+        colliders: Sequence[Collider],
+    ) -> None:
+        self._all = colliders
+        self.bodies: set[int] = set()
+        self._own: set[int] = set()
+        if articulations.is_root(path):
+            self.bodies = articulations.bodies(path)
+        elif path in table.indices:
+            self.bodies = {table.indices[path]}
+        elif path in of_path:
+            self._own = {of_path[path]}
+        else:
+            self.bodies = {number for body, number in table.indices.items() if is_below(body, path)}
+            self._own = {number for name, number in of_path.items() if is_below(name, path)}
+        self.of_bodies = bool(self.bodies) and not self._own
+        self.found = bool(self.bodies or self._own)
+
+    def colliders(self) -> set[int]:
+        return self._own | {
+            number for number, collider in enumerate(self._all) if collider.body in self.bodies
+        }
+
+
+# --- Groups -------------------------------------------------------------------------------------------------------
+
+
+def plan_groups(
+    physics: PhysicsRecords,
+    colliders: Sequence[Collider],
+    records: Sequence[GeometryRecord],
+    findings: Findings,
+) -> tuple[tuple[Collider, ...], tuple[str, ...], Pairs]:
+    """Returns the colliders with their groups, the groups, and which of them do not collide.
+
+    Groups with one merge name are one. A collider in several of them is in one that stands for all of these (named by
+    their paths, one after another), and an inverted group, which leaves out all but what it names, makes one for the
+    colliders that are in none (named "").
+    """
+    if not physics.groups:
+        return tuple(colliders), (), ()
+    merged = _merged(physics.groups)
+    filters = _filters(physics.groups, merged, findings)
+    sets = [frozenset(merged[path] for path in record.group_paths if path in merged) for record in records]
+    everyone = any(record.invert for record in physics.groups)
+    known: dict[frozenset[str], int] = {}
+    for members in (*(frozenset((name,)) for name in dict.fromkeys(merged.values())), *sets):
+        if members or everyone:
+            known.setdefault(members, len(known))
+    numbers = [known.get(members, -1) for members in sets]
+    apart = {
+        _pair(known[a], known[b])
+        for a, b in product(known, known)
+        if any(_filtered(x, y, filters) for x, y in product(a or {""}, b or {""}))
+    }
+    placed = tuple(
+        replace(collider, group=number) for collider, number in zip(colliders, numbers, strict=True)
+    )
+    return placed, tuple(" ".join(sorted(members)) for members in known), tuple(sorted(apart))
+
+
+Filter = tuple[frozenset[str], bool]
+
+
+def _merged(groups: Sequence[CollisionGroupRecord]) -> dict[str, str]:
+    """Returns the first group of the same merge name, by path."""
+    first: dict[str, str] = {}
+    return {
+        group.path: first.setdefault(group.merge_group, group.path) if group.merge_group else group.path
+        for group in groups
+    }
+
+
+def _filters(
+    groups: Sequence[CollisionGroupRecord], merged: Mapping[str, str], findings: Findings
+) -> dict[str, list[Filter]]:
+    """Returns what each merged group filters: named groups and whether these are all that it collides with."""
+    filters: dict[str, list[Filter]] = {}
+    for group in groups:
+        targets = []
+        for target in fallback(group, "filtered_groups") or ():
+            if target in merged:
+                targets.append(merged[target])
+            else:
+                findings.warning(
+                    "1.3.filter",
+                    group.path,
+                    f"{quoted(target)} is no collision group; it is ignored",
+                    "name PhysicsCollisionGroup prims",
+                    attribute="physics:filteredGroups",
+                )
+        filters.setdefault(merged[group.path], []).append((frozenset(targets), bool(group.invert)))
+    return filters
+
+
+def _filtered(first: str, second: str, filters: Mapping[str, Sequence[Filter]]) -> bool:
+    return any(
+        (other in named) != inverted
+        for own, other in ((first, second), (second, first))
+        for named, inverted in filters.get(own, ())
+    )

@@ -1,0 +1,321 @@
+"""Mass properties of bodies: the rules of UsdPhysics.RigidBodyAPI.ComputeMassProperties.
+
+Mass: the body's own, else the sum over its colliders of their own mass, else volume times density; density: the
+collider's, else the body's, else the bound material's, else 1000 kg/m^3. Centre and inertia: authored, else what the
+colliders make together, scaled to the mass. Where ComputeMassProperties gives what cannot be simulated (no mass, a
+volume of zero, axes without moments, moments below 1e-5 taken for none), docs/physics.md says what is used instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics import Inertial, Shape
+from usd_ros_bridge.model.physics_records import MassRecord
+from usd_ros_bridge.model.records import Quaternion, Vector3
+from usd_ros_bridge.model.transforms import FloatArray, from_rotation_matrix, to_matrix
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics.volumes import Solid, solid_of
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+
+WATER: Final = 1000.0
+"""kg/m^3, where no density is authored."""
+POINT_RADIUS: Final = 0.1
+"""m, of the ball that a body with mass and without colliders is taken for."""
+_ROUNDING: Final = 1e-3
+"""Share of the largest moment by which it may exceed the sum of the others: what a few decimals leave."""
+_MARGIN: Final = 1e-9
+_IDENTITY: Final = (0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColliderMass:
+    """What a collider contributes.
+
+    Attributes:
+        path: Prim path.
+        shape: Its shape.
+        body_from_shape: (7,) where that is in the body.
+        body_from_prim: (7,) where the prim's own axes are: a mass of its own is authored in them.
+        scale: (3,) world scale of the prim.
+        record: PhysicsMassAPI on the collider itself, None where it is not applied.
+        density: Of the bound material, in stage units; 0 for none.
+    """
+
+    path: str
+    shape: Shape
+    body_from_shape: FloatArray
+    body_from_prim: FloatArray
+    scale: FloatArray
+    record: MassRecord | None = None
+    density: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lump:
+    """A mass, its centre and the inertia about it, in the body's axes: kg, m, kg m^2."""
+
+    mass: float
+    center: FloatArray
+    inertia: FloatArray
+
+    def moved_to(self, center: FloatArray) -> _Lump:
+        """Returns the inertia about another centre, as UsdPhysics moves it: by the parallel axis theorem."""
+        return _Lump(self.mass, center, self.inertia + _parallel(self.mass, center - self.center))
+
+    def scaled_to(self, mass: float) -> _Lump:
+        return _Lump(mass, self.center, self.inertia * (mass / self.mass))
+
+
+def _parallel(mass: float, offset: FloatArray) -> FloatArray:
+    result: FloatArray = mass * (float(offset @ offset) * np.eye(3) - np.outer(offset, offset))
+    return result
+
+
+def _sum(lumps: Sequence[_Lump]) -> _Lump | None:
+    mass = sum(lump.mass for lump in lumps)
+    if not mass > 0.0:
+        return None
+    center = sum((lump.mass * lump.center for lump in lumps), np.zeros(3)) / mass
+    inertia = sum(
+        (lump.inertia + _parallel(lump.mass, lump.center - center) for lump in lumps), np.zeros((3, 3))
+    )
+    return _Lump(mass, center, inertia)
+
+
+class MassPlanner:
+    """Finds mass properties; what is wrong with authored ones is reported once per prim."""
+
+    def __init__(self, units: Units, findings: Findings) -> None:
+        self._units = units
+        self._findings = findings
+        self._solids: dict[int, Solid] = {}
+
+    def inertial(
+        self,
+        path: str,
+        record: MassRecord | None,
+        colliders: Sequence[ColliderMass],
+        scale: FloatArray,
+        *,
+        kinematic: bool,
+    ) -> Inertial:
+        """Returns the mass properties of a body.
+
+        Args:
+            path: The body.
+            record: PhysicsMassAPI on the body, None where it is not applied.
+            colliders: Its enabled colliders.
+            scale: (3,) world scale of the body.
+            kinematic: Whether it needs none.
+        """
+        mass = self._mass(record)
+        moments = self._moments(record)
+        center = self._center(record, scale)
+        together = None
+        if mass is None or moments is None or center is None:
+            density = self._density(record)
+            together = _sum([self._lump(collider, density) for collider in colliders])
+        if kinematic and mass is None and together is None:
+            return Inertial(mass=0.0)
+        if mass is None:
+            mass = self._kilograms(path, record, together, bool(colliders))
+        if together is not None:
+            together = together.scaled_to(mass)
+            together = together if center is None else together.moved_to(center)
+        if center is None:
+            center = np.zeros(3) if together is None else together.center
+        if moments is not None:
+            principal = self._axes(record)
+        else:
+            moments, principal = diagonalized(_ball(mass) if together is None else together.inertia)
+        return Inertial(mass=mass, center=_vector(center), diagonal=_vector(moments), principal=principal)
+
+    def _kilograms(
+        self, path: str, record: MassRecord | None, together: _Lump | None, has_colliders: bool
+    ) -> float:
+        """Returns the mass of a body that authors none."""
+        said_zero = record is not None and record.mass == 0.0
+        if together is not None:
+            if said_zero:
+                self._findings.info(
+                    "1.3.mass",
+                    path,
+                    f"a mass of 0 means that none is authored; {together.mass:.6g} kg follow from the colliders",
+                    "author the mass in kilograms, or leave it out",
+                    attribute="physics:mass",
+                )
+            return together.mass
+        what = "colliders without a volume" if has_colliders else "no collider"
+        self._findings.warning(
+            "1.3.mass",
+            path,
+            f"the body has {'a mass of 0' if said_zero else 'no mass'} and {what}; "
+            f"{self._units.kilograms:g} kg are assumed",
+            "author physics:mass, or give the body a collider",
+            attribute="physics:mass",
+        )
+        return self._units.kilograms
+
+    # --- As authored ----------------------------------------------------------------------------------------------
+
+    def _positive(self, record: MassRecord, value: float | None, name: str) -> float | None:
+        """Returns an authored number that is positive; 0 means "not authored" (UsdPhysics)."""
+        if value is None or value == 0.0:
+            return None
+        if 0.0 < value <= MAX_MAGNITUDE:
+            return value
+        self._findings.error(
+            "1.3.mass",
+            record.path,
+            f"{quoted(value)} cannot be used; it counts as not authored",
+            "author a positive number",
+            attribute=name,
+        )
+        return None
+
+    def _mass(self, record: MassRecord | None) -> float | None:
+        mass = None if record is None else self._positive(record, record.mass, "physics:mass")
+        return None if mass is None else mass * self._units.kilograms
+
+    def _density(self, record: MassRecord | None) -> float | None:
+        density = None if record is None else self._positive(record, record.density, "physics:density")
+        return None if density is None else self.si_density(density)
+
+    def si_density(self, density: float) -> float:
+        """Returns kg/m^3 of a density in stage units."""
+        return density * self._units.kilograms / self._units.meters**3
+
+    def _center(self, record: MassRecord | None, scale: FloatArray) -> FloatArray | None:
+        center = None if record is None else record.center_of_mass
+        if record is None or center is None or all(value == -math.inf for value in center):
+            return None
+        if all(abs(value) <= MAX_MAGNITUDE for value in center):
+            result: FloatArray = np.array(center) * scale * self._units.meters
+            return result
+        self._findings.error(
+            "1.3.mass",
+            record.path,
+            f"the centre of mass {quoted(center)} cannot be used; it counts as not authored",
+            "author finite coordinates",
+            attribute="physics:centerOfMass",
+        )
+        return None
+
+    def _moments(self, record: MassRecord | None) -> FloatArray | None:
+        moments = None if record is None else record.diagonal_inertia
+        if record is None or moments is None or not any(moments):
+            return None
+        result: FloatArray = np.array(moments) * self._units.kilograms * self._units.meters**2
+        if _is_possible(result) and (np.array(moments) <= MAX_MAGNITUDE).all():
+            return _repaired(result)
+        wrong = "are not all positive"
+        if (result > 0.0).all():
+            wrong = "violate the triangle inequality: no body has one above the sum of the others"
+        self._findings.error(
+            "1.3.inertia",
+            record.path,
+            f"the principal moments of inertia {quoted(moments)} {wrong}; they count as not authored",
+            "author positive moments, each at most the sum of the other two",
+            attribute="physics:diagonalInertia",
+        )
+        return None
+
+    def _axes(self, record: MassRecord | None) -> Quaternion:
+        axes = None if record is None else record.principal_axes
+        if record is None or axes is None or not any(axes):
+            return _IDENTITY
+        length = math.sqrt(sum(value * value for value in axes))
+        if 0.0 < length <= MAX_MAGNITUDE:
+            x, y, z, w = (value / length for value in axes)
+            return (x, y, z, w)
+        self._findings.error(
+            "1.3.inertia",
+            record.path,
+            f"the principal axes {quoted(axes)} are no rotation; the body's own are used",
+            "author a unit quaternion",
+            attribute="physics:principalAxes",
+        )
+        return _IDENTITY
+
+    # --- Colliders ------------------------------------------------------------------------------------------------
+
+    def _solid(self, shape: Shape) -> Solid:
+        # Shapes live as long as the planner's caller holds them: a mesh is looked at once for mass, whoever asks.
+        solid = self._solids.get(id(shape))
+        if solid is None:
+            solid = self._solids[id(shape)] = solid_of(shape)
+        return solid
+
+    def _lump(self, collider: ColliderMass, body_density: float | None) -> _Lump:
+        record = collider.record
+        solid = self._solid(collider.shape)
+        density = self._density(record) or body_density
+        if density is None:
+            density = self.si_density(collider.density) if collider.density > 0.0 else WATER
+        mass = self._mass(record)
+        if mass is None:
+            mass, inertia = solid.volume * density, solid.inertia * density
+        else:
+            inertia = solid.inertia * (mass / solid.volume) if solid.volume > 0.0 else _ball(mass)
+        shape = to_matrix(collider.body_from_shape)
+        prim = to_matrix(collider.body_from_prim)
+        lump = _Lump(
+            mass, shape[:3, :3] @ solid.center + shape[:3, 3], shape[:3, :3] @ inertia @ shape[:3, :3].T
+        )
+        center = self._center(record, collider.scale)
+        if center is not None:
+            lump = lump.moved_to(prim[:3, :3] @ center + prim[:3, 3])
+        moments = self._moments(record)
+        if moments is not None:
+            turn = prim[:3, :3] @ _rotation(self._axes(record))
+            lump = _Lump(mass, lump.center, turn @ np.diag(moments) @ turn.T)
+        return lump
+
+
+def diagonalized(tensor: FloatArray) -> tuple[FloatArray, Quaternion]:
+    """Returns principal moments, and `body_from_principal` x, y, z, w, of an inertia tensor (3, 3)."""
+    off = np.abs(tensor - np.diag(np.diag(tensor))).max()
+    if off <= 1e-12 * np.abs(tensor).max():
+        return _repaired(np.diag(tensor)), _IDENTITY
+    moments, axes = np.linalg.eigh(0.5 * (tensor + tensor.T))
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 2] *= -1.0
+    x, y, z, w = from_rotation_matrix(axes).tolist()
+    return _repaired(moments), (x, y, z, w)
+
+
+def _is_possible(moments: FloatArray) -> bool:
+    largest = float(moments.max())
+    return bool((moments > 0.0).all()) and largest <= float(moments.sum()) - largest + _ROUNDING * largest
+
+
+def _repaired(moments: FloatArray) -> FloatArray:
+    """Returns moments that engines take: what rounding has left above the triangle inequality is taken off."""
+    result = np.array(moments, dtype=np.float64)
+    row = int(result.argmax())
+    others = float(result.sum() - result[row])
+    if result[row] > others * (1.0 - _MARGIN):
+        result[row] = min(float(result[row]), others * (1.0 - _MARGIN))
+    return result
+
+
+def _ball(mass: float) -> FloatArray:
+    result: FloatArray = np.eye(3) * 0.4 * mass * POINT_RADIUS**2
+    return result
+
+
+def _rotation(quaternion: Quaternion) -> FloatArray:
+    matrix: FloatArray = to_matrix(np.array((0.0, 0.0, 0.0, *quaternion)))[:3, :3]
+    return matrix
+
+
+def _vector(values: FloatArray) -> Vector3:
+    x, y, z = (np.asarray(values, dtype=np.float64) + 0.0).tolist()
+    return x, y, z

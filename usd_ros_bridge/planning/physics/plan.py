@@ -1,0 +1,117 @@
+"""Records to a physics scene, one step after another."""
+
+from __future__ import annotations
+
+from usd_ros_bridge.model.collector import collector_paused
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.physics import Inertial, PhysicsScene
+from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics.bodies import BodyTable, order_bodies, plan_bodies
+from usd_ros_bridge.planning.physics.colliders import Shapes, plan_shapes, report_misplaced_masses
+from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
+from usd_ros_bridge.planning.physics.forest import plan_forest
+from usd_ros_bridge.planning.physics.joints import plan_joints
+from usd_ros_bridge.planning.physics.mass import MassPlanner
+from usd_ros_bridge.planning.physics.sensors import plan_sensors
+from usd_ros_bridge.planning.physics.world import plan_world
+from usd_ros_bridge.planning.resolvers import check_solvers
+from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
+
+
+def plan_physics(
+    records: StageRecords,
+    physics: PhysicsRecords,
+    plan: BridgePlan,
+    options: PlanOptions,
+    *,
+    visuals: bool = True,
+) -> tuple[PhysicsScene, tuple[Diagnostic, ...]]:
+    """Plans what engines simulate and measure.
+
+    Args:
+        records: The stage as read.
+        physics: What engines need beside that.
+        plan: The plan of the same records: its rows, rest poses, joint frames, limits and trees hold here, too.
+        options: The caller's decisions, the same that the plan was made with.
+        visuals: Whether what is only to be seen is wanted.
+
+    Returns:
+        The scene, and what is wrong with the stage's physics beyond what the plan says already.
+
+    Raises:
+        OptionError: An option has a value that is not possible.
+    """
+    solvers = check_solvers(options.schema_resolvers)
+    findings = Findings(physics.diagnostics)
+    with collector_paused():
+        scene = _plan(records, physics, plan, options, solvers, findings, visuals=visuals)
+    known = set(plan.diagnostics)
+    return scene, tuple(found for found in dict.fromkeys(findings.all()) if found not in known)
+
+
+def _plan(
+    records: StageRecords,
+    physics: PhysicsRecords,
+    plan: BridgePlan,
+    options: PlanOptions,
+    solvers: tuple[str, ...],
+    findings: Findings,
+    *,
+    visuals: bool,
+) -> PhysicsScene:
+    # What it finds stands in the plan's diagnostics.
+    index = index_stage(records, Findings())
+    world = plan_world(physics, index.units, solvers, findings)
+    forest = plan_forest(index, plan, options, findings)
+    table = order_bodies(forest, plan, index, findings)
+    joints = plan_joints(forest, table.indices, physics, index, solvers, findings)
+    shapes = plan_shapes(physics, table, index, solvers, findings, visuals=visuals)
+    inertials = _inertials(table, shapes, physics, index, findings)
+    bodies = plan_bodies(table, forest, inertials, physics, plan, index, solvers, findings)
+    floating = {robot.path: robot.base >= 0 for robot in plan.robots}
+    report_misplaced_masses(physics, index, floating, findings)
+    apart_bodies, apart_colliders = plan_filters(
+        physics, table, forest, joints, shapes.colliders, index, solvers, findings
+    )
+    colliders, groups, apart_groups = plan_groups(physics, shapes.colliders, shapes.records, findings)
+    if not (bodies or joints or colliders):
+        findings.warning(
+            "1.3.physics",
+            "",
+            "the stage has no physics: no rigid body, no joint and no collider",
+            "apply PhysicsRigidBodyAPI and PhysicsCollisionAPI, or use the kinematic backend",
+        )
+    return PhysicsScene(
+        gravity=world.gravity,
+        timestep=world.timestep,
+        solver=world.solver,
+        bodies=bodies,
+        joints=joints,
+        colliders=colliders,
+        visuals=tuple(shapes.visuals),
+        apart_bodies=apart_bodies,
+        apart_colliders=apart_colliders,
+        groups=groups,
+        apart_groups=apart_groups,
+        sensors=plan_sensors(physics, plan, bodies, joints, findings, poses=index.poses),
+    )
+
+
+def _inertials(
+    table: BodyTable, shapes: Shapes, physics: PhysicsRecords, index: StageIndex, findings: Findings
+) -> list[Inertial]:
+    planner = MassPlanner(index.units, findings)
+    return [
+        planner.inertial(
+            path,
+            physics.masses.get(path),
+            shapes.masses.get(path, ()),
+            index.poses.scale[index.poses.row(path)],
+            kinematic=bool(index.bodies[path].kinematic_enabled),
+        )
+        for path in table.paths
+    ]

@@ -1,0 +1,303 @@
+"""Shapes: UsdGeom's gprims in metres, their own scale folded in, lengths along Z."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics import (
+    Approximation,
+    Box,
+    Capsule,
+    Cone,
+    Cylinder,
+    Mesh,
+    Plane,
+    Shape,
+    Sphere,
+)
+from usd_ros_bridge.model.physics_records import GeometryRecord
+from usd_ros_bridge.model.transforms import (
+    IDENTITY,
+    FloatArray,
+    compose,
+    pose,
+    quaternion_conjugate,
+    rotate,
+)
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+
+_HALF: Final = math.sqrt(0.5)
+_FROM_Z: Final[Mapping[str, FloatArray]] = {
+    "X": pose(rotation=(0.0, _HALF, 0.0, _HALF)),
+    "Y": pose(rotation=(-_HALF, 0.0, 0.0, _HALF)),
+    "Z": IDENTITY,
+}
+"""`prim_from_shape`: what turns Z to the axis of a prim."""
+_UPSIDE_DOWN: Final = pose(rotation=(1.0, 0.0, 0.0, 0.0))
+_ACROSS: Final = {"X": (1, 2), "Y": (0, 2), "Z": (0, 1)}
+_UNEVEN: Final = 1e-3
+_SHEAR: Final = 1e-3
+
+APPROXIMATIONS: Final[tuple[Approximation, ...]] = (
+    "none",
+    "convexHull",
+    "convexDecomposition",
+    "meshSimplification",
+    "boundingSphere",
+    "boundingCube",
+)
+_NEAREST: Final[Mapping[str, Approximation]] = {
+    "": "none",
+    "sdf": "none",
+    "sphereFill": "convexDecomposition",
+}
+"""What stands for tokens that are not UsdPhysics' (PhysX: sdf, sphereFill)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """A shape and where it is.
+
+    Attributes:
+        shape: The shape.
+        world_from_shape: (7,) pose as authored.
+    """
+
+    shape: Shape
+    world_from_shape: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prim:
+    """A gprim, with what is needed to measure it.
+
+    Attributes:
+        record: As read.
+        scale: (3,) scale in the world, unsigned, times metres per unit.
+        world_from_prim: (7,) pose.
+        mirrored: Whether the prim's Z points the other way round than its pose's.
+        sheared: Whether its axes are not at right angles.
+        units: The stage's units.
+        findings: Takes what is wrong.
+    """
+
+    record: GeometryRecord
+    scale: FloatArray
+    world_from_prim: FloatArray
+    mirrored: bool
+    sheared: bool
+    units: Units
+    findings: Findings
+
+    def number(self, name: str) -> float:
+        return float(self.record.values.get(name, math.nan))
+
+    def axis(self) -> str:
+        return str(self.record.values.get("axis", "Z"))
+
+    def placed(self, shape: Shape) -> Placed:
+        axis = self.axis() if isinstance(shape, (Capsule, Cylinder, Cone, Plane)) else "Z"
+        prim_from_shape = _FROM_Z[axis]
+        if self.mirrored and axis == "Z" and isinstance(shape, (Cone, Plane)):
+            prim_from_shape = _UPSIDE_DOWN
+        return Placed(shape, compose(self.world_from_prim, prim_from_shape))
+
+    def across(self) -> float:
+        """Returns the larger scale at right angles to the axis."""
+        scales = self.scale[list(_ACROSS[self.axis()])]
+        self.check_even(scales)
+        return float(scales.max())
+
+    def along(self) -> float:
+        return float(self.scale["XYZ".index(self.axis())])
+
+    def check_even(self, scales: FloatArray) -> None:
+        if self.record.collides and np.ptp(scales) > _UNEVEN * scales.max():
+            self.findings.warning(
+                "1.3.collider.scale",
+                self.record.path,
+                f"a {self.record.type_name} is scaled by {quoted(tuple(scales / self.units.meters))} "
+                "where its cross section is round; the largest counts",
+                "scale it evenly, or use a mesh",
+                attribute="xformOp:scale",
+            )
+
+
+def place_shape(
+    record: GeometryRecord,
+    world_from_prim: FloatArray,
+    scale: FloatArray,
+    units: Units,
+    findings: Findings,
+) -> Placed | None:
+    """Returns the shape of a gprim, None where it has none that can be used; a collider's fault is reported.
+
+    Args:
+        record: The gprim.
+        world_from_prim: (7,) pose in the ROS world.
+        scale: (3,) world scale, the last negative where the prim is mirrored.
+        units: The stage's units.
+        findings: Takes what is wrong.
+    """
+    if not (np.abs(world_from_prim) <= MAX_MAGNITUDE).all() or not (np.abs(scale) <= MAX_MAGNITUDE).all():
+        # Reading and the plan have reported transforms of bodies and what is above them, not those of gprims.
+        if record.collides:
+            findings.error(
+                "1.3.collider",
+                record.path,
+                "the collider's transform cannot be used; it is left out",
+                "author finite transforms, and scales that are not zero",
+            )
+        return None
+    linear = np.reshape(record.world_from_prim, (4, 4))[:3, :3]
+    prim = _Prim(
+        record,
+        np.abs(scale) * units.meters,
+        world_from_prim,
+        bool(scale[2] < 0.0),
+        _is_sheared(linear),
+        units,
+        findings,
+    )
+    if record.type_name == "Mesh":
+        return _mesh(prim, linear)
+    make = _MAKERS.get(record.type_name)
+    if make is None:
+        if record.collides:
+            findings.warning(
+                "1.3.collider",
+                record.path,
+                f"{quoted(record.type_name)} is no shape that collides; it is left out",
+                f"use one of {', '.join((*_MAKERS, 'Mesh'))}",
+            )
+        return None
+    if record.collides and prim.sheared:
+        findings.warning(
+            "1.3.collider.scale",
+            record.path,
+            "the collider is sheared; its axes are taken at right angles",
+            "apply the scales above it to the geometry",
+        )
+    return _primitive(prim, make)
+
+
+def _is_sheared(linear: FloatArray) -> bool:
+    unit = linear / np.linalg.norm(linear, axis=0)
+    return bool(np.abs(unit.T @ unit - np.eye(3)).max() > _SHEAR)
+
+
+def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> Placed | None:
+    sizes = [v for name, v in prim.record.values.items() if name != "axis" and isinstance(v, (int, float))]
+    if prim.axis() in _FROM_Z and all(0.0 < size <= MAX_MAGNITUDE for size in sizes):
+        return prim.placed(make(prim))
+    if prim.record.collides:
+        prim.findings.error(
+            "1.3.collider",
+            prim.record.path,
+            f"a {prim.record.type_name} with {_told(prim.record.values)} cannot collide; it is left out",
+            "author sizes that are positive, and an axis of X, Y or Z",
+        )
+    return None
+
+
+def _told(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {quoted(value)}" for name, value in values.items())
+
+
+def _sphere(prim: _Prim) -> Shape:
+    prim.check_even(prim.scale)
+    return Sphere(prim.number("radius") * float(prim.scale.max()))
+
+
+def _cube(prim: _Prim) -> Shape:
+    x, y, z = (0.5 * prim.number("size") * prim.scale).tolist()
+    return Box((x, y, z))
+
+
+def _capsule(prim: _Prim) -> Shape:
+    return Capsule(prim.number("radius") * prim.across(), 0.5 * prim.number("height") * prim.along())
+
+
+def _cylinder(prim: _Prim) -> Shape:
+    return Cylinder(prim.number("radius") * prim.across(), 0.5 * prim.number("height") * prim.along())
+
+
+def _cone(prim: _Prim) -> Shape:
+    return Cone(prim.number("radius") * prim.across(), 0.5 * prim.number("height") * prim.along())
+
+
+def _plane(prim: _Prim) -> Shape:
+    """As a collider a plane is endless (UsdPhysics knows its axis alone); to be seen it has its width and length."""
+    if prim.record.collides:
+        return Plane()
+    width, length = 0.5 * prim.number("width"), 0.5 * prim.number("length")
+    x, y, z = prim.scale.tolist()
+    # Width is along X and length along Y; of a plane along X width is along Z, along Y length is. Z is turned to the
+    # axis, X of the shape then is -Z or X of the prim.
+    sides = {"X": (width * z, length * y), "Y": (width * x, length * z), "Z": (width * x, length * y)}
+    return Plane(sides[prim.axis()])
+
+
+_MAKERS: Final[Mapping[str, Callable[[_Prim], Shape]]] = {
+    "Cube": _cube,
+    "Sphere": _sphere,
+    "Capsule": _capsule,
+    "Cylinder": _cylinder,
+    "Cone": _cone,
+    "Plane": _plane,
+}
+
+
+# --- Meshes -------------------------------------------------------------------------------------------------------
+
+
+def _mesh(prim: _Prim, linear: FloatArray) -> Placed | None:
+    record = prim.record
+    points, triangles = record.points, record.triangles
+    fault = ""
+    if points is None or triangles is None or not len(triangles):
+        fault = "the mesh has no triangles"
+    elif not (np.abs(points[np.unique(triangles)]) <= MAX_MAGNITUDE).all():
+        fault = f"the mesh has points that are not finite, or above {MAX_MAGNITUDE:g}"
+    if points is None or triangles is None or fault:
+        if record.collides:
+            prim.findings.error(
+                "1.3.mesh",
+                record.path,
+                f"{fault}; it does not collide",
+                "author finite points and faces that name them",
+                attribute="points",
+            )
+        return None
+    used, renumbered = np.unique(triangles, return_inverse=True)
+    triangles = renumbered.reshape(-1, 3).astype(np.int32)
+    # With all of the matrix but its rotation: a mesh can be scaled and sheared at will.
+    stage_points = points[used] @ linear.T * prim.units.meters
+    prim_from_world = quaternion_conjugate(prim.world_from_prim[3:])
+    placed = rotate(prim_from_world, rotate(prim.units.world_from_stage[3:], stage_points))
+    if prim.mirrored:
+        triangles = np.ascontiguousarray(triangles[:, [0, 2, 1]])
+    return prim.placed(Mesh(placed, triangles, _approximation(record, prim.findings)))
+
+
+def _approximation(record: GeometryRecord, findings: Findings) -> Approximation:
+    authored = record.approximation
+    if authored in APPROXIMATIONS:
+        return authored
+    nearest = _NEAREST.get(authored, "convexHull")
+    if authored and record.collides:
+        findings.warning(
+            "1.3.mesh.approximation",
+            record.path,
+            f"{quoted(authored)} is no approximation of UsdPhysics; {nearest} is used",
+            f"use one of {', '.join(APPROXIMATIONS)}",
+            attribute="physics:approximation",
+        )
+    return nearest

@@ -1,0 +1,168 @@
+"""Volumes, centres and moments of inertia of shapes: closed forms, and sums over the tetrahedra of meshes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Plane, Shape, Sphere
+from usd_ros_bridge.model.transforms import FloatArray
+
+_CANONICAL: FloatArray = (np.ones((3, 3)) + np.eye(3)) / 120.0
+"""Second moments of the tetrahedron of the origin and the three unit vectors."""
+
+FLAT = 1e-9
+"""Share of the cube around a mesh that its volume must have to be one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solid:
+    """What a shape is with a density of 1 kg/m^3.
+
+    Attributes:
+        volume: m^3.
+        center: (3,) centre of mass in the shape's frame, m.
+        inertia: (3, 3) about the centre, in the shape's axes, m^5.
+    """
+
+    volume: float
+    center: FloatArray
+    inertia: FloatArray
+
+
+def _about_origin(volume: float, x: float, y: float, z: float) -> Solid:
+    """A solid about the origin from the moments of its second order about the planes, per volume."""
+    return Solid(volume, np.zeros(3), volume * np.diag([y + z, x + z, x + y]))
+
+
+def solid_of(shape: Shape) -> Solid:
+    """Returns volume, centre and inertia of a shape; nothing of a plane or a mesh that encloses nothing."""
+    if isinstance(shape, Sphere):
+        r = shape.radius
+        return _about_origin(4.0 / 3.0 * math.pi * r**3, *[r * r / 5.0] * 3)
+    if isinstance(shape, Box):
+        x, y, z = shape.half
+        return _about_origin(8.0 * x * y * z, x * x / 3.0, y * y / 3.0, z * z / 3.0)
+    if isinstance(shape, Cylinder):
+        r, h = shape.radius, shape.half_height
+        return _about_origin(2.0 * math.pi * r * r * h, r * r / 4.0, r * r / 4.0, h * h / 3.0)
+    if isinstance(shape, Capsule):
+        return _capsule(shape.radius, shape.half_height)
+    if isinstance(shape, Cone):
+        return _cone(shape.radius, shape.half_height)
+    if isinstance(shape, Mesh):
+        return _mesh(shape)
+    assert isinstance(shape, Plane)
+    return _about_origin(0.0, 0.0, 0.0, 0.0)
+
+
+def _capsule(r: float, h: float) -> Solid:
+    cylinder, ball = 2.0 * math.pi * r * r * h, 4.0 / 3.0 * math.pi * r**3
+    volume = cylinder + ball
+    side = (cylinder * r * r / 4.0 + ball * r * r / 5.0) / volume
+    # A half ball's centre is 3/8 r above its base.
+    along = (cylinder * h * h / 3.0 + ball * (r * r / 5.0 + h * h + 0.75 * r * h)) / volume
+    return _about_origin(volume, side, side, along)
+
+
+def _cone(r: float, h: float) -> Solid:
+    """The centre is a quarter of the height above the base; moments of a cone of height 2 h."""
+    volume = math.pi * r * r * 2.0 * h / 3.0
+    side, along = 3.0 / 20.0 * r * r, 3.0 / 80.0 * (2.0 * h) ** 2
+    solid = _about_origin(volume, side, side, along)
+    return Solid(volume, np.array([0.0, 0.0, -0.5 * h]), solid.inertia)
+
+
+# --- Meshes -------------------------------------------------------------------------------------------------------
+
+
+def bounding_box(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns centre and half extents of points (V, 3)."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    return 0.5 * (low + high), 0.5 * (high - low)
+
+
+def bounding_ball(points: FloatArray) -> tuple[FloatArray, float]:
+    """Returns centre and radius of a ball about the middle of the box around points (V, 3)."""
+    center, _ = bounding_box(points)
+    return center, float(np.linalg.norm(points - center, axis=1).max())
+
+
+def _mesh(mesh: Mesh) -> Solid:
+    """What the mesh collides as: its hull or its box, its inside where it is closed, else its hull."""
+    used = mesh.points[np.unique(mesh.triangles)]
+    if mesh.approximation == "boundingCube":
+        center, half = bounding_box(used)
+        return _moved(solid_of(Box((float(half[0]), float(half[1]), float(half[2])))), center)
+    if mesh.approximation == "boundingSphere":
+        center, radius = bounding_ball(used)
+        return _moved(solid_of(Sphere(radius)), center)
+    if mesh.approximation != "convexHull" and is_closed(mesh.triangles):
+        solid = enclosed(mesh.points, mesh.triangles)
+        if solid is not None:
+            return solid
+    hull = convex_hull(used)
+    solid = None if hull is None else enclosed(used, hull)
+    return Solid(0.0, used.mean(axis=0), np.zeros((3, 3))) if solid is None else solid
+
+
+def _moved(solid: Solid, center: FloatArray) -> Solid:
+    return Solid(solid.volume, center, solid.inertia)
+
+
+def is_closed(triangles: NDArray[np.int32]) -> bool:
+    """Returns whether every edge is shared by two triangles that agree on what is outside."""
+    edges = np.concatenate((triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]])).astype(
+        np.int64
+    )
+    size = int(triangles.max()) + 1
+    forward, backward = edges[:, 0] * size + edges[:, 1], edges[:, 1] * size + edges[:, 0]
+    return len(np.unique(forward)) == len(forward) and bool(
+        np.array_equal(np.sort(forward), np.sort(backward))
+    )
+
+
+def enclosed(points: FloatArray, triangles: NDArray[np.int32]) -> Solid | None:
+    """Returns what a closed surface encloses, None where that is nothing.
+
+    Args:
+        points: (V, 3).
+        triangles: (T, 3), all counter-clockwise, or all clockwise, seen from outside.
+    """
+    middle, half = bounding_box(points)
+    corners = (points - middle)[triangles]
+    six_volumes = np.linalg.det(corners)
+    volume = float(six_volumes.sum()) / 6.0
+    if not abs(volume) > FLAT * float(half.max()) ** 3 or not math.isfinite(volume):
+        return None
+    center = (six_volumes[:, None] * corners.sum(axis=1)).sum(axis=0) / 24.0 / volume
+    shifted = corners - center
+    # A tetrahedron's second moments are those of the canonical one, mapped by its three edges at the centre.
+    second = np.einsum("t,tia,ij,tjb->ab", np.linalg.det(shifted), shifted, _CANONICAL, shifted)
+    second *= math.copysign(1.0, volume)
+    inertia = np.trace(second) * np.eye(3) - second
+    return Solid(abs(volume), middle + center, inertia)
+
+
+def convex_hull(points: FloatArray) -> NDArray[np.int32] | None:
+    """Returns the triangles (T, 3) of the hull of points (V, 3), outside to the left; None where it is flat.
+
+    Without SciPy the hull is that of the box around the points, which is never flatter.
+    """
+    try:
+        from scipy.spatial import ConvexHull, QhullError
+    except ImportError:
+        return None
+    try:
+        hull = ConvexHull(points)
+    except (QhullError, ValueError):
+        return None
+    triangles: NDArray[np.int32] = hull.simplices.astype(np.int32)
+    corners = points[triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    inward = np.einsum("ta,ta->t", normals, hull.equations[:, :3]) < 0.0
+    triangles[inward] = triangles[inward][:, [0, 2, 1]]
+    return triangles

@@ -1,0 +1,74 @@
+"""The PhysicsScene prim: gravity, and what solvers' schemas say about time steps and iterations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics_records import PhysicsRecords, PhysicsSceneRecord
+from usd_ros_bridge.model.records import Vector3, fallback
+from usd_ros_bridge.model.transforms import rotate
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics.solvers import SCENE, resolve_all
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+
+EARTH: Final = 9.81
+"""m/s^2, where no magnitude is authored, or a negative one (UsdPhysics)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What holds for the whole scene; as in PhysicsScene."""
+
+    gravity: Vector3 = (0.0, 0.0, -EARTH)
+    timestep: float | None = None
+    solver: dict[str, Any] = field(default_factory=dict)
+
+
+def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], findings: Findings) -> World:
+    """Returns gravity in the ROS world, and the solver's options; the first of several scenes counts."""
+    if not physics.scenes:
+        return World()
+    record = physics.scenes[0]
+    for other in physics.scenes[1:]:
+        findings.warning(
+            "1.3.scene",
+            other.path,
+            f"the stage has a physics scene already, {record.path}; everything is simulated in that one",
+            "keep one PhysicsScene",
+        )
+    solver = resolve_all(record.solver_attributes, SCENE, solvers)
+    timestep = solver.pop("timestep", None)
+    gravity = _gravity(record, units, findings)
+    return World(
+        gravity=gravity if solver.pop("gravity_enabled", True) else (0.0, 0.0, 0.0),
+        timestep=timestep,
+        solver=solver,
+    )
+
+
+def _gravity(record: PhysicsSceneRecord, units: Units, findings: Findings) -> Vector3:
+    direction = np.array(fallback(record, "gravity_direction"), dtype=np.float64)
+    magnitude = float(fallback(record, "gravity_magnitude"))
+    if not (np.abs(direction) <= MAX_MAGNITUDE).all() or math.isnan(magnitude) or magnitude > MAX_MAGNITUDE:
+        findings.error(
+            "1.3.scene",
+            record.path,
+            f"gravity of {quoted(magnitude)} along {quoted(tuple(direction.tolist()))} cannot be used; "
+            f"{EARTH:g} m/s^2 downwards is used",
+            "author finite numbers",
+            attribute="physics:gravityMagnitude",
+        )
+        return (0.0, 0.0, -EARTH)
+    length = float(np.linalg.norm(direction))
+    down = np.array([0.0, 0.0, -1.0])
+    if length > 0.0:
+        down = rotate(units.world_from_stage[3:], direction / length)
+    strength = EARTH if magnitude < 0.0 else magnitude * units.meters
+    x, y, z = (down * strength + 0.0).tolist()
+    return x, y, z
