@@ -106,11 +106,11 @@ def _add_camera(body: Any, camera: CameraModel, sensor: CameraSensor) -> None:
 def _add_light(spec: Any, *, shadows: bool) -> None:
     headlight = spec.visual.headlight
     headlight.active = 1
-    headlight.ambient, headlight.diffuse, headlight.specular = [0.3] * 3, [0.35] * 3, [0.05] * 3
+    headlight.ambient, headlight.diffuse, headlight.specular = [0.42] * 3, [0.38] * 3, [0.03] * 3
     sun = spec.worldbody.add_light(name="usd_ros_bridge:sun")
     sun.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     sun.pos, sun.dir = (0.0, 0.0, 10.0), _SUN_DIRECTION
-    sun.ambient, sun.diffuse, sun.specular = [0.0] * 3, [0.5] * 3, [0.1] * 3
+    sun.ambient, sun.diffuse, sun.specular = [0.0] * 3, [0.35] * 3, [0.05] * 3
     sun.castshadow = shadows
     sky = spec.add_texture(name="usd_ros_bridge:sky")
     sky.type = mujoco.mjtTexture.mjTEXTURE_SKYBOX

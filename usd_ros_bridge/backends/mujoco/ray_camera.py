@@ -16,7 +16,7 @@ FULL_PIXELS = 320 * 240
 """Larger colour pictures are cast with a coarser grid of rays and each ray fills a square; depth never is."""
 
 _ROWS = 64
-_AMBIENT = 0.35
+_AMBIENT, _HEADLIGHT = 0.5, 0.4
 
 # Since MuJoCo 3.5 rays may give normals; the argument cannot be left out there.
 _NORMALS = "normal:" in (mujoco.mj_multiRay.__doc__ or "")
@@ -39,10 +39,10 @@ class RayCamera:
         grid = view.coarse
         depth, geoms, normals = self._cast(data, view, grid)
         world = grid.directions(data.cam_xmat[view.id])
-        shade = np.ones(len(depth))
+        shade = np.full(len(depth), _AMBIENT + _HEADLIGHT)
         if normals is not None:
             lengths = np.linalg.norm(world, axis=1)
-            shade = _AMBIENT + (1.0 - _AMBIENT) * np.abs(np.einsum("ij,ij->i", normals, world)) / lengths
+            shade = _AMBIENT + _HEADLIGHT * np.abs(np.einsum("ij,ij->i", normals, world)) / lengths
         colors = self._rgb[geoms] * shade[:, None]
         missed = ~np.isfinite(depth)
         colors[missed] = _sky(world[missed])
