@@ -74,6 +74,7 @@ class _Kind(NamedTuple):
 APPLIED: Final = frozenset(
     {
         "PhysicsRigidBodyAPI",
+        "PhysicsArticulationRootAPI",
         "PhysicsMassAPI",
         "PhysicsMaterialAPI",
         "PhysicsCollisionAPI",
@@ -83,6 +84,9 @@ APPLIED: Final = frozenset(
     }
 )
 """Applied API schemas that this reader looks for."""
+
+_SOLVED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"})
+"""Those of bodies and articulations, of which solvers' attributes are kept."""
 
 
 def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> _Kind:
@@ -189,10 +193,12 @@ class _Walk:
         if "PhysicsMassAPI" in applied:
             self.masses[path] = self._reader.record(records.MassRecord, source)
         if "PhysicsMaterialAPI" in applied:
-            self.materials[path] = self._reader.record(records.MaterialRecord, source)
+            self.materials[path] = self._reader.record(
+                records.MaterialRecord, source, solver_attributes=solver_attributes(source)
+            )
         if "PhysicsFilteredPairsAPI" in applied:
             self.filtered_pairs.append(self._reader.record(records.FilteredPairsRecord, source))
-        if "PhysicsRigidBodyAPI" in applied and (solver := solver_attributes(source)):
+        if not _SOLVED.isdisjoint(applied) and (solver := solver_attributes(source)):
             self.bodies[path] = solver
         if "RosTopicAPI" in applied:
             self._topics.append(source)
