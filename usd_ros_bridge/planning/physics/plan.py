@@ -72,7 +72,7 @@ def _plan(
     shapes = plan_shapes(physics, table, index, solvers, findings, visuals=visuals)
     inertials = _inertials(table, shapes, physics, index, findings)
     bodies = plan_bodies(table, forest, inertials, physics, plan, index, solvers, findings)
-    floating = {robot.path: robot.base >= 0 for robot in plan.robots}
+    floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, forest, joints, shapes.colliders, index, solvers, findings
