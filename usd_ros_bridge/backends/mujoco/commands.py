@@ -14,6 +14,12 @@ from usd_ros_bridge.model.transforms import compose, rotate, twist_exponential
 
 BoolArray = NDArray[np.bool_]
 
+_NEEDED = {
+    "position": "drive with stiffness",
+    "velocity": "drive with damping or stiffness",
+    "effort": "effort limit above zero",
+}
+
 
 class JointCommands:
     """Targets of the drives, by row of the layout.
@@ -45,20 +51,29 @@ class JointCommands:
         self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
         self._max_effort = np.full(rows, np.inf)
         self._address = np.zeros(rows, dtype=np.intp)
-        self._follows = np.zeros(rows, dtype=bool)
+        follows = np.zeros(rows, dtype=bool)
         for flat, dof in enumerate(compiled.dofs):
             if dof.row >= 0:
                 self._max_effort[dof.row] = dof.max_effort
-                self._follows[dof.row] = dof.mimic is not None
+                follows[dof.row] = dof.mimic is not None
                 self._address[dof.row] = max(0, compiled.qpos_of_dof[flat])
         stiffness = np.zeros(rows)
         stiffness[self._position.rows] = model.actuator_gainprm[self._position.ids, 0]
         with np.errstate(divide="ignore"):
             self._pull = np.where(stiffness > 0.0, self._max_effort / np.maximum(stiffness, 1e-300), np.inf)
         self._may_wind_up = bool(np.isfinite(self._pull).any())
+        self._at_once = not np.isfinite(self._max_velocity[self._position.rows]).any()
+        # What each kind of command is of no use for, and nobody was told of yet.
+        self._useless = {
+            "position": ~(self._position.there | follows),
+            "velocity": ~(self._position.there | self._velocity.there | follows),
+            "effort": ~(self._motor.there | follows),
+        }
+        self._tellable = {what: bool(rows.any()) for what, rows in self._useless.items()}
         self._target, self._goal, self._speed = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
         self._feed, self._effort = np.zeros(rows), np.zeros(rows)
         self._ramped = np.zeros(rows, dtype=bool)
+        self._any_feed = self._any_ramped = False
         self.moving = False
         self.reset()
 
@@ -72,6 +87,7 @@ class JointCommands:
         self._goal[:] = self._target
         self._speed[:] = self._max_velocity
         self._ramped[:] = False
+        self._any_feed, self._any_ramped = bool(self._feed.any()), False
         self.moving = False
 
     def take(self, commands: Commands) -> None:
@@ -79,75 +95,99 @@ class JointCommands:
         position, velocity = commands.joint_position, commands.joint_velocity
         # A number that equals itself is none of NaN.
         placed, fed = position == position, velocity == velocity
-        any_placed, any_fed = bool(np.count_nonzero(placed)), bool(np.count_nonzero(fed))
+        any_placed = bool(np.count_nonzero(placed))
         if any_placed:
             self._take_positions(position, placed)
-        if any_fed:
+        if np.count_nonzero(fed):
             self._take_velocities(velocity, placed, fed)
-        if any_placed or any_fed:
+        elif any_placed and self._any_feed:
             self._velocity.write(self._feed)
-            self.moving = True
+            self._any_feed = bool(np.count_nonzero(self._feed))
         if commands.has_effort:
             self._take_efforts(commands.joint_effort)
 
     def advance(self) -> None:
         """Moves targets by one step's time, and has the drives follow."""
         target, goal = self._target, self._goal
-        reach = self._speed * self._seconds
-        ahead = goal - target
-        near = np.abs(ahead) <= reach
-        np.copyto(target, goal, where=near)
-        far = ~near
-        if np.count_nonzero(far):
-            target[far] += np.copysign(reach, ahead)[far]
-            if self._may_wind_up:
-                self._unwind(far)
-        else:
+        if self._at_once and not self._any_ramped:
+            target[:] = goal
             self.moving = False
-        stopped = self._ramped & near
-        if np.count_nonzero(stopped):
-            # At its limit, or told to stop: the drive holds there.
-            self._feed[stopped] = 0.0
-            self._ramped[stopped] = False
-            self._velocity.write(self._feed)
+        else:
+            self._approach(target, goal)
         self._position.write(target)
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
+    def _approach(self, target: FloatArray, goal: FloatArray) -> None:
+        reach = self._speed * self._seconds
+        ahead = goal - target
+        near = np.abs(ahead) <= reach
+        # The goal itself where it is within reach: adding the distance would miss it by a rounding error.
+        np.copyto(target, goal, where=near)
+        if np.count_nonzero(near) == near.size:
+            self.moving = False
+        else:
+            far = ~near
+            target[far] += np.copysign(reach, ahead)[far]
+            if self._may_wind_up and self._any_ramped:
+                self._unwind(far)
+        if self._any_ramped:
+            self._stop(near)
+
+    def _stop(self, near: BoolArray) -> None:
+        """Ends velocities at a limit, or that are zero: the drive holds there."""
+        stopped = self._ramped & near
+        if np.count_nonzero(stopped):
+            self._feed[stopped] = 0.0
+            self._ramped[stopped] = False
+            self._any_ramped = bool(self._ramped.any())
+            self._velocity.write(self._feed)
+
     def _take_positions(self, position: FloatArray, placed: BoolArray) -> None:
-        self._refuse("position", placed & ~self._position.there)
+        self._tell("position", placed)
         wanted = np.minimum(np.maximum(position, self._layout.lower), self._layout.upper)
         taken = placed & self._position.there
         np.copyto(self._goal, wanted, where=taken)
-        np.copyto(self._speed, self._max_velocity, where=taken)
-        self._feed[taken] = 0.0
-        self._ramped[taken] = False
+        self.moving = True
+        if self._any_feed:
+            self._feed[taken] = 0.0
+        if self._any_ramped:
+            np.copyto(self._speed, self._max_velocity, where=taken)
+            self._ramped[taken] = False
+            self._any_ramped = bool(self._ramped.any())
 
     def _take_velocities(self, velocity: FloatArray, placed: BoolArray, fed: BoolArray) -> None:
         alone = fed & ~placed
-        self._refuse("velocity", alone & ~(self._position.there | self._velocity.there))
+        self._tell("velocity", alone)
         wanted = np.minimum(np.maximum(velocity, -self._max_velocity), self._max_velocity)
         np.copyto(self._feed, wanted, where=fed)
+        self._velocity.write(self._feed)
+        self._any_feed = True
         ramped = alone & self._position.there
-        if not np.count_nonzero(ramped):
-            return
+        if np.count_nonzero(ramped):
+            self._ramp(wanted, ramped)
+
+    def _ramp(self, wanted: FloatArray, ramped: BoolArray) -> None:
+        """Has position targets move at velocities from here on."""
         # A target far from where the joint is would have the joint run there first.
         fresh = ramped & ~self._ramped
         if np.count_nonzero(fresh):
             joint = self._joint_position()
             np.copyto(self._target, joint, where=fresh & (np.abs(self._target - joint) > self._pull))
-        end = np.where(wanted > 0.0, self._layout.upper, self._layout.lower)
         # One that starts outside of the limits may only come back.
-        inside = np.where(wanted > 0.0, np.maximum(end, self._target), np.minimum(end, self._target))
-        np.copyto(self._goal, np.where(wanted == 0.0, self._target, inside), where=ramped)
+        ahead = np.maximum(self._layout.upper, self._target)
+        behind = np.minimum(self._layout.lower, self._target)
+        goal = np.where(wanted > 0.0, ahead, np.where(wanted < 0.0, behind, self._target))
+        np.copyto(self._goal, goal, where=ramped)
         np.copyto(self._speed, np.abs(wanted), where=ramped)
         self._ramped |= ramped
+        self.moving = self._any_ramped = True
 
     def _take_efforts(self, effort: FloatArray) -> None:
         given = effort == effort
         if not np.count_nonzero(given):
             return
-        self._refuse("effort", given & ~self._motor.there)
+        self._tell("effort", given)
         wanted = np.minimum(np.maximum(effort, -self._max_effort), self._max_effort)
         np.copyto(self._effort, wanted, where=given)
         self._motor.write(self._effort)
@@ -162,19 +202,20 @@ class JointCommands:
         held = np.minimum(np.maximum(self._target, joint - self._pull), joint + self._pull)
         np.copyto(self._target, held, where=far & self._ramped)
 
-    def _refuse(self, what: str, rows: BoolArray) -> None:
-        rows = rows & ~self._follows
-        if not np.count_nonzero(rows):
+    def _tell(self, what: str, commanded: BoolArray) -> None:
+        """Tells once of each joint that a command can do nothing to; what follows others is never commanded."""
+        if not self._tellable[what]:
             return
-        names = ", ".join(self._layout.dof_joints[row] for row in np.flatnonzero(rows)[:3])
-        needed = {
-            "position": "a drive with stiffness",
-            "velocity": "a drive with damping or stiffness",
-            "effort": "an effort limit above zero",
-        }
+        useless = self._useless[what] & commanded
+        if not np.count_nonzero(useless):
+            return
+        self._useless[what] &= ~useless
+        self._tellable[what] = bool(self._useless[what].any())
+        joints = [self._layout.dof_joints[row] for row in np.flatnonzero(useless)]
+        more = f" and {len(joints) - 3} more" if len(joints) > 3 else ""
         self._report(
             f"mujoco.no_drive.{what}",
-            f"a {what} was commanded of {names}, which has no {needed[what].split(' ', 1)[1]}: ignored",
+            f"a {what} was commanded of {', '.join(joints[:3])}{more}, without a {_NEEDED[what]}: ignored",
         )
 
 
