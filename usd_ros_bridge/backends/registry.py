@@ -45,6 +45,8 @@ def _make(entry: EntryPoint) -> object:
     except ImportError as error:
         missing = f"module {error.name} is missing" if error.name else str(error)
         raise BackendError(f"backend {entry.name} cannot be loaded: {missing}") from error
+    except BackendError as error:
+        raise BackendError(f"backend {entry.name} cannot be loaded: {error}") from error
     except AttributeError as error:
         raise BackendError(f"backend {entry.name} cannot be loaded: {entry.value} does not exist") from error
     except Exception as error:

@@ -13,6 +13,9 @@ __all__ = ["MujocoBackend"]
 def __getattr__(name: str) -> Any:
     """Imports MuJoCo only for those who ask for the backend: its absence is then an ImportError that names it."""
     if name == "MujocoBackend":
+        from usd_ros_bridge.backends.mujoco.gl import import_mujoco
+
+        import_mujoco()
         from usd_ros_bridge.backends.mujoco.backend import MujocoBackend
 
         return MujocoBackend

@@ -147,21 +147,40 @@ def make_context(kind: GlKind, width: int, height: int) -> Any:
     Raises:
         Exception: What the libraries raise where it cannot be made.
     """
-    with _platform(kind):
+    # PyOpenGL is told its platform by a variable, which it reads once.
+    with _variables({_PLATFORM: kind}):
         context = import_module(f"mujoco.{kind}").GLContext(width, height)
     context.make_current()
     return context
 
 
+def import_mujoco() -> None:
+    """Imports MuJoCo, also where its own look at MUJOCO_GL makes that fail: physics needs no OpenGL.
+
+    Raises:
+        BackendError: MUJOCO_GL has a value that does not exist.
+        ImportError: MuJoCo is not installed.
+    """
+    wanted_kinds("auto", os.environ)
+    try:
+        import_module("mujoco")
+    except ImportError:
+        raise
+    except Exception:  # noqa: BLE001 - what PyOpenGL raises where the library that it was told of is not there
+        with _variables({VARIABLE: "disable"}):
+            import_module("mujoco")
+
+
 @contextmanager
-def _platform(kind: GlKind) -> Iterator[None]:
-    """Leaves the variable that PyOpenGL is told its platform by as it was: it is the host's."""
-    before = os.environ.get(_PLATFORM)
-    os.environ[_PLATFORM] = kind
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables, and leaves them as they were: they are the host's."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_PLATFORM, None)
-        else:
-            os.environ[_PLATFORM] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -391,19 +393,24 @@ def test_cameras_without_a_camera_info_and_infos_without_an_image(bench: Callabl
     assert set(it.measures) == {mounted(0).path}
 
 
-def test_where_opengl_is_broken_rays_keep_the_topic_alive(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Libraries that cannot be loaded, for the processes that are started from here."""
     for library in ("libEGL.so.1", "libEGL.so", "libOSMesa.so", "libOSMesa.so.8", "libOSMesa.so.6"):
         (tmp_path / library).write_bytes(b"no library")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    monkeypatch.delenv("MUJOCO_GL", raising=False)
     gl.probe.cache_clear()
-    try:
-        it = bench(mounted(rate=10.0), gl="auto", lockstep=True)
-        sample = it.sense(mounted().path, 10 * MS)
-    finally:
-        gl.probe.cache_clear()
+    yield
+    gl.probe.cache_clear()
+
+
+@pytest.mark.usefixtures("broken")
+def test_where_opengl_is_broken_rays_keep_the_topic_alive(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    it = bench(mounted(rate=10.0), gl="auto", lockstep=True)
+    sample = it.sense(mounted().path, 10 * MS)
     assert sample is not None
     assert (sample.arrays["data"][..., 0] > 100).all()
     ((kind, message),) = it.reports
@@ -444,6 +451,36 @@ def test_a_variable_that_does_not_exist_is_one_message(
     monkeypatch.setenv("MUJOCO_GL", "vulkan")
     with pytest.raises(BackendError, match=r"MUJOCO_GL is 'vulkan'; there are: .*egl.*osmesa"):
         bench(mounted())
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("egl", "MujocoBackend"),
+        ("vulkan", "backend mujoco cannot be loaded: the environment variable MUJOCO_GL is"),
+    ],
+)
+def test_the_variable_keeps_nobody_from_physics_or_is_one_message(variable: str, said: str) -> None:
+    code = (
+        "from usd_ros_bridge.backends.registry import load_backend\n"
+        "from usd_ros_bridge.model.errors import BackendError\n"
+        "try:\n    print(type(load_backend('mujoco')).__name__)\n"
+        "except BackendError as error:\n    print(error)\n"
+    )
+    environment = {**os.environ, "MUJOCO_GL": variable}
+    environment.pop("PYOPENGL_PLATFORM", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60.0,
+    )
+    assert done.stdout.startswith(said)
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
