@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from usd_ros_bridge import api
+from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.protocol import Backend, Report, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.model.errors import BackendError
@@ -32,24 +32,19 @@ class Choice(NamedTuple):
     replaceable: bool = False
 
 
-def with_physics(plan: BridgePlan, backend: str | Backend, *, follows_clock: bool = False) -> BridgePlan:
-    """Returns the plan with its stage's physics, where `choose` is going to look at it.
+def wants_physics(backend: str | Backend, *, follows_clock: bool = False) -> bool:
+    """Returns whether `choose` is going to look at the stage's physics.
 
     Args:
-        plan: The plan.
         backend: As for `choose`.
         follows_clock: As for `choose`.
 
     Raises:
         BackendError: There is no such backend.
     """
-    by_auto = backend == AUTO
-    wanted = not follows_clock and _can_simulate() if by_auto else needs_physics(load_backend(backend))
-    add_physics = getattr(api, "add_physics", None)
-    if not wanted or plan.physics is not None or add_physics is None:
-        return plan
-    added: BridgePlan = add_physics(plan)
-    return added
+    if backend == AUTO:
+        return not follows_clock and _can_simulate()
+    return needs_physics(load_backend(backend))
 
 
 def choose(
@@ -72,8 +67,9 @@ def choose(
     if backend != AUTO:
         made = load_backend(backend)
         name = backend if isinstance(backend, str) else type(backend).__name__
-        return Choice(with_physics(plan, made), made, name)
-    plan = with_physics(plan, AUTO, follows_clock=follows_clock)
+        return Choice(add_physics(plan) if needs_physics(made) else plan, made, name)
+    if wants_physics(AUTO, follows_clock=follows_clock):
+        plan = add_physics(plan)
     if follows_clock:
         name, why = KINEMATIC, "use_sim_time is true: time comes from /clock"
     elif not _can_simulate():

@@ -16,7 +16,7 @@ from usd_ros_bridge.model.options import PlanOptions, ReadOptions
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.ros import parameters
-from usd_ros_bridge.ros.backend_choice import AUTO, with_physics
+from usd_ros_bridge.ros.backend_choice import AUTO, wants_physics
 from usd_ros_bridge.ros.bridge import NODE_NAME, Bridge
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.parameters import NodeOptions
@@ -141,17 +141,16 @@ def _timed(options: TimeOptions, real_time_factor: float | None, *, paused: bool
 
 
 def _load(options: NodeOptions, node: Any) -> BridgePlan:
-    logger = node.get_logger()
+    logger, follows_clock = node.get_logger(), bool(node.get_clock().ros_time_is_active)
     with quiet():
         plan = load_plan(
             os.fspath(options.asset),
             read_options=options.read,
             plan_options=options.plan,
             catalog=AmentCatalog(),
+            # Here and not when the bridge opens, so that what is wrong with it counts for `strict`.
+            physics=wants_physics(options.backend, follows_clock=follows_clock),
         )
-        # Here, so that what is wrong with the physics is told along with all else, and counts for `strict`.
-        follows_clock = bool(node.get_clock().ros_time_is_active)
-        plan = with_physics(plan, options.backend, follows_clock=follows_clock)
     for diagnostic in plan.diagnostics:
         # One line each: rclpy keeps a severity per calling line, and refuses another one there.
         if diagnostic.severity == "error":

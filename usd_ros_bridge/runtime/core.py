@@ -266,6 +266,12 @@ class Runtime:
 
     def do_jobs(self) -> None:
         """Does the jobs that wait without a tick: time stands still."""
+        if self._passed_by and self._last_time is not None and self.inbox.pending:
+            # They may look at the backend: it is to be where time is.
+            state = self._stepper.catch_up(self._last_time)
+            if state is not None:
+                self.snapshot.begin(state)
+            self._passed_by = False
         self.intake.do_jobs()
 
     # --- Time --------------------------------------------------------------------------------------------------
