@@ -7,17 +7,29 @@ import sys
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import AccelStamped, PoseStamped, TransformStamped, TwistStamped
+from geometry_msgs.msg import AccelStamped, PoseStamped, TransformStamped, TwistStamped, WrenchStamped
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from ros_plans import plan, topic
-from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan, PointCloud2
+from sensor_msgs.msg import (
+    CameraInfo,
+    FluidPressure,
+    Image,
+    Imu,
+    JointState,
+    LaserScan,
+    MagneticField,
+    NavSatFix,
+    PointCloud2,
+    Range,
+)
+from std_msgs.msg import Bool
 
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.ros.cdr import SharedMessages, TemplateError
-from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
+from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS, MEASURED
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
 from usd_ros_bridge.ros.codecs.writer import MAX_TEMPLATES, MessageWriter
 from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
@@ -156,11 +168,11 @@ class Sensing:
         return self.sample if prim == self.sample.prim else None
 
 
-def sensed(message_class, *snapshots, reports=None):
+def sensed(message_class, *snapshots, reports=None, **more):
     """The messages of a sensor, in place where that is possible, and the way they were published."""
-    type_name = f"sensor_msgs/msg/{message_class.__name__}"
-    made = plan(topic("publisher", "/arm/it", type_name, publish_rate=10.0))
-    encoding = ENCODERS[type_name](made.topics[0], made)
+    type_name = f"{message_class.__module__.partition('.')[0]}/msg/{message_class.__name__}"
+    made = plan(topic("publisher", "/arm/it", type_name, publish_rate=10.0, **more))
+    encoding = {**ENCODERS, **MEASURED}[type_name](made.topics[0], made)
     assert encoding.sensed
     gathered = [] if reports is None else reports
     writer = MessageWriter(
@@ -175,7 +187,7 @@ def sensed(message_class, *snapshots, reports=None):
         # Compared as text, in which NaN equals NaN.
         expected = serialize_message(writer.message(values, time_ns))
         assert repr(message) == repr(deserialize_message(expected, message_class))
-        assert message.header.stamp.sec == 7
+        assert not hasattr(message, "header") or message.header.stamp.sec == 7
         shown.append((message, sent.raw is not None))
     return shown
 
@@ -232,6 +244,85 @@ def test_cloud_is_unorganised_and_says_whether_it_is_dense(columns):
     assert (dense.height, dense.width, dense.point_step, dense.row_step) == (1, 5, 4 * columns, 20 * columns)
     assert (dense.is_dense, sparse.is_dense) == (True, False)
     assert bytes(dense.data) == points.tobytes()
+
+
+def test_cloud_in_rows_is_organised_and_another_number_of_rows_another_message():
+    points = np.arange(36, dtype=np.float32).reshape(12, 3)
+    shown = sensed(
+        PointCloud2, *(Sensing(points=points, height=rows) for rows in (3, 2, 1)), Sensing(points=points)
+    )
+    assert [(cloud.height, cloud.width, cloud.row_step) for cloud, _ in shown] == [
+        (3, 4, 48), (2, 6, 72), (1, 12, 144), (1, 12, 144),
+    ]  # fmt: skip
+    assert all(in_place and bytes(cloud.data) == points.tobytes() for cloud, in_place in shown)
+    with pytest.raises(ValueError, match="12 points cannot be organised in 5 rows"):
+        sensed(PointCloud2, Sensing(points=points, height=5))
+
+
+def test_measured_imu_shows_the_sample_and_its_covariances():
+    numbers = {
+        "orientation": [0.0, 0.0, 0.6, 0.8],
+        "angular_velocity": [1.0, 2.0, 3.0],
+        "linear_acceleration": [4.0, 5.0, 6.0],
+    }
+    known = {f"{name}_covariance": np.arange(9.0) + index for index, name in enumerate(numbers)}
+    (bare, in_place), (full, _) = sensed(Imu, Sensing(**numbers), Sensing(**numbers, **known))
+    assert in_place
+    assert (bare.orientation.z, bare.orientation.w) == (0.6, 0.8)
+    assert (full.angular_velocity.y, full.linear_acceleration.z) == (2.0, 6.0)
+    assert bare.orientation_covariance.tolist() == [0.0] * 9
+    assert full.linear_acceleration_covariance.tolist() == known["linear_acceleration_covariance"].tolist()
+    with pytest.raises(ValueError, match="has 4 numbers, and should have 3"):
+        sensed(Imu, Sensing(**numbers | {"angular_velocity": np.zeros(4)}))
+
+
+def test_camera_info_of_a_camera_that_takes_pictures_has_their_stamp():
+    ((info, in_place),) = sensed(CameraInfo, Sensing(), camera=0)
+    assert in_place
+    assert (info.width, info.header.stamp.nanosec) == (640, STAMP_NS % 10**9)
+
+
+@pytest.mark.parametrize("distance", [1.5, np.inf, -np.inf])
+def test_range_is_what_the_sensor_measured(distance):
+    sample = Sensing(range=distance, field_of_view=0.25, min_range=0.125, max_range=4.0, radiation_type=1)
+    ((shown, in_place),) = sensed(Range, sample)
+    assert in_place
+    assert (shown.range, shown.field_of_view, shown.min_range, shown.max_range) == (
+        distance,
+        0.25,
+        0.125,
+        4.0,
+    )
+    assert shown.radiation_type == Range.INFRARED
+
+
+def test_fix_is_one_and_says_whether_its_covariance_is_known():
+    covariance = np.diag([1.0, 1.0, 4.0]).reshape(9)
+    position = [48.0, 11.5, 520.0]
+    (bare, in_place), (known, _) = sensed(
+        NavSatFix, Sensing(position=position), Sensing(position=position, position_covariance=covariance)
+    )
+    assert in_place
+    assert [known.latitude, known.longitude, known.altitude] == position
+    assert (known.status.status, known.status.service) == (0, 1)
+    assert bare.position_covariance_type == NavSatFix.COVARIANCE_TYPE_UNKNOWN
+    assert known.position_covariance_type == NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN
+    assert known.position_covariance.tolist() == covariance.tolist()
+
+
+def test_forces_contacts_field_and_pressure_are_what_the_sensors_measured():
+    ((wrench, _),) = sensed(WrenchStamped, Sensing(wrench=np.arange(6.0)))
+    assert (wrench.wrench.force.y, wrench.wrench.torque.z) == (1.0, 5.0)
+    assert [bool(shown.data) for shown, _ in sensed(Bool, Sensing(data=True), Sensing(data=False))] == [
+        True,
+        False,
+    ]
+    ((field, _),) = sensed(
+        MagneticField, Sensing(magnetic_field=[0.0, 2e-5, 1e-5], magnetic_field_covariance=np.arange(9.0))
+    )
+    assert (field.magnetic_field.y, field.magnetic_field_covariance[8]) == (2e-5, 8.0)
+    ((air, _),) = sensed(FluidPressure, Sensing(fluid_pressure=9e4, variance=4.0))
+    assert (air.fluid_pressure, air.variance) == (9e4, 4.0)
 
 
 def test_sizes_that_come_and_go_take_message_objects_and_one_that_stays_does_not():

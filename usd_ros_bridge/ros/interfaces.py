@@ -22,7 +22,7 @@ from usd_ros_bridge.model.plan import (
 )
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.cdr import SharedMessages
-from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
+from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS, MEASURED
 from usd_ros_bridge.ros.codecs.protocol import NoSourceError
 from usd_ros_bridge.ros.codecs.writer import Serialized
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
@@ -251,14 +251,15 @@ class Interfaces:
 
     def _make_publisher(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicPublisher:
         encoding, reason = None, ""
-        factory = ENCODERS.get(topic.type)
+        served = topic.path in self._runtime.capabilities.sensors
+        factory = (MEASURED.get(topic.type) if served else None) or ENCODERS.get(topic.type)
         try:
             if factory is None:
                 raise NoSourceError(
                     f"nothing here makes messages of type {topic.type}, and no source is bound"
                 )
             encoding = factory(topic, self._plan)
-            if encoding.sensed and topic.path not in self._runtime.capabilities.sensors:
+            if encoding.sensed and not served:
                 encoding = None
                 raise NoSourceError("the backend serves no sensor there")
         except NoSourceError as error:

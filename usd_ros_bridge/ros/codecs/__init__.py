@@ -1,7 +1,7 @@
 """Codecs: numbers to messages and back, one module per message package.
 
-To add a message type, write a function and put a row into `ENCODERS` or `DECODERS` of the package's module; for an
-action that a controller follows, into `ACTIONS`.
+To add a message type, write a function and put a row into `ENCODERS` or `DECODERS` of the package's module (and into
+`MEASURED` where a backend's sensor goes before the state); for an action that a controller follows, into `ACTIONS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ ENCODERS: Mapping[str, EncodingFactory] = {
     **geometry_msgs.ENCODERS,
     **nav_msgs.ENCODERS,
     **sensor_msgs.ENCODERS,
+    **std_msgs.ENCODERS,
 }
+MEASURED: Mapping[str, EncodingFactory] = sensor_msgs.MEASURED
+"""For types that a state can show, too: what makes their messages where the backend measures them."""
 DECODERS: Mapping[str, Decoder] = {
     **geometry_msgs.DECODERS,
     **sensor_msgs.DECODERS,
@@ -32,4 +35,4 @@ DECODERS: Mapping[str, Decoder] = {
 }
 ACTIONS: Mapping[str, ActionCodec] = control_msgs.ACTIONS
 
-__all__ = ["ACTIONS", "DECODERS", "ENCODERS"]
+__all__ = ["ACTIONS", "DECODERS", "ENCODERS", "MEASURED"]

@@ -1,4 +1,4 @@
-"""geometry_msgs: ground truth of bodies out, velocity and pose commands in."""
+"""geometry_msgs: ground truth of bodies and measured forces out, velocity and pose commands in."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from usd_ros_bridge.ros.codecs.protocol import (
     EncodingFactory,
     HeaderAxes,
     Values,
+    numbers_of,
+    sensed,
     set_child_frame,
     stamp_ns,
 )
@@ -77,6 +79,11 @@ def encode_accel(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     return Encoding(values=values, blocks=("accel",))
 
 
+def encode_wrench(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """WrenchStamped of a backend's sensor: force in N and torque in N m, in the axes of the header's frame."""
+    return sensed(topic, ("wrench",), lambda sample: (numbers_of(sample, "wrench", 6),))
+
+
 def _twist_array(twist: Any) -> FloatArray:
     linear, angular = twist.linear, twist.angular
     return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z], dtype=np.float64)
@@ -108,6 +115,7 @@ ENCODERS: Mapping[str, EncodingFactory] = {
     "geometry_msgs/msg/PoseStamped": encode_pose,
     "geometry_msgs/msg/TransformStamped": encode_transform,
     "geometry_msgs/msg/TwistStamped": encode_twist,
+    "geometry_msgs/msg/WrenchStamped": encode_wrench,
 }
 DECODERS: Mapping[str, Decoder] = {
     "geometry_msgs/msg/PoseStamped": decode_pose,

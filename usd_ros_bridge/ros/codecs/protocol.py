@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TopicPlan
+from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.model.transforms import IDENTITY
 from usd_ros_bridge.runtime.edges import pose_array
 from usd_ros_bridge.runtime.scalar import Floats, multiply
@@ -97,6 +98,77 @@ def plain(values: NDArray[np.float64]) -> list[float]:
     """Returns a row as Python floats."""
     result: list[float] = values.tolist()
     return result
+
+
+def sensed_at(topic: TopicPlan) -> Callable[[Snapshot], int]:
+    """Returns the `stamp_ns` of what a backend's sensor measures."""
+
+    def stamp(snapshot: Snapshot) -> int:
+        sample = snapshot.sense(topic.path)
+        return -1 if sample is None else sample.stamp_ns
+
+    return stamp
+
+
+def sensed(
+    topic: TopicPlan,
+    blocks: Sequence[str],
+    read: Callable[[SensorSample], Values],
+    *,
+    prepare: Callable[[Any, Values], None] = prepare_nothing,
+    sequences: Sequence[str] = (),
+) -> Encoding:
+    """Returns the encoding of what a backend's sensor measures.
+
+    Args:
+        topic: The publisher.
+        blocks: As in `Encoding`.
+        read: Returns what a sample shows; raises ValueError where its arrays are not what they should be.
+        prepare: As in `Encoding`.
+        sequences: As in `Encoding`.
+    """
+
+    def values(snapshot: Snapshot) -> Values | None:
+        sample = snapshot.sense(topic.path)
+        return None if sample is None else read(sample)
+
+    return Encoding(
+        values=values,
+        prepare=prepare,
+        blocks=tuple(blocks),
+        sequences=tuple(sequences),
+        stamp_ns=sensed_at(topic),
+        sensed=True,
+    )
+
+
+def array_of(sample: SensorSample, name: str) -> NDArray[Any]:
+    """Returns an array that a sample must have.
+
+    Raises:
+        ValueError: It has none of that name.
+    """
+    values = sample.arrays.get(name)
+    if values is None:
+        raise ValueError(f"the sensor at {sample.prim} gives no array named {name!r}")
+    return values
+
+
+def numbers_of(sample: SensorSample, name: str, count: int, default: Sequence[float] = ()) -> Sequence[Any]:
+    """Returns `count` plain numbers of an array that a sample must have, or `default` where that is given.
+
+    Raises:
+        ValueError: There are more or fewer, or none and no default.
+    """
+    if default and name not in sample.arrays:
+        return default
+    array = array_of(sample, name)
+    if array.size != count:
+        raise ValueError(
+            f"{name} of the sensor at {sample.prim} has {array.size} numbers, and should have {count}"
+        )
+    numbers: list[Any] = array.reshape(-1).tolist()
+    return numbers
 
 
 class Carrier:

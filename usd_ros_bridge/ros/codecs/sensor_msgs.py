@@ -1,14 +1,14 @@
-"""sensor_msgs: JointState, Imu and CameraInfo of a state; Image, LaserScan and PointCloud2 of a backend's sensors."""
+"""sensor_msgs: JointState, Imu and CameraInfo of a state, and what a backend's sensors measure."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import JointStateSample, SensorSample
@@ -20,6 +20,10 @@ from usd_ros_bridge.ros.codecs.protocol import (
     EncodingFactory,
     NoSourceError,
     Values,
+    array_of,
+    numbers_of,
+    sensed,
+    sensed_at,
     stamp_ns,
 )
 from usd_ros_bridge.runtime.edges import selection
@@ -37,6 +41,15 @@ _IMAGE_ENCODINGS = {
 }
 _POINT_FIELDS = ("x", "y", "z", "intensity")
 _POINT_FIELD_FLOAT32 = 7
+_IMU_BLOCKS = (
+    "orientation", "orientation_covariance", "angular_velocity", "angular_velocity_covariance",
+    "linear_acceleration", "linear_acceleration_covariance",
+)  # fmt: skip
+_RANGE_NUMBERS = ("field_of_view", "min_range", "max_range", "range")
+_FIX_BLOCKS = ("latitude", "longitude", "altitude", "position_covariance", "position_covariance_type")
+_UNKNOWN_COVARIANCE = (0.0,) * 9
+_DIAGONAL_KNOWN = 2
+"""NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN."""
 
 
 def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
@@ -103,6 +116,22 @@ def encode_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 
     return Encoding(values=values, blocks=blocks)
 
 
+def encode_measured_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """Imu of a backend's sensor (REP 145); covariances that it does not give are zero, which means unknown."""
+
+    def read(sample: SensorSample) -> Values:
+        return [
+            part
+            for name, count in (("orientation", 4), ("angular_velocity", 3), ("linear_acceleration", 3))
+            for part in (
+                numbers_of(sample, name, count),
+                numbers_of(sample, f"{name}_covariance", 9, _UNKNOWN_COVARIANCE),
+            )
+        ]
+
+    return sensed(topic, _IMU_BLOCKS, read)
+
+
 def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """CameraInfo of an ideal pinhole camera: plumb_bob with zero distortion, R the identity, P = [K | 0]."""
     if not 0 <= topic.camera < len(plan.scene.cameras):
@@ -122,6 +151,11 @@ def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     return Encoding(values=lambda snapshot: (), prepare=prepare)  # noqa: ARG005 - Encoding.values
 
 
+def encode_measured_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
+    """CameraInfo of a camera that a backend takes pictures with: stamped as the picture is."""
+    return replace(encode_camera_info(topic, plan), stamp_ns=sensed_at(topic), sensed=True)
+
+
 def encode_image(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """Image of a backend's camera: rgb8, rgba8, mono8, mono16, or 32FC1 (depth in m), as shape and type say."""
 
@@ -133,11 +167,8 @@ def encode_image(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG00
         message.is_bigendian = 0
         message.step = pixels.shape[1] * channels * pixels.dtype.itemsize
 
-    def values(snapshot: Snapshot) -> Values | None:
-        sample = snapshot.sense(topic.path)
-        if sample is None:
-            return None
-        pixels = _array(sample, "data")
+    def read(sample: SensorSample) -> Values:
+        pixels = array_of(sample, "data")
         channels = pixels.shape[2] if pixels.ndim == 3 else 1
         if pixels.ndim not in (2, 3) or (pixels.dtype.name, channels) not in _IMAGE_ENCODINGS:
             raise ValueError(
@@ -145,19 +176,14 @@ def encode_image(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG00
             )
         return (pixels,)
 
-    return Encoding(
-        values=values, prepare=prepare, sequences=("data",), stamp_ns=_sensed_at(topic), sensed=True
-    )
+    return sensed(topic, (), read, prepare=prepare, sequences=("data",))
 
 
 def encode_laser_scan(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """LaserScan of a backend's sensor: beams evenly spaced from `angle_min` to `angle_max`, both included."""
 
-    def values(snapshot: Snapshot) -> Values | None:
-        sample = snapshot.sense(topic.path)
-        if sample is None:
-            return None
-        ranges = _array(sample, "ranges").astype(np.float32, copy=False)
+    def read(sample: SensorSample) -> Values:
+        ranges = array_of(sample, "ranges").astype(np.float32, copy=False)
         intensities = sample.arrays.get("intensities", UNKNOWN).astype(np.float32, copy=False)
         if ranges.ndim != 1 or intensities.shape not in (ranges.shape, (0,)):
             raise ValueError(f"ranges {ranges.shape} and intensities {intensities.shape} must be (N,) both")
@@ -165,71 +191,97 @@ def encode_laser_scan(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: 
         increment = (numbers[1] - numbers[0]) / max(len(ranges) - 1, 1)
         return (*((number,) for number in numbers), (increment,), ranges, intensities)
 
-    return Encoding(
-        values=values,
-        blocks=(*_SCAN_NUMBERS, "angle_increment"),
-        sequences=("ranges", "intensities"),
-        stamp_ns=_sensed_at(topic),
-        sensed=True,
-    )
+    return sensed(topic, (*_SCAN_NUMBERS, "angle_increment"), read, sequences=("ranges", "intensities"))
 
 
 def encode_point_cloud(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
-    """PointCloud2 of a backend's sensor: an unorganised cloud of x, y, z in m and, where measured, intensity."""
+    """PointCloud2 of a backend's sensor: x, y, z in m and, where measured, intensity; in rows where it is organised."""
 
     def prepare(message: Any, values: Values) -> None:
         from sensor_msgs.msg import PointField
 
         points = values[-1]
-        message.height, message.width = 1, points.shape[0]
+        message.height, message.width, columns = points.shape
         message.fields = [
             PointField(name=name, offset=4 * index, datatype=_POINT_FIELD_FLOAT32, count=1)
-            for index, name in enumerate(_POINT_FIELDS[: points.shape[1]])
+            for index, name in enumerate(_POINT_FIELDS[:columns])
         ]
-        message.point_step = 4 * points.shape[1]
-        message.row_step = message.point_step * points.shape[0]
+        message.point_step = 4 * columns
+        message.row_step = message.point_step * message.width
 
-    def values(snapshot: Snapshot) -> Values | None:
-        sample = snapshot.sense(topic.path)
-        if sample is None:
-            return None
-        points = _array(sample, "points").astype(np.float32, copy=False)
+    def read(sample: SensorSample) -> Values:
+        points = array_of(sample, "points").astype(np.float32, copy=False)
         if points.ndim != 2 or points.shape[1] not in (3, 4):
             raise ValueError(f"points are (N, 3), or (N, 4) with the intensity; {points.shape} is neither")
-        return (bool(np.isfinite(points).all()),), points
+        rows = int(sample.arrays.get("height", 1))
+        if rows < 1 or len(points) % rows:
+            raise ValueError(f"{len(points)} points cannot be organised in {rows} rows")
+        dense = bool(np.isfinite(points).all())
+        return (dense,), points.reshape(rows, -1, points.shape[1])
 
-    return Encoding(
-        values=values,
-        prepare=prepare,
-        blocks=("is_dense",),
-        sequences=("data",),
-        stamp_ns=_sensed_at(topic),
-        sensed=True,
-    )
+    return sensed(topic, ("is_dense",), read, prepare=prepare, sequences=("data",))
 
 
-def _sensed_at(topic: TopicPlan) -> Callable[[Snapshot], int]:
-    def stamp(snapshot: Snapshot) -> int:
-        sample = snapshot.sense(topic.path)
-        return -1 if sample is None else sample.stamp_ns
+def encode_range(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """Range of a backend's sensor, as REP 117 has it: inf for nothing, -inf for too near."""
 
-    return stamp
+    def read(sample: SensorSample) -> Values:
+        kind = int(sample.arrays.get("radiation_type", 0))
+        return (kind,), *(numbers_of(sample, name, 1) for name in _RANGE_NUMBERS)
+
+    return sensed(topic, ("radiation_type", *_RANGE_NUMBERS), read)
 
 
-def _array(sample: SensorSample, name: str) -> NDArray[Any]:
-    values = sample.arrays.get(name)
-    if values is None:
-        raise ValueError(f"the sensor at {sample.prim} gives no array named {name!r}")
-    return values
+def encode_nav_sat_fix(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """NavSatFix of a backend's sensor: an unaugmented GPS fix; a covariance of zeros is unknown, else diagonal."""
+
+    def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
+        message.status.status = message.status.STATUS_FIX
+        message.status.service = message.status.SERVICE_GPS
+
+    def read(sample: SensorSample) -> Values:
+        covariance = numbers_of(sample, "position_covariance", 9, _UNKNOWN_COVARIANCE)
+        known = _DIAGONAL_KNOWN if any(covariance) else 0
+        latitude, longitude, altitude = numbers_of(sample, "position", 3)
+        return (latitude,), (longitude,), (altitude,), covariance, (known,)
+
+    return sensed(topic, _FIX_BLOCKS, read, prepare=prepare)
+
+
+def encode_magnetic_field(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """MagneticField of a backend's sensor, T; a covariance that it does not give is zero, which means unknown."""
+
+    def read(sample: SensorSample) -> Values:
+        covariance = numbers_of(sample, "magnetic_field_covariance", 9, _UNKNOWN_COVARIANCE)
+        return numbers_of(sample, "magnetic_field", 3), covariance
+
+    return sensed(topic, ("magnetic_field", "magnetic_field_covariance"), read)
+
+
+def encode_fluid_pressure(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """FluidPressure of a backend's sensor, Pa; a variance that it does not give is zero, which means unknown."""
+
+    def read(sample: SensorSample) -> Values:
+        return numbers_of(sample, "fluid_pressure", 1), numbers_of(sample, "variance", 1, (0.0,))
+
+    return sensed(topic, ("fluid_pressure", "variance"), read)
 
 
 ENCODERS: Mapping[str, EncodingFactory] = {
     "sensor_msgs/msg/CameraInfo": encode_camera_info,
+    "sensor_msgs/msg/FluidPressure": encode_fluid_pressure,
     "sensor_msgs/msg/Image": encode_image,
     "sensor_msgs/msg/Imu": encode_imu,
     "sensor_msgs/msg/JointState": encode_joint_state,
     "sensor_msgs/msg/LaserScan": encode_laser_scan,
+    "sensor_msgs/msg/MagneticField": encode_magnetic_field,
+    "sensor_msgs/msg/NavSatFix": encode_nav_sat_fix,
     "sensor_msgs/msg/PointCloud2": encode_point_cloud,
+    "sensor_msgs/msg/Range": encode_range,
+}
+MEASURED: Mapping[str, EncodingFactory] = {
+    "sensor_msgs/msg/CameraInfo": encode_measured_camera_info,
+    "sensor_msgs/msg/Imu": encode_measured_imu,
 }
 DECODERS: Mapping[str, Decoder] = {
     "sensor_msgs/msg/JointState": decode_joint_state,

@@ -390,6 +390,8 @@ def _fill(message: Any, name: str, numbers: Any) -> None:
     if hasattr(current, "get_fields_and_field_types"):
         for inner in current.get_fields_and_field_types():
             _fill(current, inner, numbers)
+    elif isinstance(current, np.ndarray):
+        setattr(message, name, [next(numbers) for _ in range(current.size)])
     else:
         setattr(message, name, type(current)(next(numbers)))
 
