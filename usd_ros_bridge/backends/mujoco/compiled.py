@@ -105,6 +105,7 @@ def compile_model(built: Built) -> Compiled:
             frees=frees,
             servos=(actuators["position"], actuators["velocity"]),
             body_ids=body_ids,
+            report=built.report,
         ),
     )
     data = mujoco.MjData(model)

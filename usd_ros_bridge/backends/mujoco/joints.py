@@ -16,6 +16,8 @@ from usd_ros_bridge.model.transforms import compose, inverse, rotate
 
 UNLIMITED = 1e9
 """rad or m: the far side of a limit that has one side only."""
+_STEPS = 5.0
+"""Time steps in which a limit makes good what a joint is past it."""
 _NARROWEST = 1e-6
 """rad or m: half the width of a limit whose sides coincide; MuJoCo wants them apart."""
 
@@ -84,7 +86,7 @@ def add_dof(
     _set_first(made, "damping", dof.damping)
     _set_first(made, "stiffness", dof.stiffness)
     _limit(made, dof)
-    made.solref_limit = [2.0 * built.spec.option.timestep, 1.0]
+    made.solref_limit = [_STEPS * built.spec.option.timestep, 1.0]
     bounds_effort(made, dof)
     for key in ("solref_limit", "solimp_limit"):
         if key in joint.solver:

@@ -17,8 +17,8 @@ from usd_ros_bridge.model.physics import Joint
 from usd_ros_bridge.model.transforms import compose
 from usd_ros_bridge.model.transforms import pose as make_pose
 
-_STEPS = 2.0
-"""Time steps in which an equality makes good what it is off by: as few as MuJoCo can."""
+_STEPS = 3.0
+"""Time steps in which an equality makes good what it is off by; MuJoCo asks for two at least."""
 _SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
 _LEVER = 0.1
 """m: how far apart the two points are that make a hinge."""

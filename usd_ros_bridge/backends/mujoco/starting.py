@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.poses import pose_of, wxyz, xyzw
-from usd_ros_bridge.model.physics import PhysicsScene
+from usd_ros_bridge.backends.protocol import Report
+from usd_ros_bridge.model.physics import Dof, Joint, PhysicsScene
 from usd_ros_bridge.model.transforms import quaternion_conjugate, rotate
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+
+_OUTSIDE = 1e-3
+"""rad or m: as far outside its limits as a joint may start without a report: single precision, and sag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,6 +65,7 @@ def make_start(
     frees: tuple[IndexArray, IndexArray],
     servos: tuple[IndexArray, IndexArray],
     body_ids: IndexArray,
+    report: Report,
 ) -> Start:
     """Returns the start that the scene authors.
 
@@ -71,12 +76,14 @@ def make_start(
         frees: Of the free joints, by body, likewise.
         servos: Position and velocity actuators by degree of freedom.
         body_ids: MuJoCo's bodies by body.
+        report: Told of joints that start outside their limits.
     """
     qpos, qvel, ctrl = model.qpos0.copy(), np.zeros(model.nv), np.zeros(model.nu)
-    dofs = [dof for joint in scene.joints for dof in joint.dofs]
-    for index, dof in enumerate(dofs):
+    dofs = [(joint, dof) for joint in scene.joints for dof in joint.dofs]
+    for index, (joint, dof) in enumerate(dofs):
         if addresses[0][index] >= 0:
-            qpos[addresses[0][index]], qvel[addresses[1][index]] = dof.position, dof.velocity
+            qpos[addresses[0][index]] = _within_limits(joint, dof, report)
+            qvel[addresses[1][index]] = dof.velocity
         if dof.drive is not None:
             targets = dof.drive.target_position, dof.drive.target_velocity
             for actuators, target in zip(servos, targets, strict=True):
@@ -93,3 +100,17 @@ def make_start(
         tree = model.body_rootid[model.dof_bodyid] == body_ids[index]
         trees.append(np.flatnonzero(tree).astype(np.intp))
     return Start(qpos=qpos, qvel=qvel, ctrl=ctrl, free_dof=frees[1][frees[1] >= 0], trees=tuple(trees))
+
+
+def _within_limits(joint: Joint, dof: Dof, report: Report) -> float:
+    """Returns where a joint starts: from far outside its limits it would be flung back."""
+    position = min(max(dof.position, dof.lower), dof.upper)
+    if joint.closes_loop or dof.lower > dof.upper:
+        return dof.position
+    if abs(position - dof.position) > _OUTSIDE:
+        report(
+            f"mujoco.start:{joint.path}",
+            f"{joint.path} would start at {dof.position:g}, outside its limits {dof.lower:g} to {dof.upper:g} (rad or "
+            f"m): it starts at {position:g}",
+        )
+    return position

@@ -301,3 +301,14 @@ def test_a_spherical_joint_keeps_within_its_cone_and_twists_freely() -> None:
         steepest = min(steepest, float(data.xmat[1, 8]))
     assert math.acos(steepest) == pytest.approx(cone, abs=math.radians(1.0))
     assert abs(data.qpos[2]) > 1.0
+
+
+def test_a_joint_that_starts_outside_its_limits_starts_at_them() -> None:
+    reports = Reports()
+    compiled, model, data = simulated(
+        hinged(dof=Dof(axis="rotY", position=0.0, lower=0.8, upper=2.0)), reports
+    )
+    assert list(reports) == ["mujoco.start:/joint"]
+    assert data.qpos[compiled.qpos_of_dof[0]] == pytest.approx(0.8)
+    run(model, data, 0.01)
+    assert abs(data.qvel[0]) < 0.2
