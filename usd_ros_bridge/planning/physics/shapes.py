@@ -123,7 +123,7 @@ class _Prim:
             self.findings.warning(
                 "1.3.collider.scale",
                 self.record.path,
-                f"a {self.record.type_name} is scaled by {quoted(tuple(scales / self.units.meters))} "
+                f"a {self.record.type_name} is scaled by {_list(scales / self.units.meters)} "
                 "where its cross section is round; the largest counts",
                 "scale it evenly, or use a mesh",
                 attribute="xformOp:scale",
@@ -205,6 +205,10 @@ def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> Placed | None:
             "author sizes that are positive, and an axis of X, Y or Z",
         )
     return None
+
+
+def _list(values: FloatArray) -> str:
+    return ", ".join(f"{value:.6g}" for value in values.tolist())
 
 
 def _told(values: Mapping[str, object]) -> str:
