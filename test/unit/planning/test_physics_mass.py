@@ -203,7 +203,7 @@ positive = st.floats(0.2, 3.0).map(lambda value: round(value, 2))
 
 
 def maybe(line: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
-    return st.one_of(st.just(""), values.map(lambda value: line.format(value)))
+    return st.one_of(st.just(""), values.map(line.format))
 
 
 def triple(values: st.SearchStrategy[float]) -> st.SearchStrategy[str]:
