@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -42,11 +41,10 @@ def offer_simulation(
         inform: Told what is offered, or why nothing is.
     """
     if not AmentCatalog().contains(FIRST):
-        distro = os.environ.get("ROS_DISTRO", "DISTRO")
         inform(
             "simulation_interfaces",
             "simulation_interfaces is not installed, so its services are not offered "
-            f"(apt install ros-{distro}-simulation-interfaces)",
+            "(apt install ros-$ROS_DISTRO-simulation-interfaces)",
         )
         return None
     from usd_ros_bridge.ros.simulation.servers import SimulationInterfaces
