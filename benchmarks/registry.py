@@ -10,7 +10,18 @@ from benchmarks.harness import BenchmarkError, Options, Result
 
 Benchmark = Callable[[Options], Iterator[Result]]
 
-NAMES = ("frames", "step", "joint_states", "fleet", "image", "startup", "controllers", "goals")
+NAMES = (
+    "frames",
+    "step",
+    "joint_states",
+    "fleet",
+    "image",
+    "cameras",
+    "startup",
+    "controllers",
+    "goals",
+    "physics",
+)
 
 
 def load(name: str) -> Benchmark:
