@@ -157,19 +157,18 @@ def _extruded(points: FloatArray, normal: FloatArray, depth: float) -> Mesh:
 
 
 def _is_convex(points: FloatArray, triangles: NDArray[np.int32], used: FloatArray) -> bool:
-    """Returns whether a mesh has no hollows: whether its points lie nowhere above any of its triangles."""
+    """Returns whether a mesh is its own convex hull: closed, and none of its points above any of its triangles."""
     corners = points[triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(normals, axis=1)
+    # What is open has a side from which it is hollow; so has a room, whose triangles show its inside.
+    if np.linalg.norm(normals.sum(axis=0)) > (1.0 - _CONVEX) * lengths.sum():
+        return False
     proper = lengths > 0.0
     normals, origins = normals[proper] / lengths[proper, None], corners[proper, 0]
     size = float(np.linalg.norm(np.ptp(used, axis=0)))
-    heights = np.einsum("ij,ij->i", normals, origins)
-    tolerance = 0.5 * (1.0 - _CONVEX) * size
-    above = (_farthest(used, normals) - heights) > tolerance
-    below = (heights + _farthest(used, -normals)) > tolerance
-    # Triangles that all show their inside are convex too.
-    return bool(not above.any() or not below.any())
+    above = _farthest(used, normals) - np.einsum("ij,ij->i", normals, origins)
+    return not bool(np.any(above > 0.5 * (1.0 - _CONVEX) * size))
 
 
 def _farthest(points: FloatArray, normals: FloatArray) -> FloatArray:

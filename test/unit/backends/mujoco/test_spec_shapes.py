@@ -1,0 +1,324 @@
+"""Colliders and visuals: what shapes become, held to where rays meet them and what comes to rest on them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+
+import mujoco
+from spec_scenes import UNIT, Reports, body_pose, built, collider, run, simulated, turned
+
+from usd_ros_bridge.backends.mujoco.spec import COLLIDER_GROUP, HIDDEN_GROUP, VISUAL_GROUP
+from usd_ros_bridge.model.physics import (
+    WORLD_BODY,
+    Body,
+    Box,
+    Capsule,
+    Cone,
+    ContactMaterial,
+    Cylinder,
+    Mesh,
+    PhysicsScene,
+    Plane,
+    Shape,
+    Sphere,
+    Visual,
+)
+from usd_ros_bridge.model.plan import HERE, Pose
+
+RED = (1.0, 0.0, 0.0, 1.0)
+
+
+def grid(size: int, height: Any) -> Mesh:
+    """Returns the terrain z = height(x, y) over [-1, 1]^2."""
+    line = np.linspace(-1.0, 1.0, size)
+    x, y = np.meshgrid(line, line, indexing="ij")
+    points = np.column_stack([x.ravel(), y.ravel(), height(x, y).ravel()])
+    corner = (np.arange(size - 1)[:, None] * size + np.arange(size - 1)).ravel()
+    lower = np.column_stack([corner, corner + size, corner + size + 1])
+    upper = np.column_stack([corner, corner + size + 1, corner + 1])
+    return Mesh(points, np.vstack([lower, upper]).astype(np.int32))
+
+
+def flat(x: Any, y: Any) -> Any:
+    return 0.0 * (x + y)
+
+
+def ramp(x: Any, y: Any) -> Any:
+    return 0.2 * x + 0.0 * y
+
+
+def cuboid(
+    low: tuple[float, ...], high: tuple[float, ...]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    points = np.array([[(low, high)[i][0], (low, high)[j][1], (low, high)[k][2]]
+                       for i in (0, 1) for j in (0, 1) for k in (0, 1)])  # fmt: skip
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    triangles = [(q[0], q[i], q[i + 1]) for q in quads for i in (1, 2)]
+    return points, np.array(triangles, dtype=np.int32)
+
+
+def bracket(approximation: Any = "none") -> Mesh:
+    """Returns an L in the XZ plane: a foot [0, 1] x [0, 0.2] and a wall [0, 0.2] x [0, 1], 0.4 m deep."""
+    outline = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 0.2), (0.2, 0.2), (0.2, 1.0), (0.0, 1.0)])
+    front = np.column_stack([outline[:, 0], np.full(6, -0.2), outline[:, 1]])
+    back = np.column_stack([outline[:, 0], np.full(6, 0.2), outline[:, 1]])
+    faces = [(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 5)]
+    triangles = [*faces, *((6 + c, 6 + b, 6 + a) for a, b, c in faces)]
+    for here in range(6):
+        there = (here + 1) % 6
+        triangles += [(there, here, 6 + here), (there, 6 + here, 6 + there)]
+    return Mesh(np.vstack([front, back]), np.array(triangles, dtype=np.int32), approximation)
+
+
+def height_of(shape: Shape, at: tuple[float, float] = (0.0, 0.0), pose: Pose = HERE) -> float:
+    """Returns where a ray from above meets a static collider."""
+    _, model, data = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, shape, pose=pose),)), Reports())
+    geom = np.zeros(1, dtype=np.int32)
+    start = np.array([*at, 10.0])
+    return 10.0 - float(mujoco.mj_ray(model, data, start, np.array([0.0, 0.0, -1.0]), None, 1, -1, geom))
+
+
+@pytest.mark.parametrize(
+    ("shape", "at", "height"),
+    [
+        (Sphere(0.5), (0.3, 0.0), 0.4),
+        (Box((0.1, 0.2, 0.3)), (0.09, 0.19), 0.3),
+        (Capsule(0.2, 0.5), (0.12, 0.0), 0.66),
+        (Capsule(0.2, 0.0), (0.12, 0.0), 0.16),
+        (Cylinder(0.2, 0.5), (0.19, 0.0), 0.5),
+        (Cone(0.4, 0.5), (0.0003, 0.0002), 0.5),
+        (Cone(0.4, 0.5), (0.2, 0.002), 0.0),
+        (Plane(), (3.0, 4.0), 0.0),
+        (grid(9, ramp), (0.5, 0.3), 0.1),
+    ],
+)
+def test_a_shape_is_where_it_should_be(shape: Shape, at: tuple[float, float], height: float) -> None:
+    assert height_of(shape, at) == pytest.approx(height, abs=2e-3)
+    lifted = Pose((1.0, 2.0, 0.25))
+    assert height_of(shape, (at[0] + 1.0, at[1] + 2.0), lifted) == pytest.approx(height + 0.25, abs=2e-3)
+
+
+def test_a_turned_shape_is_turned() -> None:
+    assert height_of(Cylinder(0.1, 0.5), (0.4, 0.0), turned("Y", math.pi / 2)) == pytest.approx(0.1, abs=1e-6)
+    assert math.isclose(height_of(Cone(0.1, 0.5), (0.0, 0.0), turned("Y", math.pi / 2)), 0.05, abs_tol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "shape", [Sphere(0.0), Box((0.1, -0.1, 0.1)), Cylinder(math.nan, 1.0), Cone(1.0, 0.0)]
+)
+def test_a_shape_without_size_is_reported_and_left_out(shape: Shape) -> None:
+    reports = Reports()
+    compiled, _, _ = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, shape),)), reports)
+    assert list(reports) == ["mujoco.shape:/collider_-1"]
+    assert compiled.geom_ids[0].size == 0
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        Mesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int32)),
+        Mesh(np.full((4, 3), np.nan), np.array([[0, 1, 2]], dtype=np.int32)),
+    ],
+)
+def test_a_mesh_with_nothing_in_it_is_reported_and_left_out(mesh: Mesh) -> None:
+    reports = Reports()
+    compiled, _, _ = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, mesh),)), reports)
+    assert list(reports) == ["mujoco.shape:/collider_-1"]
+    assert compiled.geom_ids[0].size == 0
+
+
+# --- What rests on what -------------------------------------------------------------------------------------------
+
+
+def rests_at(ground: Shape, above: tuple[float, float], *, radius: float = 0.05, drop: float = 1.3) -> float:
+    """Returns the height of the lowest point of a rough ball that was dropped, once it lies."""
+    rough = ContactMaterial(static_friction=1.0, dynamic_friction=1.0)
+    scene = PhysicsScene(
+        bodies=(Body(path="/ball", inertial=UNIT, world_from_body=Pose((*above, drop))),),
+        colliders=(
+            collider(0, Sphere(radius), material=rough),
+            collider(WORLD_BODY, ground, path="/ground", material=rough),
+        ),
+    )
+    compiled, model, data = simulated(scene, Reports())
+    run(model, data, 1.5)
+    return float(body_pose(compiled, data, 0)[2]) - radius
+
+
+def test_a_static_mesh_collides_as_it_is() -> None:
+    """On the foot of the L: its convex hull would hold the ball up on the slope between foot and wall."""
+    assert rests_at(bracket(), (0.6, 0.0)) == pytest.approx(0.2, abs=3e-3)
+    assert rests_at(bracket(), (0.1, 0.0)) == pytest.approx(1.0, abs=3e-3)
+    assert rests_at(bracket("meshSimplification"), (0.6, 0.0)) == pytest.approx(0.2, abs=3e-3)
+
+
+def test_a_terrain_collides_as_it_is() -> None:
+    bowl = grid(21, lambda x, y: 0.3 * (x * x + y * y))
+    assert rests_at(bowl, (0.0, 0.0)) == pytest.approx(0.0, abs=5e-3)
+
+
+def test_a_room_whose_walls_show_inwards_is_hollow() -> None:
+    points, triangles = cuboid((-1.0, -1.0, 0.0), (1.0, 1.0, 2.0))
+    assert rests_at(Mesh(points, triangles[:, ::-1].copy()), (0.3, 0.2)) == pytest.approx(0.0, abs=3e-3)
+    assert rests_at(Mesh(points, triangles), (0.3, 0.2), drop=2.5) == pytest.approx(2.0, abs=3e-3)
+
+
+def test_a_flat_mesh_is_solid_below() -> None:
+    assert rests_at(grid(2, flat), (0.5, 0.5)) == pytest.approx(0.0, abs=3e-3)
+    hull = grid(2, flat)
+    assert rests_at(Mesh(hull.points, hull.triangles, "convexHull"), (0.5, 0.5)) == pytest.approx(
+        0.0, abs=3e-3
+    )
+    downward = Mesh(hull.points, hull.triangles[:, ::-1].copy(), "none")
+    # Seen from below only: solid above it.
+    assert rests_at(downward, (0.5, 0.5)) > 0.05
+
+
+def test_a_flat_mesh_with_a_hole_lets_things_through() -> None:
+    mesh = grid(4, flat)
+    centers = mesh.points[mesh.triangles].mean(axis=1)
+    frame = Mesh(mesh.points, mesh.triangles[np.abs(centers).max(axis=1) > 1.0 / 3.0])
+    assert rests_at(frame, (0.8, 0.0)) == pytest.approx(0.0, abs=3e-3)
+    assert rests_at(frame, (0.0, 0.0)) < -1.0
+
+
+def test_an_approximation_decides_what_collides() -> None:
+    assert rests_at(bracket("convexHull"), (0.1, 0.0)) == pytest.approx(1.0, abs=3e-3)
+    assert height_of(bracket("boundingCube"), (0.9, 0.0)) == pytest.approx(1.0, abs=1e-6)
+    radius = float(np.linalg.norm([0.5, 0.2, 0.5]))
+    assert height_of(bracket("boundingSphere"), (0.5, 0.0)) == pytest.approx(0.5 + radius, abs=1e-6)
+
+
+def test_a_decomposed_mesh_keeps_its_hollow(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("coacd", reason="coacd is not installed: make setup")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert rests_at(bracket("convexDecomposition"), (0.6, 0.0)) == pytest.approx(0.2, abs=0.03)
+    kept = sorted(tmp_path.rglob("*.npz"))
+    assert len(kept) == 1
+    # The second time it comes from the cache: a file that CoACD would never have written says so.
+    points, _ = cuboid((-1.0, -1.0, 0.0), (1.0, 1.0, 0.5))
+    np.savez(kept[0], points)
+    assert rests_at(bracket("convexDecomposition"), (0.6, 0.0)) == pytest.approx(0.5, abs=3e-3)
+    kept[0].write_bytes(b"not an archive")
+    assert rests_at(bracket("convexDecomposition"), (0.6, 0.0)) == pytest.approx(0.2, abs=0.03)
+
+
+def test_a_decomposition_that_takes_too_long_is_reported(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("coacd", reason="coacd is not installed: make setup")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    reports = Reports()
+    scene = PhysicsScene(colliders=(collider(WORLD_BODY, bracket("convexDecomposition")),))
+    compiled, _, _ = simulated(scene, reports, decompose_seconds=0.01)
+    assert "more than 0.01 s" in reports["mujoco.shape:/collider_-1"]
+    assert compiled.geom_ids[0].size == 1
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_a_mesh_that_moves_collides_as_its_hull_and_says_so() -> None:
+    reports = Reports()
+    body = Body(path="/body", inertial=UNIT)
+    compiled, _, _ = simulated(PhysicsScene(bodies=(body,), colliders=(collider(0, bracket()),)), reports)
+    assert list(reports) == ["mujoco.shape:/collider_0"]
+    assert compiled.geom_ids[0].size == 1
+    convex = Mesh(*cuboid((-1.0, -1.0, -1.0), (1.0, 1.0, 1.0)))
+    simulated(PhysicsScene(bodies=(body,), colliders=(collider(0, convex),)))
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.7])
+def test_a_plane_that_moves_is_a_box(turn: float) -> None:
+    reports = Reports()
+    body = Body(path="/body", inertial=UNIT, world_from_body=turned("Z", turn, (0.0, 0.0, 1.0)))
+    scene = PhysicsScene(
+        bodies=(body,),
+        colliders=(collider(0, Plane((0.5, 0.5))), collider(WORLD_BODY, Plane(), path="/floor")),
+    )
+    compiled, model, data = simulated(scene, reports)
+    assert list(reports) == ["mujoco.shape:/collider_0"]
+    run(model, data, 2.0)
+    assert body_pose(compiled, data, 0)[2] == pytest.approx(0.01, abs=3e-3)
+
+
+# --- What is seen -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_seen_and_what_collides_are_told_apart_by_group() -> None:
+    scene = PhysicsScene(
+        bodies=(Body(path="/body", inertial=UNIT),),
+        colliders=(
+            collider(0, Box((0.1, 0.1, 0.1)), path="/seen", color=RED),
+            collider(0, Box((0.1, 0.1, 0.1)), path="/hidden"),
+            collider(WORLD_BODY, bracket(), path="/wall", color=RED),
+        ),
+        visuals=(
+            Visual(path="/paint", body=0, body_from_shape=HERE, shape=bracket(), color=RED),
+            Visual(path="/leaf", body=0, body_from_shape=HERE, shape=grid(2, flat), color=RED),
+            Visual(path="/sheet", body=0, body_from_shape=HERE, shape=Plane((1.0, 1.0)), color=RED),
+        ),
+    )
+    compiled, model, _ = simulated(scene)
+    groups = [model.geom_group[ids].tolist() for ids in compiled.geom_ids]
+    assert groups[0] == [COLLIDER_GROUP]
+    assert groups[1] == [HIDDEN_GROUP]
+    assert set(groups[2]) == {HIDDEN_GROUP}
+    assert len(groups[2]) > 4
+    copy = model.geom("/wall:seen").id
+    for ids in (*compiled.visual_geoms, np.array([copy])):
+        assert model.geom_group[ids].tolist() == [VISUAL_GROUP]
+        assert model.geom_contype[ids].tolist() == [0]
+        assert model.geom_conaffinity[ids].tolist() == [0]
+        assert model.geom_rgba[ids[0]].tolist() == list(RED)
+
+
+def test_alike_meshes_are_stored_once() -> None:
+    shapes = [bracket("convexHull") for _ in range(4)]
+    scene = PhysicsScene(
+        colliders=tuple(
+            collider(WORLD_BODY, shape, path=f"/part_{number}", color=RED)
+            for number, shape in enumerate(shapes)
+        )
+    )
+    _, model, _ = simulated(scene)
+    assert model.nmesh == 1
+
+
+def test_solver_attributes_reach_the_geom() -> None:
+    solver = {
+        "margin": 0.002, "gap": 0.001, "condim": 6, "priority": 3, "solmix": 2.0, "solref": (0.01, 0.9),
+        "solimp": (0.8, 0.9), "torsional_friction": 0.02, "rolling_friction": 0.003,
+    }  # fmt: skip
+    made = built(PhysicsScene(colliders=(collider(WORLD_BODY, Sphere(1.0), solver=solver),)))
+    geom = made.spec.geom("/collider_-1")
+    assert (geom.margin, geom.gap, geom.condim, geom.priority, geom.solmix) == (0.002, 0.001, 6, 3, 2.0)
+    assert geom.solref.tolist() == [0.01, 0.9]
+    assert geom.solimp.tolist()[:3] == [0.8, 0.9, 0.001]
+    assert geom.friction.tolist() == [1.0, 0.02, 0.003]
+
+
+def test_the_hull_has_no_more_vertices_than_asked_for() -> None:
+    ball = np.random.default_rng(0).normal(size=(300, 3))
+    ball /= np.linalg.norm(ball, axis=1)[:, None]
+    mesh = Mesh(ball, np.arange(300, dtype=np.int32).reshape(-1, 3), "convexHull")
+    sizes = []
+    for solver in ({}, {"max_hull_vertices": 20}):
+        _, model, _ = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, mesh, solver=solver),)))
+        sizes.append(int(model.mesh_graph[model.mesh_graphadr[0]]))
+    assert sizes[0] > 100
+    assert sizes[1] <= 20
+
+
+def test_what_the_engine_refuses_is_one_error_in_one_line() -> None:
+    from usd_ros_bridge.model.errors import BackendError
+
+    made = built(PhysicsScene(bodies=(Body(path="/body", inertial=UNIT),)))
+    made.spec.worldbody.add_body(name="/massless").add_freejoint()
+    with pytest.raises(BackendError, match=r"^MuJoCo refuses the asset: ") as caught:
+        made.compile()
+    assert "\n" not in str(caught.value)
