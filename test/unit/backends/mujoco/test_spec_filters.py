@@ -1,0 +1,173 @@
+"""What collides with what: excludes, groups, pairs and jointed bodies, by the contacts that MuJoCo makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+
+from spec_scenes import UNIT, Reports, collider, simulated
+
+from usd_ros_bridge.backends.mujoco.filters import MOST_CLASSES, Apartness
+from usd_ros_bridge.model.physics import (
+    WORLD_BODY,
+    Body,
+    Collider,
+    ContactMaterial,
+    Dof,
+    Joint,
+    PhysicsScene,
+    Sphere,
+)
+
+Pair = tuple[int, int]
+
+
+def heap(count: int, **others: Any) -> PhysicsScene:
+    """Returns free balls, all in one place, one collider each."""
+    groups = others.pop("group_of", [-1] * count)
+    return PhysicsScene(
+        bodies=tuple(Body(path=f"/body_{index}", inertial=UNIT) for index in range(count)),
+        colliders=tuple(collider(index, Sphere(0.1), group=groups[index]) for index in range(count)),
+        **others,
+    )
+
+
+def touching(scene: PhysicsScene, reports: Reports | None = None) -> list[Pair]:
+    """Returns the pairs of colliders between which there are contacts, each as often as it has any."""
+    compiled, _, data = simulated(scene, reports)
+    owner = {int(geom): index for index, ids in enumerate(compiled.geom_ids) for geom in ids}
+    found = [tuple(sorted((owner[int(c.geom1)], owner[int(c.geom2)]))) for c in data.contact[: data.ncon]]
+    return sorted((first, second) for first, second in found)
+
+
+def all_pairs(count: int, *, without: Iterable[Pair] = ()) -> list[Pair]:
+    return [
+        (first, second)
+        for first in range(count)
+        for second in range(first + 1, count)
+        if (first, second) not in set(without)
+    ]
+
+
+def test_everything_collides_by_default() -> None:
+    assert touching(heap(4)) == all_pairs(4)
+
+
+def test_bodies_are_kept_apart() -> None:
+    assert touching(heap(4, apart_bodies=((0, 1), (2, 3)))) == all_pairs(4, without=((0, 1), (2, 3)))
+
+
+def test_colliders_are_kept_apart() -> None:
+    apart = ((0, 1), (1, 2), (1, 3))
+    assert touching(heap(5, apart_colliders=apart)) == all_pairs(5, without=apart)
+
+
+def test_colliders_of_one_body_may_be_told_apart() -> None:
+    bodies = tuple(Body(path=f"/body_{index}", inertial=UNIT) for index in range(2))
+    shapes = tuple(collider(body, Sphere(0.1), path=f"/part_{n}") for n, body in enumerate((0, 0, 1)))
+    assert touching(PhysicsScene(bodies=bodies, colliders=shapes, apart_colliders=((1, 2),))) == [(0, 2)]
+
+
+def test_groups_are_kept_apart_from_others_and_from_themselves() -> None:
+    scene = heap(
+        6, group_of=[0, 0, 1, 1, 2, -1], groups=("/a", "/b", "/c"), apart_groups=((0, 1), (1, 1)),
+    )  # fmt: skip
+    without = ((0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+    assert touching(scene) == all_pairs(6, without=without)
+
+
+def test_pairs_come_on_top_of_groups() -> None:
+    scene = heap(
+        4, group_of=[0, 0, 1, 1], groups=("/a", "/b"), apart_groups=((0, 1),), apart_colliders=((0, 1),)
+    )  # fmt: skip
+    assert touching(scene) == [(2, 3)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_filter_is_kept(seed: int) -> None:
+    """More kinds of colliders than MuJoCo has bits for, where need be: the rest is paired one by one."""
+    random = np.random.default_rng(seed)
+    count = 40
+    apart = tuple(pair for pair in all_pairs(count) if random.random() < 0.3)
+    bodies = tuple(pair for pair in all_pairs(count) if random.random() < 0.1)
+    reports = Reports()
+    scene = heap(count, apart_colliders=apart, apart_bodies=bodies)
+    assert len(Apartness(scene).classes()) > MOST_CLASSES
+    assert touching(scene, reports) == all_pairs(count, without={*apart, *bodies})
+    assert list(reports) == ["mujoco.filter"]
+
+
+def test_a_clique_takes_one_bit() -> None:
+    scene = heap(50, apart_colliders=tuple(all_pairs(50)))
+    assert len(Apartness(scene).classes()) == 1
+    assert touching(scene) == []
+
+
+def jointed(*, kind: Any = "revolute", **others: Any) -> PhysicsScene:
+    """Returns three bodies in a row, in one place."""
+    dofs = (Dof(axis="rotZ"),) if kind == "revolute" else ()
+    joints = tuple(
+        Joint(path=f"/joint_{index}", type=kind, body0=index, body1=index + 1, dofs=dofs)
+        for index in range(2)
+    )
+    bodies = tuple(
+        Body(path=f"/body_{index}", inertial=UNIT, parent=index - 1, joints=(index - 1,) if index else ())
+        for index in range(3)
+    )
+    shapes: tuple[Collider, ...] = tuple(collider(index, Sphere(0.1)) for index in range(3))
+    return PhysicsScene(bodies=bodies, joints=joints, colliders=shapes, **others)
+
+
+def test_jointed_bodies_collide_unless_they_are_kept_apart() -> None:
+    assert touching(jointed()) == all_pairs(3)
+    assert touching(jointed(apart_bodies=((0, 1), (1, 2)))) == [(0, 2)]
+
+
+def test_bodies_that_are_fixed_to_each_other_do_not_collide() -> None:
+    assert touching(jointed(kind="fixed")) == []
+
+
+def test_the_world_can_be_kept_apart_from_a_body() -> None:
+    scene = heap(1)
+    floor = collider(WORLD_BODY, Sphere(0.1), path="/floor")
+    both = PhysicsScene(bodies=scene.bodies, colliders=(*scene.colliders, floor))
+    assert touching(both) == [(0, 1)]
+    apart = PhysicsScene(
+        bodies=scene.bodies, colliders=both.colliders, apart_bodies=((WORLD_BODY, 0),)
+    )  # fmt: skip
+    assert touching(apart) == []
+
+
+def test_materials_that_are_averaged_make_each_contact_once() -> None:
+    materials = [ContactMaterial(dynamic_friction=mu) for mu in (0.2, 0.6, 0.6)]
+    scene = PhysicsScene(
+        bodies=tuple(Body(path=f"/body_{index}", inertial=UNIT) for index in range(3)),
+        colliders=tuple(collider(n, Sphere(0.1), material=material) for n, material in enumerate(materials)),
+        apart_bodies=((0, 2),),
+    )
+    assert touching(scene) == [(0, 1), (1, 2)]
+    compiled, _, data = simulated(scene)
+    friction = {
+        frozenset((int(c.geom1), int(c.geom2))): float(c.friction[0]) for c in data.contact[: data.ncon]
+    }  # fmt: skip
+    ids = [int(geoms[0]) for geoms in compiled.geom_ids]
+    assert friction == {
+        frozenset((ids[0], ids[1])): pytest.approx(0.4),
+        frozenset((ids[1], ids[2])): pytest.approx(0.6),
+    }
+
+
+def test_too_many_different_materials_are_reported() -> None:
+    reports = Reports()
+    scene = heap(40)
+    materials = [ContactMaterial(dynamic_friction=0.1 + 0.02 * index) for index in range(40)]
+    shapes = tuple(
+        collider(index, Sphere(0.1), material=material) for index, material in enumerate(materials)
+    )  # fmt: skip
+    simulated(PhysicsScene(bodies=scene.bodies, colliders=shapes), reports)
+    assert list(reports) == ["mujoco.materials"]
