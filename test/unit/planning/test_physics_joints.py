@@ -1,0 +1,557 @@
+"""Joints of a physics scene: one with the plan where the plan has them, and measured alike where it has not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from physics_stages import BALL, at, bodies, body, findings, joints, plan_text, prim, scene_of, world
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.model.physics import WORLD_BODY, Joint, PhysicsScene
+from usd_ros_bridge.model.plan import BridgePlan, Pose
+from usd_ros_bridge.model.transforms import FloatArray, compose, inverse, relative
+from usd_ros_bridge.planning.rest import motion_pose
+from usd_ros_bridge.usd import quiet
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = [ROOT / "examples" / name for name in ("rover/world.usda", "arm/arm.usda", "fleet/fleet.usda")]
+ASSETS = sorted((ROOT / "test" / "assets").glob("*.usda"))
+ONE_SIDED = {"error_joint_frame", "error_frame_transform"}
+
+
+def plan_of(path: Path) -> BridgePlan:
+    with quiet():
+        return load_plan(str(path), physics=True)
+
+
+def array(pose: Pose) -> FloatArray:
+    return np.array((*pose.translation, *pose.rotation))
+
+
+def pose_of(scene: PhysicsScene, index: int) -> FloatArray:
+    return array(Pose() if index == WORLD_BODY else scene.bodies[index].world_from_body)
+
+
+def joint(kind: str, name: str, body0: str, body1: str, *content: str, schemas: str = "") -> str:
+    ends = [f"rel physics:body{end} = </World/{to}>" for end, to in enumerate((body0, body1)) if to]
+    return prim(f"Physics{kind}", name, schemas, *ends, *content)
+
+
+def two(*content: str) -> str:
+    """Two bodies a metre apart, one above the other, and what joins them."""
+    return world(body("a", BALL, at(0, 0, 1)), body("b", BALL, at(0, 0, 2)), *content)
+
+
+TO_B = "point3f physics:localPos0 = (0, 0, 1)"
+
+
+# --- The plan's joints --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, *ASSETS], ids=lambda path: path.stem)
+def test_scene_and_plan_agree(path: Path) -> None:
+    plan = plan_of(path)
+    scene = plan.physics
+    assert scene is not None
+    by_path = {each.path: each for each in scene.joints}
+    for robot in plan.robots:
+        for planned in robot.joints:
+            found = by_path[planned.path]
+            assert [dof.row for dof in found.dofs] == [dof.row for dof in planned.dofs]
+            assert [(dof.position, dof.lower, dof.upper) for dof in found.dofs] == [
+                (dof.position, dof.lower, dof.upper) for dof in planned.dofs
+            ]
+            assert found.type == planned.type
+    for body_ in scene.bodies:
+        assert body_.parent < scene.bodies.index(body_)
+        if body_.row >= 0:
+            np.testing.assert_allclose(
+                array(body_.world_from_body), plan.layout.body_pose[body_.row], atol=1e-12
+            )
+            assert body_.path == plan.layout.bodies[body_.row]
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, *ASSETS], ids=lambda path: path.stem)
+def test_joint_frames_meet_at_rest(path: Path) -> None:
+    plan = plan_of(path)
+    scene = plan.physics
+    assert scene is not None
+    for body_ in scene.bodies:
+        if len(body_.joints) != 1 or path.stem in ONE_SIDED:
+            continue
+        (each,) = (scene.joints[number] for number in body_.joints)
+        np.testing.assert_allclose(misses(scene, each), 0.0, atol=2e-4)
+
+
+def misses(scene: PhysicsScene, each: Joint) -> FloatArray:
+    """How far the frames of a joint are from where its positions have them."""
+    world_from_joint0 = compose(pose_of(scene, each.body0), array(each.body0_from_joint))
+    world_from_joint1 = compose(pose_of(scene, each.body1), array(each.body1_from_joint))
+    motion = motion_pose([dof.axis for dof in each.dofs], [dof.position for dof in each.dofs])
+    difference = relative(compose(world_from_joint0, motion), world_from_joint1)
+    return np.concatenate((difference[:3], difference[3:6]))
+
+
+def test_an_end_at_the_world_is_in_the_world() -> None:
+    """A robot that is placed by its context: its root joint's frame is in the context for TF, here in the world."""
+    base = body("base", BALL, at(0, 0, 0.5))
+    robot = prim("Xform", "robot", "RosContextAPI", at(3, 4, 0), base,
+                 prim("PhysicsFixedJoint", "root", "", "rel physics:body1 = </World/robot/base>"))  # fmt: skip
+    scene = scene_of(world(robot))
+    root = joints(scene)["root"]
+    assert (root.body0, root.body1) == (WORLD_BODY, 0)
+    assert root.body0_from_joint.translation == pytest.approx((3, 4, 0.5))
+    assert bodies(scene)["base"].joints == (0,)
+    assert bodies(scene)["base"].parent == WORLD_BODY
+
+
+# --- Joints that the plan does not have ---------------------------------------------------------------------------
+
+
+def test_a_door_outside_every_robot() -> None:
+    robot = prim("Xform", "robot", "RosContextAPI", body("base", BALL))
+    leaf = body("leaf", BALL, at(1, 2, 1))
+    hinge = joint("RevoluteJoint", "hinge", "", "leaf", "float physics:lowerLimit = -90", "float physics:upperLimit = 0",
+                  'uniform token physics:axis = "Z"', "point3f physics:localPos0 = (1, 1.5, 1)",
+                  "point3f physics:localPos1 = (0, -0.5, 0)",
+                  "float drive:angular:physics:damping = 1", schemas="PhysicsDriveAPI:angular")  # fmt: skip
+    plan = plan_text(world(robot, leaf, hinge))
+    scene = plan.physics
+    assert scene is not None
+    assert [planned.path for planned in plan.robots[0].joints] == []
+    found = joints(scene)["hinge"]
+    (dof,) = found.dofs
+    assert (dof.row, dof.lower, dof.upper) == (-1, pytest.approx(-math.pi / 2), 0.0)
+    assert dof.drive is not None
+    assert bodies(scene)["leaf"].joints == (0,)
+    assert bodies(scene)["leaf"].robot == -1
+    assert not found.closes_loop
+    np.testing.assert_allclose(misses(scene, found), 0.0, atol=1e-6)
+
+
+def test_poses_of_props_follow_their_joints() -> None:
+    """As for robots: joint frames win over authored poses, and say so."""
+    robot = prim("Xform", "robot", "RosContextAPI", body("base", BALL))
+    text = world(
+        robot,
+        body("a", BALL, at(0, 0, 1)),
+        body("b", BALL, at(0.5, 0, 2)),
+        joint("FixedJoint", "j", "a", "b", TO_B),
+    )
+    plan = plan_text(text)
+    assert plan.physics is not None
+    assert bodies(plan.physics)["b"].world_from_body.translation == pytest.approx((0, 0, 2))
+    assert [finding.path for finding in findings(plan, "1.3.pose")] == ["/World/j"]
+
+
+def test_excluded_joints_close_loops() -> None:
+    scene = scene_of(two(joint("FixedJoint", "j", "a", "b", TO_B),
+                         joint("SphericalJoint", "k", "a", "b", TO_B, "bool physics:excludeFromArticulation = 1")))  # fmt: skip
+    assert not joints(scene)["j"].closes_loop
+    assert joints(scene)["k"].closes_loop
+    assert [dof.row for dof in joints(scene)["k"].dofs] == [-1, -1, -1]
+
+
+def test_the_last_joint_of_a_cycle_closes_it() -> None:
+    text = two(body("c", BALL, at(0, 0, 3)), joint("RevoluteJoint", "j1", "a", "b", TO_B),
+               joint("RevoluteJoint", "j2", "b", "c", TO_B),
+               joint("RevoluteJoint", "j3", "c", "a", "point3f physics:localPos0 = (0, 0, -2)"))  # fmt: skip
+    scene = scene_of(text)
+    assert [name for name, each in joints(scene).items() if each.closes_loop] == ["j3"]
+    np.testing.assert_allclose(misses(scene, joints(scene)["j3"]), 0.0, atol=1e-6)
+
+
+def test_a_joint_between_two_robots_joins_them() -> None:
+    """The plan keeps them apart (one tree per robot); physics cannot."""
+    first = prim("Xform", "r1", "RosContextAPI", 'string ros:context:namespace = "r1"', body("a", BALL))
+    second = prim("Xform", "r2", "RosContextAPI", 'string ros:context:namespace = "r2"', body("b", BALL))
+    plan = plan_text(world(first, second, joint("FixedJoint", "j", "r1/a", "r2/b")))
+    scene = plan.physics
+    assert scene is not None
+    assert findings(plan, "1.3.joint.robots")
+    assert bodies(scene)["b"].parent == scene.bodies.index(bodies(scene)["a"])
+    assert bodies(scene)["b"].joints == (0,)
+
+
+def test_the_second_hinge_of_a_door_is_left_out() -> None:
+    hinge = 'uniform token physics:axis = "Z"'
+    scene = scene_of(two(joint("RevoluteJoint", "low", "a", "b", TO_B, hinge),
+                         joint("RevoluteJoint", "high", "a", "b", "point3f physics:localPos0 = (0, 0, 1.5)",
+                               "point3f physics:localPos1 = (0, 0, 0.5)", hinge)))  # fmt: skip
+    assert list(joints(scene)) == ["low"]
+
+
+def test_a_joint_that_contradicts_another_still_acts() -> None:
+    scene = scene_of(
+        two(joint("FixedJoint", "j", "a", "b", TO_B), joint("RevoluteJoint", "k", "a", "b", TO_B))
+    )
+    assert [(name, each.closes_loop) for name, each in joints(scene).items()] == [("j", False), ("k", True)]
+
+
+def test_disabled_joints_do_not_act() -> None:
+    scene = scene_of(two(joint("FixedJoint", "j", "a", "b", TO_B, "bool physics:jointEnabled = 0")))
+    assert scene.joints == ()
+
+
+def test_a_kinematic_body_hangs_by_nothing() -> None:
+    text = world(body("a", BALL, at(0, 0, 1)), body("b", "bool physics:kinematicEnabled = 1", BALL, at(0, 0, 2)),
+                 joint("RevoluteJoint", "j", "a", "b", TO_B))  # fmt: skip
+    scene = scene_of(text)
+    assert bodies(scene)["b"].kinematic
+    assert bodies(scene)["b"].joints == ()
+    assert joints(scene)["j"].closes_loop
+
+
+def test_distances() -> None:
+    limits = ("float physics:minDistance = 50", "float physics:maxDistance = 200")
+    scene = scene_of(
+        two(joint("DistanceJoint", "j", "a", "b", *limits), joint("DistanceJoint", "k", "a", "")), meters=0.01
+    )
+    assert joints(scene)["j"].distance == (0.5, 2.0)
+    assert joints(scene)["k"].distance == (0.0, math.inf)
+    assert joints(scene)["j"].closes_loop
+    assert bodies(scene)["b"].joints == ()
+
+
+def test_a_least_distance_above_the_greatest() -> None:
+    plan = plan_text(
+        two(
+            joint(
+                "DistanceJoint",
+                "j",
+                "a",
+                "b",
+                "float physics:minDistance = 3",
+                "float physics:maxDistance = 2",
+            )
+        )
+    )
+    assert plan.physics is not None
+    assert plan.physics.joints[0].distance == (0.0, 2.0)
+    assert [finding.path for finding in findings(plan, "1.3.joint.distance")] == ["/World/j"]
+
+
+def test_cones() -> None:
+    cone = ("float physics:coneAngle0Limit = 30", "float physics:coneAngle1Limit = 60")
+    scene = scene_of(two(joint("SphericalJoint", "j", "a", "b", TO_B, *cone), body("c", BALL, at(0, 0, 3)),
+                         joint("SphericalJoint", "k", "b", "c", TO_B)))  # fmt: skip
+    assert joints(scene)["j"].cone == pytest.approx((math.pi / 6, math.pi / 3))
+    assert joints(scene)["j"].axis == "X"
+    assert joints(scene)["k"].cone is None
+
+
+def test_a_generic_joint_frees_what_it_does_not_lock() -> None:
+    locked = "\n".join(f"float limit:{axis}:physics:low = 1\nfloat limit:{axis}:physics:high = -1"
+                       for axis in ("transX", "transY", "rotX", "rotY"))  # fmt: skip
+    limited = "float limit:rotZ:physics:low = -90\nfloat limit:rotZ:physics:high = 90"
+    schemas = " ".join(f"PhysicsLimitAPI:{axis}" for axis in ("transX", "transY", "rotX", "rotY", "rotZ"))
+    scene = scene_of(two(joint("Joint", "j", "a", "b", TO_B, locked, limited, schemas=schemas)))
+    found = joints(scene)["j"]
+    assert found.type == "generic"
+    assert [dof.axis for dof in found.dofs] == ["transZ", "rotZ"]
+    assert found.dofs[1].upper == pytest.approx(math.pi / 2)
+
+
+def test_colliding_joints() -> None:
+    scene = scene_of(two(joint("FixedJoint", "j", "a", "b", TO_B), body("c", BALL, at(0, 0, 3)),
+                         joint("FixedJoint", "k", "b", "c", TO_B, "bool physics:collisionEnabled = 1")))  # fmt: skip
+    assert joints(scene)["k"].collides
+    assert [[scene.bodies[n].path for n in pair] for pair in scene.apart_bodies] == [["/World/a", "/World/b"]]
+
+
+# --- Degrees of freedom -------------------------------------------------------------------------------------------
+
+
+def drive(axis: str, **values: float) -> str:
+    return "\n".join(f"float drive:{axis}:physics:{name} = {value}" for name, value in values.items())
+
+
+def test_drives_in_radians_metres_and_newtons() -> None:
+    """A stage in centimetres and grams."""
+    gains = {
+        "stiffness": 10.0,
+        "damping": 1.0,
+        "maxForce": 5.0,
+        "targetPosition": 45.0,
+        "targetVelocity": 90.0,
+    }
+    scene = scene_of(two(joint("RevoluteJoint", "j", "a", "b", drive("angular", **gains), schemas="PhysicsDriveAPI:angular"),
+                         body("c", BALL), joint("PrismaticJoint", "k", "b", "c", drive("linear", **gains),
+                                                schemas="PhysicsDriveAPI:linear")),
+                     meters=0.01, kilograms=0.001)  # fmt: skip
+    turning = joints(scene)["j"].dofs[0].drive
+    sliding = joints(scene)["k"].dofs[0].drive
+    assert turning is not None
+    assert sliding is not None
+    assert not turning.acceleration
+    effort = 0.001 * 0.01**2
+    assert turning.stiffness == pytest.approx(10 * effort * 180 / math.pi)
+    assert turning.damping == pytest.approx(effort * 180 / math.pi)
+    assert turning.max_force == pytest.approx(5 * effort)
+    assert (turning.target_position, turning.target_velocity) == pytest.approx((math.pi / 4, math.pi / 2))
+    assert (sliding.stiffness, sliding.damping) == pytest.approx((0.01, 0.001))
+    assert sliding.max_force == pytest.approx(5e-5)
+    assert (sliding.target_position, sliding.target_velocity) == pytest.approx((0.45, 0.9))
+
+
+def test_acceleration_drives_do_not_know_masses() -> None:
+    content = (
+        drive("angular", stiffness=10.0, damping=1.0)
+        + '\nuniform token drive:angular:physics:type = "acceleration"'
+    )
+    scene = scene_of(two(joint("RevoluteJoint", "j", "a", "b", content, schemas="PhysicsDriveAPI:angular")),
+                     meters=0.01, kilograms=0.001)  # fmt: skip
+    found = joints(scene)["j"].dofs[0].drive
+    assert found is not None
+    assert found.acceleration
+    assert (found.stiffness, found.damping) == pytest.approx((1800 / math.pi, 180 / math.pi))
+
+
+@pytest.mark.parametrize(
+    ("kind", "axis", "what"),
+    [("FixedJoint", "angular", "fixed joint"), ("RevoluteJoint", "linear", "revolute joint")],
+)
+def test_drives_on_nothing(kind: str, axis: str, what: str) -> None:
+    limits = (
+        ("float physics:lowerLimit = -1", "float physics:upperLimit = 1") if kind == "RevoluteJoint" else ()
+    )
+    plan = plan_text(
+        two(
+            joint(
+                kind,
+                "j",
+                "a",
+                "b",
+                TO_B,
+                drive(axis, stiffness=10),
+                *limits,
+                schemas=f"PhysicsDriveAPI:{axis}",
+            )
+        )
+    )
+    (finding,) = findings(plan, "1.3.drive")
+    assert finding.path == "/World/j"
+    assert what in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("stiffness", "-1"),
+        ("stiffness", "nan"),
+        ("damping", "inf"),
+        ("maxForce", "-2"),
+        ("targetPosition", "nan"),
+    ],
+)
+def test_impossible_gains(name: str, value: str) -> None:
+    content = f"float drive:angular:physics:{name} = {value}"
+    plan = plan_text(
+        two(joint("RevoluteJoint", "j", "a", "b", TO_B, content, schemas="PhysicsDriveAPI:angular"))
+    )
+    assert plan.physics is not None
+    found = plan.physics.joints[0].dofs[0].drive
+    assert found is not None
+    assert (found.stiffness, found.damping, found.target_position) == (0.0, 0.0, 0.0)
+    assert found.max_force == math.inf
+    assert [finding.attribute for finding in findings(plan, "1.3.drive")] == [f"drive:angular:physics:{name}"]
+
+
+def test_solver_attributes_in_order_of_priority() -> None:
+    content = """float newton:armature = 2
+float physxJoint:armature = 3
+float mjc:frictionloss = 0.5
+double mjc:stiffness = 4
+double mjc:springref = 90
+double mjc:damping = 0.25
+float state:angular:physics:velocity = 180
+double[] mjc:solreflimit = [0.01, 1]
+"""
+    scene = scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, content)))
+    (dof,) = joints(scene)["j"].dofs
+    assert (dof.armature, dof.friction, dof.stiffness, dof.damping) == pytest.approx((2, 0.5, 4, 0.25))
+    assert (dof.spring_position, dof.velocity) == pytest.approx((math.pi / 2, math.pi))
+    assert joints(scene)["j"].solver == {"solref_limit": (0.01, 1.0)}
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
+def test_impossible_solver_attributes(value: str) -> None:
+    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, f"float newton:armature = {value}")))
+    assert plan.physics is not None
+    assert plan.physics.joints[0].dofs[0].armature == 0.0
+    assert [finding.path for finding in findings(plan, "1.3.joint.solver")] == ["/World/j"]
+
+
+def test_mimic_rules_of_robots_and_of_props() -> None:
+    follow = joint("RevoluteJoint", "k", "b", "c", "rel newton:mimicJoint = </World/j>", "float newton:mimicCoef1 = -2",
+                   "float newton:mimicCoef0 = 90", schemas="NewtonMimicAPI")  # fmt: skip
+    things = (
+        body("a", BALL),
+        body("b", BALL),
+        body("c", BALL),
+        joint("RevoluteJoint", "j", "a", "b"),
+        follow,
+    )
+    as_robot = scene_of(world(*things))
+    elsewhere = prim("Xform", "robot", "RosContextAPI", body("base", BALL))
+    as_prop = scene_of(world(elsewhere, *things))
+    for scene in (as_robot, as_prop):
+        mimic = joints(scene)["k"].dofs[0].mimic
+        assert mimic is not None
+        assert scene.joints[mimic.joint].path == "/World/j"
+        assert (mimic.dof, mimic.multiplier, mimic.offset) == (0, -2.0, pytest.approx(math.pi / 2))
+    assert as_robot.joints[0].dofs[0].row == 0
+    assert as_prop.joints[0].dofs[0].row == -1
+
+
+# --- Bad joints ---------------------------------------------------------------------------------------------------
+
+
+def test_limits_that_are_crossed_lock_the_joint() -> None:
+    limits = ("float physics:lowerLimit = 10", "float physics:upperLimit = -10")
+    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, *limits)))
+    assert plan.physics is not None
+    assert plan.physics.joints[0].type == "fixed"
+    assert [finding.path for finding in findings(plan, "1.3.limits")] == ["/World/j"]
+
+
+def test_a_joint_between_a_body_and_itself() -> None:
+    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "a")))
+    assert plan.physics is not None
+    assert plan.physics.joints == ()
+    assert len(plan.physics.bodies) == 2
+    assert [finding.path for finding in findings(plan, "1.3.joint.target")] == ["/World/j"]
+
+
+def test_an_excluded_joint_is_checked_like_any_other() -> None:
+    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "a", "bool physics:excludeFromArticulation = 1")))
+    assert plan.physics is not None
+    assert plan.physics.joints == ()
+    assert [finding.path for finding in findings(plan, "1.3.joint.target")] == ["/World/j"]
+
+
+def test_joints_that_break_are_told() -> None:
+    plan = plan_text(two(joint("FixedJoint", "j", "a", "b", TO_B, "float physics:breakForce = 100")))
+    assert [finding.path for finding in findings(plan, "1.3.joint.break")] == ["/World/j"]
+
+
+# --- Bodies and scenes --------------------------------------------------------------------------------------------
+
+
+def test_velocities_are_in_the_space_of_the_parent() -> None:
+    turned = prim("Xform", "x", "", "float xformOp:rotateZ = 90", 'uniform token[] xformOpOrder = ["xformOp:rotateZ"]',
+                  body("b", BALL, "vector3f physics:velocity = (100, 0, 0)",
+                       "vector3f physics:angularVelocity = (0, 180, 0)"))  # fmt: skip
+    found = bodies(scene_of(world(turned), meters=0.01))["b"]
+    assert found.linear_velocity == pytest.approx((0, 1, 0), abs=1e-7)
+    assert found.angular_velocity == pytest.approx((-math.pi, 0, 0), abs=1e-6)
+
+
+def test_velocities_on_a_y_up_stage() -> None:
+    found = bodies(scene_of(world(body("b", BALL, "vector3f physics:velocity = (0, 1, 0)")), up="Y"))["b"]
+    assert found.linear_velocity == pytest.approx((0, 0, 1), abs=1e-12)
+
+
+def test_impossible_velocities() -> None:
+    plan = plan_text(world(body("b", BALL, "vector3f physics:velocity = (nan, 0, 0)")))
+    assert plan.physics is not None
+    assert plan.physics.bodies[0].linear_velocity == (0.0, 0.0, 0.0)
+    assert [finding.path for finding in findings(plan, "1.3.body")] == ["/World/b"]
+
+
+def test_bodies_without_gravity() -> None:
+    scene = scene_of(world(body("a", BALL, "bool physxRigidBody:disableGravity = 1"),
+                           body("b", BALL, "double mjc:gravcomp = 0.25"), body("c", BALL)))  # fmt: skip
+    assert [each.gravity_scale for each in scene.bodies] == [0.0, 0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("content", "up", "gravity"),
+    [
+        ("", "Z", (0, 0, -9.81)),
+        ("", "Y", (0, 0, -9.81)),
+        ("float physics:gravityMagnitude = 500", "Y", (0, 0, -5)),
+        ("vector3f physics:gravityDirection = (0, -2, 0)", "Y", (0, 0, -9.81)),
+        (
+            "vector3f physics:gravityDirection = (1, 0, 0)\nfloat physics:gravityMagnitude = 162",
+            "Z",
+            (1.62, 0, 0),
+        ),
+        ("float physics:gravityMagnitude = -1", "Z", (0, 0, -9.81)),
+        ("float physics:gravityMagnitude = 0", "Z", (0, 0, 0)),
+        ("bool newton:gravityEnabled = 0", "Z", (0, 0, 0)),
+    ],
+)
+def test_gravity(content: str, up: str, gravity: tuple[float, float, float]) -> None:
+    scene = scene_of(world(prim("PhysicsScene", "scene", "", content)), up=up, meters=0.01)
+    assert scene.gravity == pytest.approx(gravity, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "content", ["float physics:gravityMagnitude = nan", "vector3f physics:gravityDirection = (nan, 0, 0)"]
+)
+def test_impossible_gravity(content: str) -> None:
+    plan = plan_text(world(prim("PhysicsScene", "scene", "", content)))
+    assert plan.physics is not None
+    assert plan.physics.gravity == (0.0, 0.0, -9.81)
+    assert [finding.path for finding in findings(plan, "1.3.scene")] == ["/World/scene"]
+
+
+def test_the_first_of_two_scenes_counts() -> None:
+    scenes = [prim("PhysicsScene", f"s{n}", "", f"float physics:gravityMagnitude = {n}") for n in (1, 2)]
+    plan = plan_text(world(*scenes))
+    assert plan.physics is not None
+    assert plan.physics.gravity == (0.0, 0.0, -1.0)
+    assert [finding.path for finding in findings(plan, "1.3.scene")] == ["/World/s2"]
+
+
+def test_time_steps_and_iterations() -> None:
+    content = """int newton:timeStepsPerSecond = 500
+uint physxScene:timeStepsPerSecond = 60
+double mjc:option:timestep = 0.001
+int mjc:option:iterations = 50
+token mjc:option:cone = "elliptic"
+"""
+    scene = scene_of(world(prim("PhysicsScene", "scene", "", content)))
+    assert scene.timestep == pytest.approx(0.002)
+    assert scene.solver == {"iterations": 50, "cone": "elliptic"}
+
+
+def test_no_physics_at_all() -> None:
+    plan = plan_text(world(prim("Sphere", "s")))
+    assert plan.physics is not None
+    assert len(findings(plan, "1.3.physics")) == 1
+    assert findings(plan_text(world(BALL)), "1.3.physics") == []
+
+
+def test_what_needs_forces() -> None:
+    fixed = joint("FixedJoint", "root", "", "a")
+    hinge = joint("RevoluteJoint", "j", "a", "b", TO_B)
+    driven = joint(
+        "RevoluteJoint", "j", "a", "b", TO_B, drive("angular", stiffness=1), schemas="PhysicsDriveAPI:angular"
+    )
+    assert not scene_of(two(fixed, hinge)).needs_forces
+    assert scene_of(two(fixed, driven)).needs_forces
+    assert scene_of(two(hinge)).needs_forces
+
+
+def test_frames_are_inverse_of_one_another() -> None:
+    """A joint authored child first has the same frames, ends exchanged."""
+    forward = scene_of(two(joint("FixedJoint", "root", "", "a"), joint("RevoluteJoint", "j", "a", "b", TO_B)))
+    backward = scene_of(two(joint("FixedJoint", "root", "", "a"),
+                            joint("RevoluteJoint", "j", "b", "a", "point3f physics:localPos1 = (0, 0, 1)")))  # fmt: skip
+    one, other = joints(forward)["j"], joints(backward)["j"]
+    assert (one.body0, one.body1) == (other.body1, other.body0)
+    zero = compose(array(one.body0_from_joint), inverse(array(one.body1_from_joint)))
+    np.testing.assert_allclose(
+        zero,
+        inverse(compose(array(other.body0_from_joint), inverse(array(other.body1_from_joint)))),
+        atol=1e-12,
+    )
+    assert bodies(backward)["b"].parent == backward.bodies.index(bodies(backward)["a"])
