@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros import backend_choice
-from usd_ros_bridge.ros.backend_choice import AUTO, Choice, choose, wants_physics
+from usd_ros_bridge.ros.backend_choice import AUTO, Choice, choose, falls_forever, wants_physics
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.testing.pendulums import PendulumBackend
 
 ROOT = Path(__file__).parents[2]
+ROVER = ROOT / "examples" / "rover"
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 NO_DRIVES = ROOT / "test" / "assets" / "services_actions.usda"
 
@@ -45,6 +47,18 @@ def test_what_nothing_drives_is_not() -> None:
     choice, line = chosen(load_plan(NO_DRIVES))
     assert choice.name == "kinematic"
     assert line.startswith("backend kinematic: nothing in the asset needs forces")
+
+
+def test_a_robot_that_would_fall_for_ever_is_not_dropped() -> None:
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
+    alone, line = chosen(load_plan(ROVER / "rover.usda"))
+    assert alone.name == "kinematic"
+    assert line == "backend kinematic: the robot would fall: nothing in the asset is there to stand on"
+    assert chosen(load_plan(ROVER / "world.usda"))[0].name == "mujoco"
+    scene = alone.plan.physics
+    assert scene is not None
+    assert falls_forever(scene)
+    assert not falls_forever(replace(scene, gravity=(0.0, 0.0, 0.0)))
 
 
 def test_without_mujoco_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

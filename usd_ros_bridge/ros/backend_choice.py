@@ -9,6 +9,7 @@ from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.protocol import Backend, Report, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 
 AUTO = "auto"
@@ -53,7 +54,8 @@ def choose(
     """Returns the backend that was asked for.
 
     `auto` stands for `mujoco` where that is installed and the asset has drives, or bodies that fall; else for
-    `kinematic`.
+    `kinematic`. So it does where a robot would fall and nothing is there to land on: a robot's own file, without a
+    world around it, is looked at more often than dropped.
 
     Args:
         plan: The plan.
@@ -76,6 +78,8 @@ def choose(
         name, why = KINEMATIC, "MuJoCo, which would simulate forces, is not installed"
     elif plan.physics is None:
         name, why = KINEMATIC, "the plan has no stage to read physics from"
+    elif falls_forever(plan.physics):
+        name, why = KINEMATIC, "the robot would fall: nothing in the asset is there to stand on"
     elif plan.physics.needs_forces:
         name, why = MUJOCO, "the asset has drives, or bodies that fall"
     else:
@@ -87,6 +91,20 @@ def choose(
         made, name, why = load_backend(KINEMATIC), KINEMATIC, str(error)
     inform("backend.auto", f"backend {name}: {why}")
     return Choice(plan, made, name, replaceable=name != KINEMATIC)
+
+
+def falls_forever(scene: PhysicsScene) -> bool:
+    """Returns whether a robot falls and nothing can stop it: all that collides is on bodies that fall, too."""
+    if not any(scene.gravity):
+        return False
+    falling = any(
+        body.robot >= 0 and body.gravity_scale and not (body.joints or body.kinematic)
+        for body in scene.bodies
+    )
+    return falling and all(
+        collider.body != WORLD_BODY and not scene.bodies[collider.body].kinematic
+        for collider in scene.colliders
+    )
 
 
 def _can_simulate() -> bool:
