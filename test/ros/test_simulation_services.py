@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from simulation_interfaces.action import SimulateSteps
 from simulation_interfaces.msg import (
     Bounds,
     EntityCategory,
+    EntityState,
     SimulationState,
     SimulatorFeatures,
     TagsFilter,
@@ -36,6 +39,7 @@ from simulation_interfaces.srv import (
 
 from usd_ros_bridge import Bridge
 from usd_ros_bridge.ros.simulation import offer
+from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.runtime.time_control import TimeOptions
 
 HELD = TimeOptions(paused=True)
@@ -224,6 +228,23 @@ def test_kinematic_bodies_are_put_but_not_pushed(simulator):
     pushed = simulator.put("wall", velocity=(1.0, 0.0, 0.0))
     assert pushed.result == FAILED
     assert "kinematic" in pushed.error_message
+
+
+def test_flags_of_release_2_1_choose_what_is_set():
+    """Kilted and Jazzy have no such request: one is made up with its three fields more."""
+    backend = FreeBodies()
+    backend.reset()
+    runtime = SimpleNamespace(plan=world(), time_ns=None, now_ns=0)
+    state = EntityState()
+    state.pose.position.x, state.twist.linear.x, state.acceleration.linear.x = 3.0, 2.0, 1.0
+    for flags, position, velocity in (((0, 0, 1), 0.0, 0.0), ((1, 0, 0), 3.0, 0.0), ((0, 1, 0), 3.0, 2.0)):
+        names = ("set_pose", "set_twist", "set_acceleration")
+        request = SimpleNamespace(
+            entity="crate", state=state, **dict(zip(names, map(bool, flags), strict=True))
+        )
+        EntityServices(runtime, backend).set_entity_state(request, None)
+        now = backend.entity_state(CRATE)
+        assert (now.pose[0], now.twist[0]) == (position, velocity), flags
 
 
 def test_bounds_are_a_box_with_the_greatest_corner_first(simulator):

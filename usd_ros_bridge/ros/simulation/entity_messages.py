@@ -77,7 +77,8 @@ def asked_pose(message: Any, world_from_frame: FloatArray) -> FloatArray:
     """
     p, q = message.position, message.orientation
     pose = np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w])
-    invalid = int(SetEntityState.Response.INVALID_POSE)
+    # Without a name before 1.0.1.
+    invalid = int(getattr(SetEntityState.Response, "INVALID_POSE", 101))
     if not np.isfinite(pose).all():
         raise RefusedError(invalid, "the pose has numbers that are not finite")
     length = float(np.linalg.norm(pose[3:]))

@@ -221,5 +221,7 @@ class SimulationInterfaces:
     async def _get_world(self, _request: Any, response: Any) -> None:
         plan: BridgePlan = self._runtime.plan
         world = response.world
-        world.name, world.world_resource.uri = PurePath(plan.asset).stem, plan.asset
+        # In 2.0 alone it has another name.
+        resource = world.world_resource if hasattr(world, "world_resource") else world.level_resource
+        world.name, resource.uri = PurePath(plan.asset).stem, plan.asset
         world.description = f"{len(plan.robots)} robots"
