@@ -101,8 +101,14 @@ def misses(scene: PhysicsScene, each: Joint) -> FloatArray:
 def test_an_end_at_the_world_is_in_the_world() -> None:
     """A robot that is placed by its context: its root joint's frame is in the context for TF, here in the world."""
     base = body("base", BALL, at(0, 0, 0.5))
-    robot = prim("Xform", "robot", "RosContextAPI", at(3, 4, 0), base,
-                 prim("PhysicsFixedJoint", "root", "", "rel physics:body1 = </World/robot/base>"))  # fmt: skip
+    robot = prim(
+        "Xform",
+        "robot",
+        "RosContextAPI",
+        at(3, 4, 0),
+        base,
+        prim("PhysicsFixedJoint", "root", "", "rel physics:body1 = </World/robot/base>"),
+    )
     scene = scene_of(world(robot))
     root = joints(scene)["root"]
     assert (root.body0, root.body1) == (WORLD_BODY, 0)
@@ -117,10 +123,19 @@ def test_an_end_at_the_world_is_in_the_world() -> None:
 def test_a_door_outside_every_robot() -> None:
     robot = prim("Xform", "robot", "RosContextAPI", body("base", BALL))
     leaf = body("leaf", BALL, at(1, 2, 1))
-    hinge = joint("RevoluteJoint", "hinge", "", "leaf", "float physics:lowerLimit = -90", "float physics:upperLimit = 0",
-                  'uniform token physics:axis = "Z"', "point3f physics:localPos0 = (1, 1.5, 1)",
-                  "point3f physics:localPos1 = (0, -0.5, 0)",
-                  "float drive:angular:physics:damping = 1", schemas="PhysicsDriveAPI:angular")  # fmt: skip
+    hinge = joint(
+        "RevoluteJoint",
+        "hinge",
+        "",
+        "leaf",
+        "float physics:lowerLimit = -90",
+        "float physics:upperLimit = 0",
+        'uniform token physics:axis = "Z"',
+        "point3f physics:localPos0 = (1, 1.5, 1)",
+        "point3f physics:localPos1 = (0, -0.5, 0)",
+        "float drive:angular:physics:damping = 1",
+        schemas="PhysicsDriveAPI:angular",
+    )
     plan = plan_text(world(robot, leaf, hinge))
     scene = plan.physics
     assert scene is not None
@@ -151,17 +166,24 @@ def test_poses_of_props_follow_their_joints() -> None:
 
 
 def test_excluded_joints_close_loops() -> None:
-    scene = scene_of(two(joint("FixedJoint", "j", "a", "b", TO_B),
-                         joint("SphericalJoint", "k", "a", "b", TO_B, "bool physics:excludeFromArticulation = 1")))  # fmt: skip
+    scene = scene_of(
+        two(
+            joint("FixedJoint", "j", "a", "b", TO_B),
+            joint("SphericalJoint", "k", "a", "b", TO_B, "bool physics:excludeFromArticulation = 1"),
+        )
+    )
     assert not joints(scene)["j"].closes_loop
     assert joints(scene)["k"].closes_loop
     assert [dof.row for dof in joints(scene)["k"].dofs] == [-1, -1, -1]
 
 
 def test_the_last_joint_of_a_cycle_closes_it() -> None:
-    text = two(body("c", BALL, at(0, 0, 3)), joint("RevoluteJoint", "j1", "a", "b", TO_B),
-               joint("RevoluteJoint", "j2", "b", "c", TO_B),
-               joint("RevoluteJoint", "j3", "c", "a", "point3f physics:localPos0 = (0, 0, -2)"))  # fmt: skip
+    text = two(
+        body("c", BALL, at(0, 0, 3)),
+        joint("RevoluteJoint", "j1", "a", "b", TO_B),
+        joint("RevoluteJoint", "j2", "b", "c", TO_B),
+        joint("RevoluteJoint", "j3", "c", "a", "point3f physics:localPos0 = (0, 0, -2)"),
+    )
     scene = scene_of(text)
     assert [name for name, each in joints(scene).items() if each.closes_loop] == ["j3"]
     np.testing.assert_allclose(misses(scene, joints(scene)["j3"]), 0.0, atol=1e-6)
@@ -181,9 +203,20 @@ def test_a_joint_between_two_robots_joins_them() -> None:
 
 def test_the_second_hinge_of_a_door_is_left_out() -> None:
     hinge = 'uniform token physics:axis = "Z"'
-    scene = scene_of(two(joint("RevoluteJoint", "low", "a", "b", TO_B, hinge),
-                         joint("RevoluteJoint", "high", "a", "b", "point3f physics:localPos0 = (0, 0, 1.5)",
-                               "point3f physics:localPos1 = (0, 0, 0.5)", hinge)))  # fmt: skip
+    scene = scene_of(
+        two(
+            joint("RevoluteJoint", "low", "a", "b", TO_B, hinge),
+            joint(
+                "RevoluteJoint",
+                "high",
+                "a",
+                "b",
+                "point3f physics:localPos0 = (0, 0, 1.5)",
+                "point3f physics:localPos1 = (0, 0, 0.5)",
+                hinge,
+            ),
+        )
+    )
     assert list(joints(scene)) == ["low"]
 
 
@@ -200,8 +233,11 @@ def test_disabled_joints_do_not_act() -> None:
 
 
 def test_a_kinematic_body_hangs_by_nothing() -> None:
-    text = world(body("a", BALL, at(0, 0, 1)), body("b", "bool physics:kinematicEnabled = 1", BALL, at(0, 0, 2)),
-                 joint("RevoluteJoint", "j", "a", "b", TO_B))  # fmt: skip
+    text = world(
+        body("a", BALL, at(0, 0, 1)),
+        body("b", "bool physics:kinematicEnabled = 1", BALL, at(0, 0, 2)),
+        joint("RevoluteJoint", "j", "a", "b", TO_B),
+    )
     scene = scene_of(text)
     assert bodies(scene)["b"].kinematic
     assert bodies(scene)["b"].joints == ()
@@ -239,16 +275,23 @@ def test_a_least_distance_above_the_greatest() -> None:
 
 def test_cones() -> None:
     cone = ("float physics:coneAngle0Limit = 30", "float physics:coneAngle1Limit = 60")
-    scene = scene_of(two(joint("SphericalJoint", "j", "a", "b", TO_B, *cone), body("c", BALL, at(0, 0, 3)),
-                         joint("SphericalJoint", "k", "b", "c", TO_B)))  # fmt: skip
+    scene = scene_of(
+        two(
+            joint("SphericalJoint", "j", "a", "b", TO_B, *cone),
+            body("c", BALL, at(0, 0, 3)),
+            joint("SphericalJoint", "k", "b", "c", TO_B),
+        )
+    )
     assert joints(scene)["j"].cone == pytest.approx((math.pi / 6, math.pi / 3))
     assert joints(scene)["j"].axis == "X"
     assert joints(scene)["k"].cone is None
 
 
 def test_a_generic_joint_frees_what_it_does_not_lock() -> None:
-    locked = "\n".join(f"float limit:{axis}:physics:low = 1\nfloat limit:{axis}:physics:high = -1"
-                       for axis in ("transX", "transY", "rotX", "rotY"))  # fmt: skip
+    locked = "\n".join(
+        f"float limit:{axis}:physics:low = 1\nfloat limit:{axis}:physics:high = -1"
+        for axis in ("transX", "transY", "rotX", "rotY")
+    )
     limited = "float limit:rotZ:physics:low = -90\nfloat limit:rotZ:physics:high = 90"
     schemas = " ".join(f"PhysicsLimitAPI:{axis}" for axis in ("transX", "transY", "rotX", "rotY", "rotZ"))
     scene = scene_of(two(joint("Joint", "j", "a", "b", TO_B, locked, limited, schemas=schemas)))
@@ -259,8 +302,13 @@ def test_a_generic_joint_frees_what_it_does_not_lock() -> None:
 
 
 def test_colliding_joints() -> None:
-    scene = scene_of(two(joint("FixedJoint", "j", "a", "b", TO_B), body("c", BALL, at(0, 0, 3)),
-                         joint("FixedJoint", "k", "b", "c", TO_B, "bool physics:collisionEnabled = 1")))  # fmt: skip
+    scene = scene_of(
+        two(
+            joint("FixedJoint", "j", "a", "b", TO_B),
+            body("c", BALL, at(0, 0, 3)),
+            joint("FixedJoint", "k", "b", "c", TO_B, "bool physics:collisionEnabled = 1"),
+        )
+    )
     assert joints(scene)["k"].collides
     assert [[scene.bodies[n].path for n in pair] for pair in scene.apart_bodies] == [["/World/a", "/World/b"]]
 
@@ -281,10 +329,19 @@ def test_drives_in_radians_metres_and_newtons() -> None:
         "targetPosition": 45.0,
         "targetVelocity": 90.0,
     }
-    scene = scene_of(two(joint("RevoluteJoint", "j", "a", "b", drive("angular", **gains), schemas="PhysicsDriveAPI:angular"),
-                         body("c", BALL), joint("PrismaticJoint", "k", "b", "c", drive("linear", **gains),
-                                                schemas="PhysicsDriveAPI:linear")),
-                     meters=0.01, kilograms=0.001)  # fmt: skip
+    scene = scene_of(
+        two(
+            joint(
+                "RevoluteJoint", "j", "a", "b", drive("angular", **gains), schemas="PhysicsDriveAPI:angular"
+            ),
+            body("c", BALL),
+            joint(
+                "PrismaticJoint", "k", "b", "c", drive("linear", **gains), schemas="PhysicsDriveAPI:linear"
+            ),
+        ),
+        meters=0.01,
+        kilograms=0.001,
+    )
     turning = joints(scene)["j"].dofs[0].drive
     sliding = joints(scene)["k"].dofs[0].drive
     assert turning is not None
@@ -305,8 +362,11 @@ def test_acceleration_drives_do_not_know_masses() -> None:
         drive("angular", stiffness=10.0, damping=1.0)
         + '\nuniform token drive:angular:physics:type = "acceleration"'
     )
-    scene = scene_of(two(joint("RevoluteJoint", "j", "a", "b", content, schemas="PhysicsDriveAPI:angular")),
-                     meters=0.01, kilograms=0.001)  # fmt: skip
+    scene = scene_of(
+        two(joint("RevoluteJoint", "j", "a", "b", content, schemas="PhysicsDriveAPI:angular")),
+        meters=0.01,
+        kilograms=0.001,
+    )
     found = joints(scene)["j"].dofs[0].drive
     assert found is not None
     assert found.acceleration
@@ -389,8 +449,16 @@ def test_impossible_solver_attributes(value: str) -> None:
 
 
 def test_mimic_rules_of_robots_and_of_props() -> None:
-    follow = joint("RevoluteJoint", "k", "b", "c", "rel newton:mimicJoint = </World/j>", "float newton:mimicCoef1 = -2",
-                   "float newton:mimicCoef0 = 90", schemas="NewtonMimicAPI")  # fmt: skip
+    follow = joint(
+        "RevoluteJoint",
+        "k",
+        "b",
+        "c",
+        "rel newton:mimicJoint = </World/j>",
+        "float newton:mimicCoef1 = -2",
+        "float newton:mimicCoef0 = 90",
+        schemas="NewtonMimicAPI",
+    )
     things = (
         body("a", BALL),
         body("b", BALL),
@@ -445,9 +513,19 @@ def test_joints_that_break_are_told() -> None:
 
 
 def test_velocities_are_in_the_space_of_the_parent() -> None:
-    turned = prim("Xform", "x", "", "float xformOp:rotateZ = 90", 'uniform token[] xformOpOrder = ["xformOp:rotateZ"]',
-                  body("b", BALL, "vector3f physics:velocity = (100, 0, 0)",
-                       "vector3f physics:angularVelocity = (0, 180, 0)"))  # fmt: skip
+    turned = prim(
+        "Xform",
+        "x",
+        "",
+        "float xformOp:rotateZ = 90",
+        'uniform token[] xformOpOrder = ["xformOp:rotateZ"]',
+        body(
+            "b",
+            BALL,
+            "vector3f physics:velocity = (100, 0, 0)",
+            "vector3f physics:angularVelocity = (0, 180, 0)",
+        ),
+    )
     found = bodies(scene_of(world(turned), meters=0.01))["b"]
     assert found.linear_velocity == pytest.approx((0, 1, 0), abs=1e-7)
     assert found.angular_velocity == pytest.approx((-math.pi, 0, 0), abs=1e-6)
@@ -466,8 +544,13 @@ def test_impossible_velocities() -> None:
 
 
 def test_bodies_without_gravity() -> None:
-    scene = scene_of(world(body("a", BALL, "bool physxRigidBody:disableGravity = 1"),
-                           body("b", BALL, "double mjc:gravcomp = 0.25"), body("c", BALL)))  # fmt: skip
+    scene = scene_of(
+        world(
+            body("a", BALL, "bool physxRigidBody:disableGravity = 1"),
+            body("b", BALL, "double mjc:gravcomp = 0.25"),
+            body("c", BALL),
+        )
+    )
     assert [each.gravity_scale for each in scene.bodies] == [0.0, 0.75, 1.0]
 
 
@@ -544,8 +627,12 @@ def test_what_needs_forces() -> None:
 def test_frames_are_inverse_of_one_another() -> None:
     """A joint authored child first has the same frames, ends exchanged."""
     forward = scene_of(two(joint("FixedJoint", "root", "", "a"), joint("RevoluteJoint", "j", "a", "b", TO_B)))
-    backward = scene_of(two(joint("FixedJoint", "root", "", "a"),
-                            joint("RevoluteJoint", "j", "b", "a", "point3f physics:localPos1 = (0, 0, 1)")))  # fmt: skip
+    backward = scene_of(
+        two(
+            joint("FixedJoint", "root", "", "a"),
+            joint("RevoluteJoint", "j", "b", "a", "point3f physics:localPos1 = (0, 0, 1)"),
+        )
+    )
     one, other = joints(forward)["j"], joints(backward)["j"]
     assert (one.body0, one.body1) == (other.body1, other.body0)
     zero = compose(array(one.body0_from_joint), inverse(array(one.body1_from_joint)))

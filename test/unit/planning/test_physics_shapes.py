@@ -275,11 +275,23 @@ def test_colliders_that_cannot_be_used(text: str) -> None:
 
 def test_a_collider_that_a_moving_robot_leaves_behind() -> None:
     base = body("base", BALL, at(0, 0, 1))
-    robot = prim("Xform", "robot", "RosContextAPI", 'string ros:context:namespace = "r"', base,
-                 prim("Xform", "imu", "RosTopicAPI"), prim("Sphere", "lost", COLLISION))  # fmt: skip
+    robot = prim(
+        "Xform",
+        "robot",
+        "RosContextAPI",
+        'string ros:context:namespace = "r"',
+        base,
+        prim("Xform", "imu", "RosTopicAPI"),
+        prim("Sphere", "lost", COLLISION),
+    )
     wheel = body("wheel", BALL)
-    joint = prim("PhysicsRevoluteJoint", "j", "", "rel physics:body0 = </World/robot/base>",
-                 "rel physics:body1 = </World/robot/wheel>")  # fmt: skip
+    joint = prim(
+        "PhysicsRevoluteJoint",
+        "j",
+        "",
+        "rel physics:body0 = </World/robot/base>",
+        "rel physics:body1 = </World/robot/wheel>",
+    )
     plan = plan_text(world(robot.rstrip()[:-1] + wheel + joint + "}\n"))
     assert plan.robots[0].base >= 0
     assert [finding.path for finding in findings(plan, "1.3.collider.place")] == ["/World/robot/lost"]
@@ -298,8 +310,13 @@ BINDING = f"{COLLISION} MaterialBindingAPI"
 
 
 def test_contact_materials() -> None:
-    scene = scene_of(world(prim("Sphere", "c", BINDING, BOUND), prim("Sphere", "d", COLLISION),
-                           prim("Material", "m", "PhysicsMaterialAPI", STEEL)))  # fmt: skip
+    scene = scene_of(
+        world(
+            prim("Sphere", "c", BINDING, BOUND),
+            prim("Sphere", "d", COLLISION),
+            prim("Material", "m", "PhysicsMaterialAPI", STEEL),
+        )
+    )
     material = colliders(scene)["c"].material
     assert material is not None
     assert (material.static_friction, material.dynamic_friction, material.restitution) == pytest.approx(
