@@ -14,6 +14,7 @@ from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, s
 
 from usd_ros_bridge.backends import joint_states, playback
 from usd_ros_bridge.backends.array import ArrayBackend
+from usd_ros_bridge.backends.mujoco import options as mujoco_options
 from usd_ros_bridge.backends.protocol import Backend, Capabilities
 from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.records import ActionRecord, CameraRecord, DiffDriveRecord, attribute_fields
@@ -29,7 +30,7 @@ FRAMES = page_text("frames.md")
 BACKENDS = page_text("backends.md")
 EMBEDDING = page_text("embedding.md")
 
-BACKEND_NAMES = {"null", "kinematic", "playback", "joint_states"}
+BACKEND_NAMES = {"null", "kinematic", "playback", "joint_states", "mujoco"}
 """What the package brings; others may be installed."""
 
 
@@ -150,6 +151,7 @@ def test_backends() -> None:
         ("joint_states", {"topic"}),
         ("playback", set(playback._PARSERS)),
         ("kinematic", set()),
+        ("mujoco", set(mujoco_options._PARSERS)),
         ("null", set()),
     ],
 )

@@ -214,7 +214,7 @@ class JointCommands:
         joints = [self._layout.dof_joints[row] for row in np.flatnonzero(useless)]
         more = f" and {len(joints) - 3} more" if len(joints) > 3 else ""
         self._report(
-            f"mujoco.no_drive.{what}",
+            f"mujoco.no_drive:{what}",
             f"a {what} was commanded of {', '.join(joints[:3])}{more}, without a {_NEEDED[what]}: ignored",
         )
 
@@ -304,7 +304,7 @@ class BodyCommands:
 
     def _refuse(self, what: str, row: int, why: str) -> None:
         self._report(
-            f"mujoco.body_{what}",
+            f"mujoco.body:{what}",
             f"a {what} was commanded of the body {quoted(self._layout.bodies[row])}: ignored, {why}",
         )
 

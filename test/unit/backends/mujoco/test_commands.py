@@ -134,7 +134,7 @@ def test_what_no_drive_can_do_is_reported_with_the_joint_and_does_nothing(
     opened, other = Opened(driven(drive)), Opened(driven(drive))
     state = opened.step(10, **{array: {ELBOW: 0.5}})
     assert_allclose(state.joint_position, other.step(10).joint_position, rtol=0.0, atol=0.0)
-    assert opened.kinds == {f"mujoco.no_drive.{array.removeprefix('joint_')}"}
+    assert opened.kinds == {f"mujoco.no_drive:{array.removeprefix('joint_')}"}
     assert "/arm/joints/elbow" in opened.reports[0][1]
 
 
@@ -176,7 +176,7 @@ def test_bodies_that_physics_moves_take_poses_and_no_twists() -> None:
     assert_allclose(state.body_pose[opened.body("/props/ball")], there, atol=1e-12)
     assert not opened.reports
     opened.step(body_twist={"/props/ball": [1.0, 0, 0, 0, 0, 0]}, body_pose={"/props/lid": there})
-    assert opened.kinds == {"mujoco.body_twist", "mujoco.body_pose"}
+    assert opened.kinds == {"mujoco.body:twist", "mujoco.body:pose"}
     messages = dict(opened.reports)
-    assert "/props/ball" in messages["mujoco.body_twist"]
-    assert "/props/lid" in messages["mujoco.body_pose"]
+    assert "/props/ball" in messages["mujoco.body:twist"]
+    assert "/props/lid" in messages["mujoco.body:pose"]
