@@ -29,14 +29,14 @@ _NO_TRIANGLES = np.zeros((0, 3), dtype=np.int32)
 
 
 def decompose(
-    mesh: Mesh, options: SpecOptions, report: Callable[[str], None], *, max_hulls: int | None = None
+    mesh: Mesh, options: SpecOptions, explain: Callable[[str], None], *, max_hulls: int | None = None
 ) -> list[Mesh]:
     """Returns convex parts of a mesh, or the mesh itself (which collides as its convex hull) where that fails.
 
     Args:
         mesh: The triangles.
         options: Whether to do it, how many parts there may be, and how long it may take.
-        report: Told why it did not work.
+        explain: Told why it did not work.
         max_hulls: Most parts, where the asset says so.
     """
     if not options.decompose:
@@ -46,9 +46,9 @@ def decompose(
     parts = _load(file)
     if parts is None:
         if importlib.util.find_spec("coacd") is None:
-            report("module coacd is missing (the extra [mujoco] has it): its convex hull collides")
+            explain("module coacd is missing (the extra [mujoco] has it): its convex hull collides")
             return [mesh]
-        parts = _run(mesh, most, file, options.decompose_seconds, report)
+        parts = _run(mesh, most, file, options.decompose_seconds, explain)
     return [Mesh(points, _NO_TRIANGLES, "convexHull") for points in parts] or [mesh]
 
 
@@ -76,7 +76,7 @@ def _load(file: Path) -> list[FloatArray] | None:
 
 
 def _run(
-    mesh: Mesh, max_hulls: int, file: Path, seconds: float, report: Callable[[str], None]
+    mesh: Mesh, max_hulls: int, file: Path, seconds: float, explain: Callable[[str], None]
 ) -> list[FloatArray]:
     worker = Path(__file__).with_name("decompose_worker.py")
     with tempfile.TemporaryDirectory() as folder:
@@ -92,10 +92,10 @@ def _run(
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=seconds)  # noqa: S603
         except subprocess.TimeoutExpired:
-            report(f"it takes more than {seconds:g} s to decompose: its convex hull collides")
+            explain(f"it takes more than {seconds:g} s to decompose: its convex hull collides")
             return []
         except (OSError, subprocess.CalledProcessError) as error:
-            report(f"CoACD could not decompose it ({type(error).__name__}): its convex hull collides")
+            explain(f"CoACD could not decompose it ({type(error).__name__}): its convex hull collides")
             return []
         parts = _load(target)
         if parts:
