@@ -197,12 +197,20 @@ def test_a_mirrored_mesh_keeps_its_inside() -> None:
     assert np.linalg.det(corners).sum() / 6.0 == pytest.approx(2.0)
 
 
+FACE = """
+int[] faceVertexCounts = [3]
+int[] faceVertexIndices = [0, 1, 2]
+"""
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
         ("point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]", "no triangles"),
         (CUBE.replace("(1, 1, 1)", "(nan, 1, 1)"), "not finite"),
         (CUBE.replace("(1, 1, 1)", "(inf, 1, 1)"), "not finite"),
+        (f"{FACE}point3f[] points = [(1, 2, 3), (1, 2, 3), (1, 2, 3)]", "no area"),
+        (f"{FACE}point3f[] points = [(0, 0, 0), (1, 1, 1), (3, 3, 3)]", "no area"),
     ],
 )
 def test_meshes_that_cannot_collide(content: str, what: str) -> None:
@@ -259,6 +267,7 @@ def test_approximations(token: str, meant: str) -> None:
         prim("Xform", "c", COLLISION),
         prim("Sphere", "c", COLLISION, "double radius = -1"),
         prim("Sphere", "c", COLLISION, "double radius = nan"),
+        prim("Cone", "c", COLLISION, "double height = 1e-30"),
         prim("Capsule", "c", COLLISION, "double height = 0"),
         prim("Cone", "c", COLLISION, 'uniform token axis = "W"'),
         prim("Sphere", "c", COLLISION, ordered("float3 xformOp:scale = (0, 1, 1)")),

@@ -12,6 +12,8 @@ from usd_ros_bridge.backends.mujoco.joints import add_joints, parent_from_child
 from usd_ros_bridge.backends.mujoco.poses import FloatArray, place, pose_of, wxyz
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial
 
+SMALLEST_MASS = 1e-12
+"""Least mass of a body that moves, kg: below its own least number MuJoCo refuses the whole model."""
 SMALLEST_MOMENT = 1e-9
 """Least principal moment of inertia of a body that turns, kg m^2: MuJoCo needs one, and a point mass has none."""
 _SHARE = 0.2
@@ -84,7 +86,7 @@ def _hold(built: Built, index: int, body: Body) -> None:
 
 
 def _has_mass(inertial: Inertial) -> bool:
-    return math.isfinite(inertial.mass) and inertial.mass > 0.0
+    return math.isfinite(inertial.mass) and inertial.mass >= SMALLEST_MASS
 
 
 def _add_inertial(built: Built, made: Any, body: Body) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.physics import (
@@ -44,6 +45,10 @@ _UPSIDE_DOWN: Final = pose(rotation=(1.0, 0.0, 0.0, 0.0))
 _ACROSS: Final = {"X": (1, 2), "Y": (0, 2), "Z": (0, 1)}
 _UNEVEN: Final = 1e-3
 _SHEAR: Final = 1e-3
+_SMALLEST_SIZE: Final = 1.0 / MAX_MAGNITUDE
+_SMALLEST_AREA: Final = 1e-12
+_SLIMMEST: Final = 1e-9
+"""Least area of a mesh, in m^2 and in squares of its largest side."""
 
 APPROXIMATIONS: Final[tuple[Approximation, ...]] = (
     "none",
@@ -195,7 +200,7 @@ def _is_sheared(linear: FloatArray) -> bool:
 
 def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> Placed | None:
     sizes = [v for name, v in prim.record.values.items() if name != "axis" and isinstance(v, (int, float))]
-    if prim.axis() in _FROM_Z and all(0.0 < size <= MAX_MAGNITUDE for size in sizes):
+    if prim.axis() in _FROM_Z and all(_SMALLEST_SIZE <= size <= MAX_MAGNITUDE for size in sizes):
         return prim.placed(make(prim))
     if prim.record.collides:
         prim.findings.error(
@@ -265,30 +270,43 @@ _MAKERS: Final[Mapping[str, Callable[[_Prim], Shape]]] = {
 def _mesh(prim: _Prim, linear: FloatArray) -> Placed | None:
     record = prim.record
     points, triangles = record.points, record.triangles
-    fault = ""
     if points is None or triangles is None or not len(triangles):
-        fault = "the mesh has no triangles"
-    elif not (np.abs(points[np.unique(triangles)]) <= MAX_MAGNITUDE).all():
-        fault = f"the mesh has points that are not finite, or above {MAX_MAGNITUDE:g}"
-    if points is None or triangles is None or fault:
-        if record.collides:
-            prim.findings.error(
-                "1.3.mesh",
-                record.path,
-                f"{fault}; it does not collide",
-                "author finite points and faces that name them",
-                attribute="points",
-            )
+        _report_mesh(prim, "the mesh has no triangles")
         return None
     used, renumbered = np.unique(triangles, return_inverse=True)
+    if not (np.abs(points[used]) <= MAX_MAGNITUDE).all():
+        _report_mesh(prim, f"the mesh has points that are not finite, or above {MAX_MAGNITUDE:g}")
+        return None
     triangles = renumbered.reshape(-1, 3).astype(np.int32)
     # With all of the matrix but its rotation: a mesh can be scaled and sheared at will.
     stage_points = points[used] @ linear.T * prim.units.meters
     prim_from_world = quaternion_conjugate(prim.world_from_prim[3:])
     placed = rotate(prim_from_world, rotate(prim.units.world_from_stage[3:], stage_points))
+    if not _has_area(placed, triangles):
+        _report_mesh(prim, "the mesh has no area: its points are at one place or on one line")
+        return None
     if prim.mirrored:
         triangles = np.ascontiguousarray(triangles[:, [0, 2, 1]])
     return prim.placed(Mesh(placed, triangles, _approximation(record, prim.findings)))
+
+
+def _has_area(points: FloatArray, triangles: NDArray[np.int32]) -> bool:
+    """Returns whether triangles span anything: engines refuse to make a body of what does not."""
+    a, b, c = points[triangles].transpose(1, 0, 2)
+    area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
+    extent = np.ptp(points, axis=0).max()
+    return bool(area > max(_SMALLEST_AREA, _SLIMMEST * extent**2))
+
+
+def _report_mesh(prim: _Prim, fault: str) -> None:
+    if prim.record.collides:
+        prim.findings.error(
+            "1.3.mesh",
+            prim.record.path,
+            f"{fault}; it does not collide",
+            "author finite points and faces that name them",
+            attribute="points",
+        )
 
 
 def _approximation(record: GeometryRecord, findings: Findings) -> Approximation:
