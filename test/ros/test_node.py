@@ -15,12 +15,15 @@ from pathlib import Path
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool
 from tf2_msgs.msg import TFMessage
 
 ASSETS = Path(__file__).parents[1] / "assets"
 ROBOT = ASSETS / "implicit_robot.usda"
+ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 SWITCHED_OFF = ASSETS / "controller_switched_off.usda"
 NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node"]
 CLI = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
@@ -213,6 +216,8 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
         ((), ("asset",)),
         (("asset:=/nowhere/robot.usda",), ("/nowhere/robot.usda",)),
         ((f"asset:={ROBOT}", "backend:=hydraulic"), ("hydraulic", "kinematic")),
+        ((f"asset:={ROBOT}", "real_time_factor:=-1.0"), ("real_time_factor",)),
+        ((f"asset:={ROBOT}", "clock_rate:=0.0"), ("clock_rate",)),
         ((f"asset:={ROBOT}", "tf_output:=sideways"), ("sideways", "namespaced")),
         ((f"asset:={ROBOT}", "tf_rate:=fast"), ("tf_rate",)),
         ((f"asset:={ROBOT}", "tf_rate:=-1.0"), ("tf_rate",)),
@@ -266,6 +271,7 @@ def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
     ("option", "text"),
     [
         (["--backend", "hydraulic"], "kinematic"),
+        (["--real-time-factor", "-1"], "--real-time-factor"),
         (["--namespace", "1st"], "starts with a digit"),
         (["--variant", "/robot:size=huge"], "size"),
         (["--package", "demo"], "name=directory"),
@@ -277,3 +283,36 @@ def test_a_wrong_option_of_run_is_all_that_is_printed(run, option, text):
     assert len(process.lines) == 1, process.output
     assert process.output.startswith("usd_ros_bridge: ")
     assert text in process.output
+
+
+def test_time_that_the_node_owns(run, ros_harness):
+    """The example arm by its default backend: simulated as fast as possible, from a pause on, told on /clock."""
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
+    process = run([*CLI, str(ARM), "--real-time-factor", "0", "--paused"])
+    process.wait_for_line("backend mujoco: the asset has drives")
+    process.wait_for_line("ready")
+    times = []
+    ros_harness.node.create_subscription(
+        Clock, "/clock", lambda message: times.append(message.clock.sec), qos_profile_sensor_data
+    )
+    ros_harness.wait_for(lambda: len(times) > 1, what="/clock in a pause")
+    assert set(times) == {0}
+    client = ros_harness.node.create_client(SetBool, "/usd_ros_bridge/set_paused")
+    ros_harness.wait_for(client.service_is_ready, what="set_paused")
+    future = client.call_async(SetBool.Request(data=False))
+    ros_harness.wait_for(future.done, what="the answer")
+    ros_harness.wait_for(lambda: times[-1] >= 20, timeout=30.0, what="20 s of simulated time")
+
+
+def test_a_node_that_follows_the_clock_does_not_simulate(run):
+    process = run(node_command(f"asset:={ARM}", "use_sim_time:=true"))
+    process.wait_for_line("backend kinematic: use_sim_time is true")
+    process.wait_for_line("ready")
+
+
+def test_following_the_clock_and_owning_time_is_a_mistake(run):
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
+    process = run(node_command(f"asset:={ARM}", "use_sim_time:=true", "backend:=mujoco"))
+    assert process.finish(timeout=30.0) == 2, process.output
+    (line,) = [line for line in process.output.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert "use_sim_time is true, but the backend MujocoBackend owns time" in line

@@ -66,9 +66,8 @@ def render(status: BridgeStatus) -> RenderableType:
 
 def _head(status: BridgeStatus) -> Text:
     return Text.assemble(
-        plain(status.asset, style="bold cyan"), "  backend ", (status.backend, "bold"),
+        plain(status.asset, style="bold cyan"), "  backend ", (status.backend, "bold"), *_time(status),
         f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
-        *_time(status),
         (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
     )  # fmt: skip
 

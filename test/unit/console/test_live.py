@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rich.console import Console
 
 from usd_ros_bridge.console.live import MAX_FINDINGS, live_view, render
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import FramePlan, Pose, RobotPlan
-from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
+from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus, TimeStatus
 from usd_ros_bridge.runtime.report import Reported
 
 FRAMES = (
@@ -53,6 +55,25 @@ def test_every_interface_is_a_row_with_its_figures() -> None:
     )
     (led,) = [line for line in lines if "/rover/led" in line]
     assert "off: no such type" in led
+
+
+@pytest.mark.parametrize(
+    ("passing", "shown"),
+    [
+        (None, "backend kinematic  3 ticks"),
+        (("playing", 1.0, None), "time 12.50 s playing  3 ticks"),
+        (("playing", 1.0, 0.997), "time 12.50 s playing x1.00  3 ticks"),
+        (("playing", 1.0, 0.412), "time 12.50 s playing x0.41 of 1  3 ticks"),
+        (("playing", 0.0, 31.4), "time 12.50 s playing x31.40  3 ticks"),
+        (("paused", 1.0, None), "time 12.50 s paused  3 ticks"),
+    ],
+)
+def test_time_that_the_bridge_owns_is_shown(passing: tuple[Any, ...] | None, shown: str) -> None:
+    time = None
+    if passing is not None:
+        state, factor, achieved = passing
+        time = TimeStatus(state=state, real_time_factor=factor, achieved_factor=achieved)
+    assert shown in drawn(status(time=time, time_ns=12_500_000_000)).splitlines()[0]
 
 
 @pytest.mark.parametrize(
