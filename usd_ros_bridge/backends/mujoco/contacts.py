@@ -31,9 +31,11 @@ def set_contact(built: Built, geom: Any, collider: Collider) -> None:
         if friction <= _FRICTIONLESS:
             geom.condim = 1
         set_bounce(geom, collider.material.restitution, built.spec.option.timestep)
-    for name in ("margin", "gap", "condim", "priority", "solmix"):
-        if name in collider.solver:
-            setattr(geom, name, type(getattr(geom, name))(collider.solver[name]))
+    # No gap: contacts that are found early bear no force in MuJoCo, and its versions count it differently.
+    geom.margin = max(0.0, float(collider.solver.get("margin", geom.margin)))
+    geom.solmix = float(collider.solver.get("solmix", geom.solmix))
+    geom.condim = int(collider.solver.get("condim", geom.condim))
+    geom.priority = int(collider.solver.get("priority", geom.priority))
     for name in ("solref", "solimp"):
         if name in collider.solver:
             values = np.atleast_1d(np.asarray(collider.solver[name], dtype=np.float64))

@@ -88,7 +88,7 @@ def add_dof(
     _limit(made, dof)
     made.solref_limit = [_STEPS * built.spec.option.timestep, 1.0]
     bounds_effort(made, dof)
-    for key in ("solref_limit", "solimp_limit"):
+    for key in ("solref_limit", "solimp_limit", "solref_friction", "solimp_friction"):
         if key in joint.solver:
             values = np.atleast_1d(np.asarray(joint.solver[key], dtype=np.float64))
             getattr(made, key)[: len(values)] = values

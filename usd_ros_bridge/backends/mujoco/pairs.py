@@ -75,7 +75,7 @@ def add_pair(built: Built, first: int, second: int) -> None:
 
 def _mix(pair: Any, first: Any, second: Any) -> None:
     """Mixes as MuJoCo mixes geoms: the higher priority decides, else the greater, or their weighted mean."""
-    pair.margin, pair.gap = max(first.margin, second.margin), max(first.gap, second.gap)
+    pair.margin = max(first.margin, second.margin)
     if first.priority != second.priority:
         winner = first if first.priority > second.priority else second
         pair.condim, friction = winner.condim, np.array(winner.friction)

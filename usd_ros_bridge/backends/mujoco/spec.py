@@ -34,6 +34,18 @@ _INTEGRATORS = {
     "implicitfast": mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
 }
 _CONES = {"pyramidal": mujoco.mjtCone.mjCONE_PYRAMIDAL, "elliptic": mujoco.mjtCone.mjCONE_ELLIPTIC}
+_SOLVERS = {
+    "pgs": mujoco.mjtSolver.mjSOL_PGS,
+    "cg": mujoco.mjtSolver.mjSOL_CG,
+    "newton": mujoco.mjtSolver.mjSOL_NEWTON,
+}
+_JACOBIANS = {
+    "dense": mujoco.mjtJacobian.mjJAC_DENSE,
+    "sparse": mujoco.mjtJacobian.mjJAC_SPARSE,
+    "auto": mujoco.mjtJacobian.mjJAC_AUTO,
+}
+_FEWEST = 20
+"""Solver iterations that are allowed at least: other engines' counts, often 1, mean something else."""
 _IMPRATIO = 10.0
 """How much stiffer friction is than contact: what stands on a slope then stands still."""
 
@@ -79,9 +91,11 @@ def _set_options(built: Built) -> None:
     integrator = options.integrator or _authored(scene, "integrator", _INTEGRATORS, "implicitfast")
     spec.option.integrator = _INTEGRATORS[integrator]
     spec.option.cone = _CONES[_authored(scene, "cone", _CONES, "elliptic")]
-    spec.option.impratio = _IMPRATIO
-    if "iterations" in scene.solver:
-        spec.option.iterations = int(scene.solver["iterations"])
+    spec.option.solver = _SOLVERS[_authored(scene, "solver", _SOLVERS, "newton")]
+    spec.option.jacobian = _JACOBIANS[_authored(scene, "jacobian", _JACOBIANS, "auto")]
+    spec.option.impratio = float(scene.solver.get("impratio", _IMPRATIO))
+    spec.option.tolerance = float(scene.solver.get("tolerance", spec.option.tolerance))
+    spec.option.iterations = max(int(scene.solver.get("iterations", 0)) or spec.option.iterations, _FEWEST)
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
     # Several points of contact for one pair of convex geoms: wheels would scrub on their rims' corners.
     multiccd = getattr(mujoco.mjtDisableBit, "mjDSBL_MULTICCD", None)

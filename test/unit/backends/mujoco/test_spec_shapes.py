@@ -291,15 +291,39 @@ def test_alike_meshes_are_stored_once() -> None:
 
 def test_solver_attributes_reach_the_geom() -> None:
     solver = {
-        "margin": 0.002, "gap": 0.001, "condim": 6, "priority": 3, "solmix": 2.0, "solref": (0.01, 0.9),
+        "margin": 0.002, "condim": 6, "priority": 3, "solmix": 2.0, "solref": (0.01, 0.9),
         "solimp": (0.8, 0.9), "torsional_friction": 0.02, "rolling_friction": 0.003,
     }  # fmt: skip
     made = built(PhysicsScene(colliders=(collider(WORLD_BODY, Sphere(1.0), solver=solver),)))
     geom = made.spec.geom("/collider_-1")
-    assert (geom.margin, geom.gap, geom.condim, geom.priority, geom.solmix) == (0.002, 0.001, 6, 3, 2.0)
+    assert (geom.margin, geom.condim, geom.priority, geom.solmix) == (0.002, 6, 3, 2.0)
     assert geom.solref.tolist() == [0.01, 0.9]
     assert geom.solimp.tolist()[:3] == [0.8, 0.9, 0.001]
     assert geom.friction.tolist() == [1.0, 0.02, 0.003]
+
+
+def test_solver_attributes_reach_the_scene() -> None:
+    solver = {
+        "cone": "pyramidal", "integrator": "rk4", "solver": "cg", "jacobian": "sparse", "impratio": 3.0,
+        "tolerance": 1e-9, "iterations": 33,
+    }  # fmt: skip
+    option = built(PhysicsScene(solver=solver, timestep=0.004, gravity=(0.0, 1.0, -2.0))).spec.option
+    assert option.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
+    assert option.integrator == mujoco.mjtIntegrator.mjINT_RK4
+    assert option.solver == mujoco.mjtSolver.mjSOL_CG
+    assert option.jacobian == mujoco.mjtJacobian.mjJAC_SPARSE
+    assert (option.impratio, option.tolerance, option.iterations) == (3.0, 1e-9, 33)
+    assert option.timestep == 0.004
+    assert option.gravity.tolist() == [0.0, 1.0, -2.0]
+
+
+def test_the_caller_decides_before_the_asset() -> None:
+    scene = PhysicsScene(solver={"integrator": "rk4", "iterations": 1, "cone": "nonsense"}, timestep=0.004)
+    option = built(scene, timestep=0.001, integrator="euler").spec.option
+    assert option.timestep == 0.001
+    assert option.integrator == mujoco.mjtIntegrator.mjINT_EULER
+    assert option.iterations == 20
+    assert option.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
 
 
 def test_the_hull_has_no_more_vertices_than_asked_for() -> None:
