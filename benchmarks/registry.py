@@ -21,6 +21,7 @@ NAMES = (
     "controllers",
     "goals",
     "physics",
+    "sensors",
 )
 
 
