@@ -48,6 +48,8 @@ class Simulation:
         self._settled = False
         self._warnings = self.data.warning.number
         self._velocity: FloatArray = self.data.qvel
+        self._warm_start: FloatArray = self.data.qacc_warmstart
+        self._start = self._warm_start.copy()
         self._saved = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         compiled.start(self.data)
         self._opening = self._saved.copy()
@@ -70,7 +72,10 @@ class Simulation:
     def settle(self) -> None:
         """Makes accelerations, efforts and contact forces those of the current state; what comes after is the same."""
         if not self._settled:
+            # Older releases (3.3) would start the next step's solver from here.
+            np.copyto(self._start, self._warm_start)
             mujoco.mj_forwardSkip(self.model, self.data, _SKIP_VELOCITY, 0)
+            np.copyto(self._warm_start, self._start)
             self._settled = True
 
     def reset(self) -> None:
