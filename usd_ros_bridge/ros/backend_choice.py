@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.protocol import Backend, Report, needs_physics
@@ -11,6 +12,9 @@ from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.runtime.core import Runtime
+
+RuntimeT = TypeVar("RuntimeT", bound=Runtime)
 
 AUTO = "auto"
 KINEMATIC = "kinematic"
@@ -91,6 +95,35 @@ def choose(
         made, name, why = load_backend(KINEMATIC), KINEMATIC, str(error)
     inform("backend.auto", f"backend {name}: {why}")
     return Choice(plan, made, name, replaceable=name != KINEMATIC)
+
+
+def open_chosen(
+    choice: Choice, make: Callable[[BridgePlan, Backend], RuntimeT], report: Report
+) -> tuple[RuntimeT, str]:
+    """Opens the backend that was chosen, or in its place the one that can move anything.
+
+    Args:
+        choice: As `choose` returns it.
+        make: Makes a runtime.
+        report: Told of a replacement.
+
+    Returns:
+        The runtime, open, and the name of its backend.
+
+    Raises:
+        BackendError: The backend cannot be opened, and it is the one that was asked for.
+    """
+    runtime = make(choice.plan, choice.backend)
+    try:
+        runtime.open()
+    except BackendError as error:
+        if not choice.replaceable:
+            raise
+        report("backend.replaced", f"{error}: the backend {KINEMATIC} takes its place, without forces")
+        runtime = make(choice.plan, load_backend(KINEMATIC))
+        runtime.open()
+        return runtime, KINEMATIC
+    return runtime, choice.name
 
 
 def falls_forever(scene: PhysicsScene) -> bool:

@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 from usd_ros_bridge.backends.protocol import Backend
-from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.model.errors import BackendError, BridgeError, OptionError
+from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import disable_conflicts
-from usd_ros_bridge.ros.backend_choice import AUTO, KINEMATIC, Choice, choose
+from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
 from usd_ros_bridge.ros.controller_parameters import ControllerParameters
@@ -370,7 +369,15 @@ class Bridge(HandlerRegistry):
         if choice is None:
             follows = bool(main.node.get_clock().ros_time_is_active)
             choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
-        runtime = self._open_runtime(choice, self._domains)
+        options = RuntimeOptions(
+            backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
+        )
+        make = partial(
+            GuardedRuntime, options=options, reporter=self._reporter, lock=self._lock, domains=self._domains
+        )
+        self.plan = choice.plan
+        runtime, self._backend_name = open_chosen(choice, make, self._reporter.report)
+        self._runtime = runtime
         if runtime.capabilities.step_ns > 0:
             own = OwnTime(runtime, self._domains, self._workers, self._time_options)
             self._clock, self._loop = own, own.loop
@@ -403,29 +410,6 @@ class Bridge(HandlerRegistry):
         if isinstance(self._clock, OwnTime):
             self._clock.open()
             self._clock.offer(self._handlers, quit_process=self._quit, inform=self._inform)
-
-    def _open_runtime(self, choice: Choice, domains: Domains) -> GuardedRuntime:
-        """Opens the backend that was chosen, or in its place the one that can move anything."""
-        self.plan, backend, self._backend_name, replaceable = choice
-        options = RuntimeOptions(
-            backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
-        )
-        make = partial(
-            GuardedRuntime, options=options, reporter=self._reporter, lock=self._lock, domains=domains
-        )
-        self._runtime = runtime = make(self.plan, backend)
-        try:
-            runtime.open()
-        except BackendError as error:
-            if not replaceable:
-                raise
-            self._reporter.report(
-                "backend.replaced", f"{error}: the backend {KINEMATIC} takes its place, without forces"
-            )
-            self._backend_name = KINEMATIC
-            self._runtime = runtime = make(self.plan, load_backend(KINEMATIC))
-            runtime.open()
-        return runtime
 
     def _quit(self) -> bool:
         """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""
