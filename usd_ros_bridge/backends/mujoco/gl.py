@@ -63,19 +63,19 @@ def gl_option(text: str) -> str:
     return value
 
 
-def wanted_kinds(option: str, environment: Mapping[str, str]) -> tuple[GlKind, ...]:
+def wanted_kinds(option: str, environ: Mapping[str, str]) -> tuple[GlKind, ...]:
     """Returns what is to be tried, in order.
 
     The backend's option decides; where it is `auto`, the variable MUJOCO_GL does, which every user of MuJoCo knows.
 
     Args:
         option: auto, egl, osmesa or none.
-        environment: Environment variables.
+        environ: Environment variables.
 
     Raises:
         BackendError: MUJOCO_GL has a value that MuJoCo does not know either.
     """
-    named = environment.get(VARIABLE, "").strip().lower()
+    named = environ.get("MUJOCO_GL", "").strip().lower()
     possible = (*KINDS, "disable", "glfw")
     if named not in (*KINDS, *_OFF, *_ANY):
         raise BackendError(
