@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.ros.handlers import Binding as Binding
     from usd_ros_bridge.ros.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
+    from usd_ros_bridge.runtime.time_control import TimeControl as TimeControl
+    from usd_ros_bridge.runtime.time_control import TimeOptions as TimeOptions
 
 __version__ = "0.1.0"
 
@@ -66,6 +68,8 @@ _HOMES = {
     "SensorSample": "model.state",
     "ServiceBackend": "backends.protocol",
     "State": "model.state",
+    "TimeControl": "runtime.time_control",
+    "TimeOptions": "runtime.time_control",
     "VariantSelection": "model.options",
     "load_plan": "api",
     "rows_of": "backends.host_arrays",
