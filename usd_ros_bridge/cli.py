@@ -47,14 +47,21 @@ def cli() -> None:
 @cli.command()
 @asset_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def inspect(as_json: bool, strict: bool, **options: Any) -> None:
+@click.option("--physics", is_flag=True, help="Print what engines simulate, too: bodies, joints, drives, colliders.")
+def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     """Print the ROS interfaces, frames and joints of ASSET, and what is wrong with it."""
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.usd import quiet
 
     read, plan_options = _split(options)
     with quiet():
-        plan = load_plan(options["asset"], read_options=read, plan_options=plan_options, catalog=_catalog())
+        plan = load_plan(
+            options["asset"],
+            read_options=read,
+            plan_options=plan_options,
+            catalog=_catalog(),
+            physics=physics,
+        )
     if as_json:
         from usd_ros_bridge.export.plan_json import plan_to_json
 

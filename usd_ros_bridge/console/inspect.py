@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from usd_ros_bridge.console.physics import physics_tables
 from usd_ros_bridge.console.text import SEVERITY_STYLES, number, plain, vector
 from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic
 from usd_ros_bridge.model.plan import (
@@ -32,6 +33,9 @@ def print_plan(plan: BridgePlan, console: Console) -> None:
         console.print(_robot(robot))
     for renderable in _interfaces(plan):
         console.print(renderable)
+    if plan.physics is not None:
+        for table in physics_tables(plan.physics):
+            console.print(table)
     if plan.diagnostics:
         console.print(diagnostics_table(plan.diagnostics))
     console.print(_summary(plan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from usd_ros_bridge.export.physics_json import physics_to_json
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import (
     BridgePlan,
@@ -21,8 +22,10 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
     """Returns the plan as values that `json.dumps` takes with `allow_nan=False`.
 
     Arrays are in traversal order; frames have parents before children. A limit that does not exist is null, and so
-    are position and limits of a joint that has not exactly one degree of freedom.
+    are position and limits of a joint that has not exactly one degree of freedom. `physics` is there where the plan has
+    it.
     """
+    physics = {} if plan.physics is None else {"physics": physics_to_json(plan.physics)}
     return {
         "asset": plan.asset,
         "robots": [_robot(robot) for robot in plan.robots],
@@ -30,6 +33,7 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
         "services": [_interface(service) for service in plan.services],
         "actions": [_interface(action) for action in plan.actions],
         "controllers": [_controller(controller) for controller in plan.controllers],
+        **physics,
         "diagnostics": [_diagnostic(diagnostic) for diagnostic in plan.diagnostics],
     }
 

@@ -180,7 +180,7 @@ def place_shape(
                 "1.3.collider",
                 record.path,
                 f"{quoted(record.type_name)} is no shape that collides; it is left out",
-                f"use one of {', '.join((*_MAKERS, 'Mesh'))}",
+                f"use one of {', '.join(shape_types())}",
             )
         return None
     if record.collides and prim.sheared:
@@ -262,6 +262,11 @@ _MAKERS: Final[Mapping[str, Callable[[_Prim], Shape]]] = {
     "Cone": _cone,
     "Plane": _plane,
 }
+
+
+def shape_types() -> tuple[str, ...]:
+    """Returns the UsdGeom types that collide."""
+    return (*_MAKERS, "Mesh")
 
 
 # --- Meshes -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,104 @@
+"""`inspect --physics`: tables for people, keys for machines."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from usd_ros_bridge.api import add_physics, load_plan
+from usd_ros_bridge.console.inspect import print_plan
+from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.model.physics import Body, Collider, Joint, Mesh, PhysicsScene, Visual
+from usd_ros_bridge.model.plan import BridgePlan
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def rover() -> BridgePlan:
+    return load_plan(ROOT / "examples" / "rover" / "world.usda", physics=True)
+
+
+@pytest.fixture(scope="module")
+def arm() -> BridgePlan:
+    return load_plan(ROOT / "examples" / "arm" / "arm.usda", physics=True)
+
+
+def printed(plan: BridgePlan) -> str:
+    stream = io.StringIO()
+    print_plan(plan, Console(file=stream, width=200, highlight=False))
+    return stream.getvalue()
+
+
+def test_tables_of_a_world(rover: BridgePlan) -> None:
+    text = printed(rover)
+    assert "gravity [0, 0, -9.81] m/s^2" in text
+    assert "13.9 kg" in text
+    for word in (
+        "/World/Environment/crate",
+        "continuous",
+        "0, 10, at most 6",
+        "Cylinder",
+        "/World/rover/lidar_link",
+    ):
+        assert word in text
+
+
+def test_tables_of_an_arm(arm: BridgePlan) -> None:
+    text = printed(arm)
+    assert "mimic" in text
+    assert "-2.967 to 2.967" in text
+
+
+def test_nothing_is_told_that_nobody_asked_for() -> None:
+    plan = load_plan(ROOT / "examples" / "rover" / "rover.usda")
+    assert plan.physics is None
+    assert "gravity" not in printed(plan)
+    assert "physics" not in plan_to_json(plan)
+
+
+def test_json_has_the_attributes_of_the_model(rover: BridgePlan) -> None:
+    physics = plan_to_json(rover)["physics"]
+    assert list(physics) == [each.name for each in fields(PhysicsScene)]
+    for name, kind in (("bodies", Body), ("joints", Joint), ("colliders", Collider), ("visuals", Visual)):
+        assert [list(each) for each in physics[name]] == [[f.name for f in fields(kind)]] * len(physics[name])
+    assert json.loads(json.dumps(physics, allow_nan=False)) == physics
+
+
+def test_json_names_prims(rover: BridgePlan, arm: BridgePlan) -> None:
+    physics = plan_to_json(rover)["physics"]
+    wheel = next(each for each in physics["bodies"] if each["path"].endswith("left_wheel"))
+    assert wheel["parent"] == "/World/rover"
+    assert wheel["joints"] == ["/World/rover/left_wheel_joint"]
+    assert physics["joints"][0]["body0"] == "/World/rover"
+    ground = next(each for each in physics["colliders"] if "ground" in each["path"])
+    assert ground["body"] == ""
+    assert ground["shape"]["type"] == "Box"
+    (follower,) = [
+        dof for each in plan_to_json(arm)["physics"]["joints"] for dof in each["dofs"] if dof["mimic"]
+    ]
+    assert follower["mimic"]["joint"].endswith("/left_finger_joint")
+
+
+def test_meshes_are_counted(rover: BridgePlan) -> None:
+    assert rover.physics is not None
+    meshes = [each.shape for each in rover.physics.visuals if isinstance(each.shape, Mesh)]
+    told = [
+        each["shape"] for each in plan_to_json(rover)["physics"]["visuals"] if each["shape"]["type"] == "Mesh"
+    ]
+    assert [each["triangles"] for each in told] == [len(mesh.triangles) for mesh in meshes]
+
+
+def test_physics_can_be_added_later(rover: BridgePlan) -> None:
+    plan = load_plan(ROOT / "examples" / "rover" / "world.usda")
+    later = add_physics(plan)
+    assert plan_to_json(later) == plan_to_json(rover)
+    assert add_physics(later) is later
+    assert later == plan

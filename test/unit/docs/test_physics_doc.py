@@ -1,0 +1,63 @@
+"""docs/physics.md against the tables of solver attributes, approximations and shapes."""
+
+from __future__ import annotations
+
+from markdown_docs import codes, page_text, rows, section
+
+from usd_ros_bridge.model.options import SOLVERS
+from usd_ros_bridge.planning.physics import solvers
+from usd_ros_bridge.planning.physics.shapes import APPROXIMATIONS, shape_types
+
+PAGE = page_text("physics.md")
+TABLES = {
+    "scene": solvers.SCENE,
+    "articulation": solvers.ARTICULATION,
+    "body": solvers.BODY,
+    "collider": solvers.COLLIDER,
+    "material": solvers.MATERIAL,
+    "joint": solvers.JOINT,
+}
+
+
+def test_solver_attributes() -> None:
+    found: dict[str, dict[str, dict[str, list[str]]]] = {name: {} for name in TABLES}
+    for wanted, places, *by_solver in rows(section(PAGE, "Solver attributes"), "property"):
+        names = {solver: codes(cell) for solver, cell in zip(SOLVERS, by_solver, strict=True) if codes(cell)}
+        for place in places.split(", "):
+            found[place][codes(wanted)[0]] = names
+    assert found == {
+        place: {
+            wanted: {
+                solver: [attribute.name, *([attribute.minus] if attribute.minus else [])]
+                for solver, attribute in by_solver.items()
+            }
+            for wanted, by_solver in table.items()
+        }
+        for place, table in TABLES.items()
+    }
+
+
+def test_lengths_are_in_metres() -> None:
+    told = {
+        codes(wanted)[0]
+        for wanted, *_ in rows(section(PAGE, "Solver attributes"), "property")
+        if "(m)" in wanted
+    }
+    assert told == {
+        wanted
+        for table in TABLES.values()
+        for wanted, by_solver in table.items()
+        if any(attribute.length for attribute in by_solver.values())
+    }
+
+
+def test_shapes() -> None:
+    told = {name for cell, *_ in rows(section(PAGE, "Colliders"), "type") for name in cell.split(", ")}
+    assert told == set(shape_types())
+
+
+def test_approximations() -> None:
+    row = dict(
+        (cells[0], cells) for cells in rows(section(page_text("diagnostics.md"), "Physics (1.3)"), "code")
+    )
+    assert tuple(codes(row["`1.3.mesh.approximation`"][-1])) == APPROXIMATIONS

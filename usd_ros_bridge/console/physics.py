@@ -1,0 +1,121 @@
+"""`inspect --physics` for people: what engines simulate, as rich tables."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from usd_ros_bridge.console.text import number, plain, vector
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Joint, Mesh, PhysicsScene, Shape
+from usd_ros_bridge.model.plan import WORLD
+
+
+def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
+    """Yields a line about the scene, then tables of what it has."""
+    yield _head(scene)
+    if scene.bodies:
+        yield _bodies(scene.bodies)
+    if scene.joints:
+        yield _joints(scene.joints, scene.bodies)
+    if scene.colliders:
+        yield _colliders(scene.colliders, scene.bodies)
+    if scene.sensors:
+        table = Table("sensor", "kind", "Hz", "body", title="sensors", title_justify="left")
+        for sensor in scene.sensors:
+            kind = type(sensor).__name__.removesuffix("Sensor")
+            table.add_row(plain(sensor.path), kind, number(sensor.rate), _name(sensor.body, scene.bodies))
+        yield table
+
+
+def _head(scene: PhysicsScene) -> Text:
+    mass = sum(body.inertial.mass for body in scene.bodies if not body.kinematic)
+    step = "the engine's" if scene.timestep is None else f"{scene.timestep:g} s"
+    parts = [f"gravity {vector(scene.gravity)} m/s^2", f"step {step}", f"{mass:.4g} kg"]
+    parts += [f"{name} {value}" for name, value in scene.solver.items()]
+    counts = [(len(scene.visuals), "visual"), (len(scene.apart_bodies), "filtered pair")]
+    parts += [f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
+    parts.append("needs forces" if scene.needs_forces else "a kinematic model will do")
+    return Text.assemble(("physics  ", "bold cyan"), plain(", ".join(parts)))
+
+
+def _name(body: int, bodies: Sequence[Body]) -> Text:
+    return Text(WORLD, style="dim") if body == WORLD_BODY else plain(bodies[body].path.rpartition("/")[2])
+
+
+def _bodies(bodies: Sequence[Body]) -> Table:
+    table = Table("body", "hangs from", "kg", "centre", "inertia", "at", title="bodies", title_justify="left")
+    for body in bodies:
+        inertial = body.inertial
+        state = Text("kinematic", style="magenta") if body.kinematic else Text("free", style="green")
+        table.add_row(
+            plain(body.path), _name(body.parent, bodies) if body.joints else state, number(inertial.mass),
+            vector(inertial.center), _moments(inertial.diagonal), vector(body.world_from_body.translation),
+        )  # fmt: skip
+    return table
+
+
+def _moments(values: Sequence[float]) -> str:
+    return "[" + ", ".join(f"{value:.3g}" for value in values) + "]"
+
+
+def _joints(joints: Sequence[Joint], bodies: Sequence[Body]) -> Table:
+    table = Table(
+        "joint", "type", "body0", "body1", "axes", "drive (stiffness, damping)", "limits",
+        title="joints of the engine", title_justify="left",
+    )  # fmt: skip
+    for joint in joints:
+        kind = joint.type + (" (loop)" if joint.closes_loop else "")
+        table.add_row(
+            plain(joint.path), kind, _name(joint.body0, bodies), _name(joint.body1, bodies),
+            " ".join(dof.axis for dof in joint.dofs), "\n".join(map(_drive, joint.dofs)), _limits(joint),
+        )  # fmt: skip
+    return table
+
+
+def _drive(dof: Dof) -> str:
+    if dof.mimic is not None:
+        return "mimic"
+    drive = dof.drive
+    if drive is None:
+        return "passive"
+    bound = f", at most {drive.max_force:.4g}" if math.isfinite(drive.max_force) else ""
+    kind = "acceleration " if drive.acceleration else ""
+    return f"{kind}{drive.stiffness:.4g}, {drive.damping:.4g}{bound}"
+
+
+def _limits(joint: Joint) -> str:
+    if joint.distance is not None:
+        return _range(*joint.distance)
+    if joint.cone is not None:
+        return f"cone {joint.cone[0]:.4g}, {joint.cone[1]:.4g}"
+    return "\n".join(_range(dof.lower, dof.upper) for dof in joint.dofs)
+
+
+def _range(lower: float, upper: float) -> str:
+    return f"{lower:.4g} to {upper:.4g}" if math.isfinite(lower) or math.isfinite(upper) else ""
+
+
+def _colliders(colliders: Sequence[Collider], bodies: Sequence[Body]) -> Table:
+    table = Table("body", "colliders", "friction", title="colliders", title_justify="left")
+    rows: dict[tuple[int, str], Counter[str]] = {}
+    for collider in colliders:
+        material = collider.material
+        friction = (
+            "" if material is None else f"{material.static_friction:.3g} / {material.dynamic_friction:.3g}"
+        )
+        rows.setdefault((collider.body, friction), Counter())[_shape(collider.shape)] += 1
+    for (body, friction), shapes in rows.items():
+        told = ", ".join(f"{count} x {shape}" if count > 1 else shape for shape, count in shapes.items())
+        table.add_row(_name(body, bodies), told, friction)
+    return table
+
+
+def _shape(shape: Shape) -> str:
+    if isinstance(shape, Mesh):
+        return f"Mesh ({len(shape.triangles)} triangles, {shape.approximation})"
+    return type(shape).__name__
