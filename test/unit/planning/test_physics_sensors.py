@@ -250,6 +250,19 @@ def test_wrench_of_a_joint_that_a_relationship_names() -> None:
     assert found(plan) == [(f"{MINE}.joint", "warning", "")]
 
 
+@pytest.mark.parametrize("kind", ["PhysicsDistanceJoint", "PhysicsFixedJoint"])
+def test_a_joint_that_carries_nothing_measures_nothing(kind: str) -> None:
+    excluded = "" if kind == "PhysicsDistanceJoint" else "uniform bool physics:excludeFromArticulation = true"
+    joint = prim(
+        kind, "rod", "", "rel physics:body0 = </World/base>", "rel physics:body1 = </World/arm>", excluded,
+        publisher("geometry_msgs/msg/WrenchStamped", frame=False),
+    )  # fmt: skip
+    plan = plan_text(robot(beside=[HINGED.replace("RosTopicAPI", "Unknown"), joint]))
+    assert plan.physics is not None
+    assert not plan.physics.sensors
+    assert found(plan) == [(f"{MINE}.joint", "warning", "")]
+
+
 def test_wrench_on_a_body_is_that_of_its_contacts() -> None:
     sensor, plan = planned("geometry_msgs/msg/WrenchStamped")
     assert isinstance(sensor, WrenchSensor)

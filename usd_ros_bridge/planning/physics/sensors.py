@@ -112,6 +112,7 @@ class _Planner:
         self._body_of_row = {body.row: index for index, body in enumerate(bodies) if body.row >= 0}
         self._joint_of = {joint.path: index for index, joint in enumerate(joints)}
         self._joint_at = Nearest(self._joint_of)
+        self._carrying = {index for body in bodies for index in body.joints}
         self._origin = _origin(physics, findings)
 
     def plan(self) -> tuple[Sensor, ...]:
@@ -221,8 +222,15 @@ class _Planner:
         named = values.path_of("joint")
         path = named or self._joint_at(topic.path)
         joint = self._joint_of.get(path, -1)
-        if path and (joint < 0 or self._joints[joint].closes_loop):
-            reason = "is no joint of the scene" if joint < 0 else "closes a loop, where nothing is measured"
+        if path and joint not in self._carrying:
+            reason = (
+                "is no joint of the scene" if joint < 0 else "carries no body: it closes a loop, or is cut"
+            )
+        elif path and self._joints[joint].type == "distance":
+            reason = "is a distance joint, in which nothing is measured"
+        else:
+            reason = ""
+        if reason:
             self._findings.warning(
                 "1.4.sensor.joint", topic.path, f"{quoted(path)} {reason}", "name another joint"
             )

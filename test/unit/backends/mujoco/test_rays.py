@@ -105,7 +105,7 @@ def test_rays_pass_through_the_robot_or_what_carries_them(exclude_robot: bool, f
 
 
 def test_each_robot_passes_through_itself_alone() -> None:
-    ahead = {"samples": 1, "angle_min": 0.0, "angle_max": 0.0}
+    ahead: dict[str, Any] = {"samples": 1, "angle_min": 0.0, "angle_max": 0.0}
     there = world(
         scanner("/a", on=0, **ahead),
         scanner("/b", on=2, pose=at(turn=np.pi), **ahead),
