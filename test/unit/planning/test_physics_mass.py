@@ -187,8 +187,17 @@ CASES = {
 }
 
 
+SINCE_26_11 = {
+    "a nested body that is switched off does not",
+    "a collider that is switched off weighs nothing",
+}
+"""Cases in which older releases of OpenUSD weigh what is switched off, too."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_mass_properties_are_those_of_usd(name: str) -> None:
+    if name in SINCE_26_11 and Usd.GetVersion() < (0, 26, 11):
+        pytest.skip("OpenUSD weighs what is switched off until 26.11")
     check(world(CASES[name]))
 
 
