@@ -165,7 +165,8 @@ class Collider:
         group: Index of the collision group it is in, -1 for none.
         solver: Solver attributes of the prim by resolved name and in SI units: `margin`, `gap` (m), `condim`,
             `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction` (m), `solmix`,
-            `max_hull_vertices`, `max_hulls`.
+            `max_hull_vertices`, `max_hulls`; and of its material: `friction_combine`, `restitution_combine` (average,
+            min, multiply or max: how it is combined with another's).
         color: Red, green, blue, opacity, 0 to 1, where it is also to be seen (purpose default or render); None where
             it is not.
     """

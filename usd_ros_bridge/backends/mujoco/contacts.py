@@ -13,7 +13,7 @@ from usd_ros_bridge.model.physics import Collider, ContactMaterial
 
 BOUND_PRIORITY = 1
 """Priority of geoms with a bound material: it decides over those without, whose friction nobody chose."""
-_FRICTIONLESS = 1e-5
+FRICTIONLESS = 1e-5
 """As little friction as MuJoCo takes for none."""
 _STEPS_PER_BOUNCE = 12.0
 """Time steps that half an oscillation of a bouncing contact takes: fewer lose energy, more sink in."""
@@ -28,7 +28,7 @@ def set_contact(built: Built, geom: Any, collider: Collider) -> None:
         geom.priority = BOUND_PRIORITY
         friction = sliding_friction(collider.material)
         geom.friction[0] = friction
-        if friction <= _FRICTIONLESS:
+        if friction <= FRICTIONLESS:
             geom.condim = 1
         set_bounce(geom, collider.material.restitution, built.spec.option.timestep)
     # No gap: contacts that are found early bear no force in MuJoCo, and its versions count it differently.

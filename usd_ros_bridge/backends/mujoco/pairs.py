@@ -1,16 +1,27 @@
-"""Pairs of colliders that are named one by one: where both have a material, UsdPhysics averages what they say."""
+"""Pairs of colliders that are named one by one: where both have a material, UsdPhysics averages what they say.
+
+PhysX lets a material ask for another way to combine, which is heeded.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.built import Built
-from usd_ros_bridge.backends.mujoco.contacts import set_bounce, sliding_friction
+from usd_ros_bridge.backends.mujoco.contacts import FRICTIONLESS, set_bounce, sliding_friction
 from usd_ros_bridge.backends.mujoco.statics import is_static
-from usd_ros_bridge.model.physics import ContactMaterial
+from usd_ros_bridge.model.physics import Collider
 
+_COMBINE: dict[str, Callable[[float, float], float]] = {
+    "average": lambda one, other: 0.5 * (one + other),
+    "min": min,
+    "multiply": lambda one, other: one * other,
+    "max": max,
+}
+"""How materials combine; where two ask for different ways, the later one here wins, as in PhysX."""
 MOST_PAIRS = 400
 """Pairs of geoms up to which materials that differ are averaged: MuJoCo looks at every one in every step."""
 
@@ -23,23 +34,23 @@ def can_touch(built: Built, first: int, second: int) -> bool:
     return not (is_static(built, bodies[0]) and is_static(built, bodies[1]))
 
 
-def average_materials(built: Built) -> None:
-    """Pairs up colliders whose materials differ: MuJoCo would let the rougher one win, UsdPhysics averages."""
+def combine_materials(built: Built) -> None:
+    """Pairs up colliders whose materials differ: MuJoCo would let the rougher one win."""
     colliders = built.scene.colliders
     bound = [index for index, collider in enumerate(colliders) if collider.material is not None]
     wanted = [
         (first, second)
         for place, first in enumerate(bound)
         for second in bound[place + 1 :]
-        if _differ(colliders[first].material, colliders[second].material)
-        and _collide(built, first, second)
+        if _differ(colliders[first], colliders[second])
+        and _alike(built, first, second)
         and can_touch(built, first, second)
     ]
     geoms = sum(len(built.geom_names[first]) * len(built.geom_names[second]) for first, second in wanted)
     if geoms > MOST_PAIRS:
         built.report(
             "mujoco.materials",
-            f"{geoms} pairs of geoms have materials that differ, more than the {MOST_PAIRS} that are averaged: the "
+            f"{geoms} pairs of geoms have materials that differ, more than the {MOST_PAIRS} that are combined: the "
             "greater friction holds",
         )
         return
@@ -47,30 +58,57 @@ def average_materials(built: Built) -> None:
         add_pair(built, first, second)
 
 
-def _differ(first: ContactMaterial | None, second: ContactMaterial | None) -> bool:
-    assert first is not None
-    assert second is not None
-    return sliding_friction(first) != sliding_friction(second) or first.restitution != second.restitution
+def _differ(first: Collider, second: Collider) -> bool:
+    """Returns whether what MuJoCo would take of two materials is not what they combine to."""
+    assert first.material is not None
+    assert second.material is not None
+    return combined(first, second) != (
+        max(sliding_friction(first.material), sliding_friction(second.material)),
+        max(first.material.restitution, second.material.restitution),
+    )
 
 
-def _collide(built: Built, first: int, second: int) -> bool:
-    """Returns whether the bits of two colliders let them collide."""
+def combined(first: Collider, second: Collider) -> tuple[float, float]:
+    """Returns the friction and restitution between two colliders that have materials."""
+    assert first.material is not None
+    assert second.material is not None
+    friction, restitution = (
+        _COMBINE[max((_mode(first, name), _mode(second, name)), key=list(_COMBINE).index)]
+        for name in ("friction_combine", "restitution_combine")
+    )
+    return (
+        friction(sliding_friction(first.material), sliding_friction(second.material)),
+        restitution(first.material.restitution, second.material.restitution),
+    )
+
+
+def _mode(collider: Collider, name: str) -> str:
+    value = str(collider.solver.get(name, "average")).lower()
+    return value if value in _COMBINE else "average"
+
+
+def _alike(built: Built, first: int, second: int) -> bool:
+    """Returns whether two colliders may collide, and neither decides over the other by its priority."""
     names = built.geom_names[first][:1], built.geom_names[second][:1]
     if not (names[0] and names[1]):
         return False
     one, other = (built.spec.geom(name[0]) for name in names)
-    return bool(one.contype & other.conaffinity or other.contype & one.conaffinity)
+    return one.priority == other.priority and bool(
+        one.contype & other.conaffinity or other.contype & one.conaffinity
+    )
 
 
 def add_pair(built: Built, first: int, second: int) -> None:
-    """Adds the contacts of two colliders, with the parameters that MuJoCo would mix, materials averaged."""
-    materials = built.scene.colliders[first].material, built.scene.colliders[second].material
+    """Adds the contacts of two colliders, with the parameters that MuJoCo would mix, materials combined."""
+    colliders = built.scene.colliders[first], built.scene.colliders[second]
     for one in built.geom_names[first]:
         for other in built.geom_names[second]:
             pair = built.spec.add_pair(name=f"{one} {other}", geomname1=one, geomname2=other)
-            _mix(pair, built.spec.geom(one), built.spec.geom(other))
-            if materials[0] is not None and materials[1] is not None:
-                _average(built, pair, materials[0], materials[1])
+            geoms = built.spec.geom(one), built.spec.geom(other)
+            _mix(pair, *geoms)
+            bound = all(collider.material is not None for collider in colliders)
+            if bound and geoms[0].priority == geoms[1].priority:
+                _combine(built, pair, *combined(*colliders))
 
 
 def _mix(pair: Any, first: Any, second: Any) -> None:
@@ -93,9 +131,7 @@ def _mix(pair: Any, first: Any, second: Any) -> None:
     pair.friction = friction[[0, 0, 1, 2, 2]]
 
 
-def _average(built: Built, pair: Any, first: ContactMaterial, second: ContactMaterial) -> None:
-    friction = 0.5 * (sliding_friction(first) + sliding_friction(second))
-    pair.friction[:2] = friction
-    if friction > 0.0:
-        pair.condim = max(pair.condim, 3)
-    set_bounce(pair, 0.5 * (first.restitution + second.restitution), built.spec.option.timestep)
+def _combine(built: Built, pair: Any, friction: float, restitution: float) -> None:
+    pair.friction[:2] = max(friction, FRICTIONLESS)
+    pair.condim = max(pair.condim, 3) if friction > FRICTIONLESS else 1
+    set_bounce(pair, restitution, built.spec.option.timestep)

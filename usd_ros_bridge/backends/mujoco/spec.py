@@ -20,7 +20,7 @@ from usd_ros_bridge.backends.mujoco.compiled import Compiled
 from usd_ros_bridge.backends.mujoco.drives import KINDS
 from usd_ros_bridge.backends.mujoco.filters import add_filters
 from usd_ros_bridge.backends.mujoco.loops import add_loops
-from usd_ros_bridge.backends.mujoco.pairs import average_materials
+from usd_ros_bridge.backends.mujoco.pairs import combine_materials
 from usd_ros_bridge.backends.mujoco.shapes import add_colliders, add_visuals
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.model.physics import PhysicsScene
@@ -77,7 +77,7 @@ def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = 
     add_visuals(built)
     add_loops(built)
     add_filters(built)
-    average_materials(built)
+    combine_materials(built)
     return built
 
 

@@ -144,7 +144,7 @@ COLLIDER: Final[Table] = {
 """Of a prim with PhysicsCollisionAPI: `margin` is how far apart surfaces are held, `gap` from how much further on
 contacts are found, both in m."""
 
-# newton-usd-schemas 0.6 (NewtonMaterialAPI), MuJoCo's mjcPhysics (MjcMaterialAPI).
+# newton-usd-schemas 0.6 (NewtonMaterialAPI), PhysxSchema (PhysxMaterialAPI), MuJoCo's mjcPhysics (MjcMaterialAPI).
 MATERIAL: Final[Table] = {
     "torsional_friction": {
         "newton": Attribute("newton:torsionalFriction", _not_negative, length=True),
@@ -154,6 +154,8 @@ MATERIAL: Final[Table] = {
         "newton": Attribute("newton:rollingFriction", _not_negative, length=True),
         "mjc": Attribute("mjc:rollingfriction", _not_negative, length=True),
     },
+    "friction_combine": {"physx": Attribute("physxMaterial:frictionCombineMode", _token)},
+    "restitution_combine": {"physx": Attribute("physxMaterial:restitutionCombineMode", _token)},
     "priority": {"mjc": Attribute("mjc:priority", _integer)},
     "solmix": {"mjc": Attribute("mjc:solmix", _not_negative)},
     "solref": {"mjc": Attribute("mjc:solref", _numbers)},

@@ -162,6 +162,41 @@ def test_materials_that_are_averaged_make_each_contact_once() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        (("average", "average"), 0.5),
+        (("min", "average"), 0.2),
+        (("average", "multiply"), 0.16),
+        (("max", "min"), 0.8),
+        (("unheard-of", "min"), 0.2),
+    ],
+)
+def test_materials_combine_as_they_ask(modes: tuple[str, str], expected: float) -> None:
+    scene = heap(2)
+    shapes = tuple(
+        collider(
+            index, Sphere(0.1), material=ContactMaterial(dynamic_friction=friction), solver={"friction_combine": mode}
+        )
+        for index, (friction, mode) in enumerate(zip((0.2, 0.8), modes, strict=True))
+    )  # fmt: skip
+    _, _, data = simulated(PhysicsScene(bodies=scene.bodies, colliders=shapes))
+    assert data.ncon == 1
+    assert data.contact.friction[0, 0] == pytest.approx(expected)
+
+
+def test_the_higher_priority_decides_alone() -> None:
+    scene = heap(2)
+    shapes = tuple(
+        collider(
+            index, Sphere(0.1), material=ContactMaterial(dynamic_friction=friction), solver={"priority": priority}
+        )
+        for index, (friction, priority) in enumerate(((0.2, 2), (0.8, 1)))
+    )  # fmt: skip
+    _, _, data = simulated(PhysicsScene(bodies=scene.bodies, colliders=shapes))
+    assert data.contact.friction[:, 0].tolist() == [0.2]
+
+
 def test_too_many_different_materials_are_reported() -> None:
     reports = Reports()
     scene = heap(40)
