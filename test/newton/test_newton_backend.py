@@ -72,9 +72,10 @@ def restart(run: Run) -> Run:
 
 
 def test_it_starts_where_the_plan_is_at_rest(arm: Run) -> None:
+    # But for what gravity does in the one step that the first call makes.
     state = restart(arm).step()
-    assert_allclose(state.joint_position, arm.plan.layout.joint_position, atol=FLOAT32)
-    assert_allclose(state.body_pose, arm.plan.layout.body_pose, atol=FLOAT32)
+    assert_allclose(state.joint_position, arm.plan.layout.joint_position, atol=1e-3)
+    assert_allclose(state.body_pose, arm.plan.layout.body_pose, atol=1e-3)
 
 
 def test_drives_go_where_they_are_told_and_bodies_with_them(arm: Run) -> None:
@@ -119,7 +120,9 @@ def test_wheels_drive_the_rover(rover: Run) -> None:
     start = rover.step().body_pose[0].copy()
     state = rover.step(1000, commands)
     assert 0.8 < state.body_pose[0, 0] - start[0] < 1.0
-    assert_allclose(state.body_twist[0, 0], state.joint_velocity.mean() * 0.1, rtol=0.03)
+    before, turned = state.body_pose[0, 0], state.joint_position.mean()
+    state = rover.step(300)
+    assert_allclose(state.body_pose[0, 0] - before, (state.joint_position.mean() - turned) * 0.1, rtol=0.03)
 
 
 def test_a_twist_is_that_of_the_origin(rover: Run) -> None:

@@ -80,13 +80,13 @@ class NewtonBackend:
         """Never called: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
-        """Advances to its last own step at or before `time_ns`; the first call begins there and moves nothing."""
+        """Advances to its last own step at or before `time_ns`; the first call is one step on from rest."""
         engine, view = self._engine, self._view
         assert engine is not None, "the backend is not open"
         assert view is not None
         step_ns = self.capabilities.step_ns
         if self._start_ns is None:
-            self._start_ns = time_ns
+            self._start_ns = (time_ns // step_ns - 1) * step_ns
         if not commands.silent:
             self._command(commands)
         steps = (time_ns - self._start_ns) // step_ns - self._steps

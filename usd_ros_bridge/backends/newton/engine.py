@@ -84,7 +84,8 @@ class Engine:
             newton.eval_fk(model, model.joint_q, model.joint_qd, state)
         fresh = model.control()
         for name in ("joint_f", "joint_target_q", "joint_target_qd"):
-            getattr(self.control, name).assign(getattr(fresh, name))
+            if getattr(fresh, name) is not None:
+                getattr(self.control, name).assign(getattr(fresh, name))
         if self._solver is not None and self.on_cpu:
             # Where the solver starts its search, kept from step to step: without it the same steps repeat exactly.
             self._solver.mj_data.qacc_warmstart[:] = 0.0
