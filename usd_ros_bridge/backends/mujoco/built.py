@@ -10,7 +10,7 @@ import mujoco
 from usd_ros_bridge.backends.mujoco.compiled import Compiled, compile_model
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.model.errors import BackendError
-from usd_ros_bridge.model.physics import WORLD_BODY, Body, Dof, Joint, PhysicsScene
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint, PhysicsScene
 
 DEFAULT_TIMESTEP = 0.002
 COLLIDER_GROUP = 0
@@ -50,6 +50,7 @@ class Built:
         report: Takes what could not be mapped.
         options: What the caller decided.
         bodies: By body of the scene; kinematic bodies are mocap bodies.
+        offsets: Flattened index of each joint's first degree of freedom.
         joint_names: Name of MuJoCo's joint by degree of freedom of the scene, all joints in order; "" for none.
         actuator_names: Names of the position, velocity and motor actuators, likewise.
         free_names: Name of MuJoCo's free joint by body of the scene, "" for none.
@@ -66,6 +67,7 @@ class Built:
     report: Report
     options: SpecOptions = SpecOptions()
     bodies: list[Any] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
     joint_names: list[str] = field(default_factory=list)
     actuator_names: dict[str, list[str]] = field(default_factory=dict)
     free_names: list[str] = field(default_factory=list)
@@ -99,11 +101,6 @@ def dof_offsets(scene: PhysicsScene) -> list[int]:
         offsets.append(count)
         count += len(joint.dofs)
     return offsets
-
-
-def flat_dofs(scene: PhysicsScene) -> tuple[Dof, ...]:
-    """Returns all degrees of freedom, joint by joint."""
-    return tuple(dof for joint in scene.joints for dof in joint.dofs)
 
 
 def tree_joints(scene: PhysicsScene, body: Body) -> list[tuple[int, Joint]]:

@@ -8,7 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.built import Built, dof_offsets
+from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.drives import add_drive, bounds_effort
 from usd_ros_bridge.backends.mujoco.poses import FloatArray, pose_of
 from usd_ros_bridge.model.physics import Dof, Joint
@@ -40,7 +40,6 @@ def add_joints(built: Built, body: Any, child: int, edge: Sequence[tuple[int, Jo
         child: Its body index.
         edge: The joints between it and its parent, with their indices.
     """
-    offsets = dof_offsets(built.scene)
     last = edge[-1][1]
     child_from_parent = inverse(parent_from_child(child, last))
     for index, joint in edge:
@@ -52,7 +51,7 @@ def add_joints(built: Built, body: Any, child: int, edge: Sequence[tuple[int, Jo
         dofs = range(len(joint.dofs))
         # The inverse of a product has its factors in reverse order, and each turns the other way.
         for place in reversed(dofs) if inverted else dofs:
-            add_dof(built, body, joint, frame, place, offsets[index], inverted=inverted)
+            add_dof(built, body, joint, frame, place, built.offsets[index], inverted=inverted)
 
 
 def add_dof(

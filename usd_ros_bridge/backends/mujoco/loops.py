@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.bodies import add_split_off
-from usd_ros_bridge.backends.mujoco.built import Built, dof_offsets
+from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.joints import add_dof, parent_from_child
 from usd_ros_bridge.backends.mujoco.poses import FloatArray, place, pose_of
 from usd_ros_bridge.backends.mujoco.statics import is_static
@@ -28,25 +28,23 @@ _SITE_GROUP = 5
 
 
 def add_loops(built: Built) -> None:
-    """Adds everything that closes loops, once all bodies are there."""
+    """Adds everything that closes loops, once all bodies are there.
+
+    So does a joint that a kinematic body hangs by: the body goes where it is told, and pulls on the other.
+    """
     scene = built.scene
+    loose = {index for index, joint in enumerate(scene.joints) if joint.closes_loop}
+    carrying = {index: body for body in scene.bodies for index in body.joints}
+    loose |= {
+        index for index in range(len(scene.joints)) if index not in carrying or carrying[index].kinematic
+    }
     mimicked = {dof.mimic.joint for joint in scene.joints for dof in joint.dofs if dof.mimic is not None}
     for index, joint in enumerate(scene.joints):
         if joint.type == "distance":
             _add_distance(built, joint)
-        elif _is_loose(built, joint):
+        elif index in loose:
             _close(built, index, joint, keep_dofs=index in mimicked)
     _add_mimics(built)
-
-
-def _is_loose(built: Built, joint: Joint) -> bool:
-    """Returns whether no body hangs by a joint: a loop, or a kinematic body, which goes where it is told."""
-    if joint.closes_loop:
-        return True
-    bodies = built.scene.bodies
-    index = next(place for place, other in enumerate(built.scene.joints) if other is joint)
-    child = next((body for body in bodies if index in body.joints), None)
-    return child is None or child.kinematic
 
 
 def _close(built: Built, index: int, joint: Joint, *, keep_dofs: bool) -> None:
@@ -102,7 +100,7 @@ def _split(built: Built, index: int, joint: Joint) -> None:
     place(share, parent_from_child(child, joint))
     frame = pose_of(joint.body0_from_joint if inverted else joint.body1_from_joint)
     dofs = range(len(joint.dofs))
-    offset = dof_offsets(built.scene)[index]
+    offset = built.offsets[index]
     for number in reversed(dofs) if inverted else dofs:
         add_dof(built, share, joint, frame, number, offset, inverted=inverted)
     names = f"{joint.path}:0", f"{joint.path}:1"
@@ -168,7 +166,7 @@ def _add_distance(built: Built, joint: Joint) -> None:
 
 
 def _add_mimics(built: Built) -> None:
-    offsets = dof_offsets(built.scene)
+    offsets = built.offsets
     for index, joint in enumerate(built.scene.joints):
         for number, dof in enumerate(joint.dofs):
             if dof.mimic is None:

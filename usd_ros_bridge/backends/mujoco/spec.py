@@ -15,6 +15,7 @@ from usd_ros_bridge.backends.mujoco.built import (
     VISUAL_GROUP,
     Built,
     SpecOptions,
+    dof_offsets,
 )
 from usd_ros_bridge.backends.mujoco.compiled import Compiled
 from usd_ros_bridge.backends.mujoco.drives import KINDS
@@ -67,6 +68,7 @@ def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = 
         scene=scene,
         report=report,
         options=options or SpecOptions(),
+        offsets=dof_offsets(scene),
         joint_names=[""] * dofs,
         actuator_names={kind: [""] * dofs for kind in KINDS},
         apart_bodies=frozenset(scene.apart_bodies),

@@ -12,6 +12,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from spec_scenes import UNIT, Reports, collider, simulated
 
+from usd_ros_bridge.backends.mujoco import pairs
 from usd_ros_bridge.backends.mujoco.filters import MOST_CLASSES, Apartness
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
@@ -197,12 +198,20 @@ def test_the_higher_priority_decides_alone() -> None:
     assert data.contact.friction[:, 0].tolist() == [0.2]
 
 
-def test_too_many_different_materials_are_reported() -> None:
+def test_above_the_most_pairs_what_does_not_move_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 3)
     reports = Reports()
-    scene = heap(40)
-    materials = [ContactMaterial(dynamic_friction=0.1 + 0.02 * index) for index in range(40)]
-    shapes = tuple(
-        collider(index, Sphere(0.1), material=material) for index, material in enumerate(materials)
-    )  # fmt: skip
-    simulated(PhysicsScene(bodies=scene.bodies, colliders=shapes), reports)
+    scene = heap(3)
+    materials = [ContactMaterial(dynamic_friction=0.1 + 0.2 * index) for index in range(4)]
+    shapes = (
+        *(collider(index, Sphere(0.1), material=materials[index]) for index in range(3)),
+        collider(WORLD_BODY, Sphere(0.1), path="/ground", material=materials[3]),
+    )
+    compiled, _, data = simulated(PhysicsScene(bodies=scene.bodies, colliders=shapes), reports)
     assert list(reports) == ["mujoco.materials"]
+    owner = {int(ids[0]): index for index, ids in enumerate(compiled.geom_ids)}
+    friction = {
+        tuple(sorted((owner[int(c.geom1)], owner[int(c.geom2)]))): round(float(c.friction[0]), 9)
+        for c in data.contact[: data.ncon]
+    }
+    assert friction == {(0, 3): 0.4, (1, 3): 0.5, (2, 3): 0.6, (0, 1): 0.3, (0, 2): 0.5, (1, 2): 0.5}
