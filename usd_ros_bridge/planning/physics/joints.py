@@ -240,6 +240,14 @@ class _Planner:
     def _distance(self, record: JointRecord) -> tuple[float, float]:
         least, most = fallback(record, "min_distance"), fallback(record, "max_distance")
         units = self._units
+        if math.isnan(least) or math.isnan(most):
+            self._findings.error(
+                "1.3.joint.distance",
+                record.path,
+                f"distances of {quoted(least)} and {quoted(most)} cannot be used; what is not a number is no limit",
+                "author numbers",
+                attribute="physics:minDistance" if math.isnan(least) else "physics:maxDistance",
+            )
         lower = least * units.meters if 0.0 <= least <= MAX_MAGNITUDE else 0.0
         upper = most * units.meters if 0.0 <= most <= MAX_MAGNITUDE else math.inf
         if lower <= upper:

@@ -1,0 +1,265 @@
+"""Faults of assets, through to MuJoCo: each is said of its prim, by planning or by the backend, and the rest falls."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from pxr import Usd
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.backends.mujoco.spec import build
+from usd_ros_bridge.model.plan import BridgePlan
+
+HEADER = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    timeCodesPerSecond = 1
+    upAxis = "Z"
+)
+"""
+WITNESS = """
+def Xform "Witness" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+    double3 xformOp:translate = (50, 50, 50)
+    uniform token[] xformOpOrder = ["xformOp:translate"]
+    def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
+    }
+}
+"""
+FALL = 0.5 * 9.81 * 0.1**2
+
+
+def plan_of(text: str) -> BridgePlan:
+    stage = Usd.Stage.CreateInMemory()
+    stage.GetRootLayer().ImportFromString(f'{HEADER}def Xform "World" {{\n{text}\n{WITNESS}\n}}')
+    return load_plan(stage, physics=True)
+
+
+def check(text: str, *, named: str | None) -> None:
+    """Checks that something says what is wrong with a prim, and that the witness falls as if nothing were.
+
+    Args:
+        text: Prims with a fault.
+        named: Path of the prim at fault; None where nothing has to be said.
+    """
+    plan = plan_of(text)
+    assert plan.physics is not None
+    reports: list[tuple[str, str]] = []
+    compiled = build(plan.physics, lambda kind, message: reports.append((kind, message))).compile()
+    if named:
+        said = [str(each) for each in plan.diagnostics if each.path.startswith(named)]
+        said += [f"{kind} {message}" for kind, message in reports if named in kind or named in message]
+        assert said, "nobody says what is wrong"
+    model, data = compiled.model, mujoco.MjData(compiled.model)
+    body = compiled.body_ids[[each.path for each in plan.physics.bodies].index("/World/Witness")]
+    steps = round(0.1 / model.opt.timestep)
+    mujoco.mj_step(model, data, nstep=steps)
+    mujoco.mj_kinematics(model, data)
+    assert not data.warning.number.any()
+    assert np.isfinite(data.qpos).all()
+    assert data.xpos[body].tolist() == pytest.approx([50, 50, 50 - FALL], abs=2e-3)
+
+
+def body(name: str, *content: str, x: float = 0.0) -> str:
+    place = f'double3 xformOp:translate = ({x}, 0, 0)\nuniform token[] xformOpOrder = ["xformOp:translate"]'
+    ball = 'def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {\ndouble radius = 0.1\n}'
+    schemas = '"PhysicsRigidBodyAPI", "PhysicsMassAPI"'
+    lines = "\n".join((*content, ball) if "xformOpOrder" in "".join(content) else (*content, place, ball))
+    return f'def Xform "{name}" (prepend apiSchemas = [{schemas}]) {{\n{lines}\n}}\n'
+
+
+MASS = "float physics:mass = 1\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "float physics:mass = -1",
+        "float physics:mass = nan",
+        "float physics:mass = inf",
+        "float physics:mass = 1e-30",
+        "float physics:density = -3",
+        "float physics:density = nan",
+        "string physics:mass = 'heavy'",
+        f"{MASS}float3 physics:diagonalInertia = (1, 1, 5)",
+        f"{MASS}float3 physics:diagonalInertia = (-1, 1, 1)",
+        f"{MASS}float3 physics:diagonalInertia = (nan, 1, 1)",
+        f"{MASS}float3 physics:diagonalInertia = (1, 1, 1)\nquatf physics:principalAxes = (nan, 0, 0, 0)",
+        "point3f physics:centerOfMass = (nan, 0, 0)",
+        "vector3f physics:velocity = (nan, 0, 0)",
+        "vector3f physics:angularVelocity = (inf, 0, 0)",
+        'float3 xformOp:scale = (0, 1, 1)\nuniform token[] xformOpOrder = ["xformOp:scale"]',
+        'float3 xformOp:translate = (nan, 1, 1)\nuniform token[] xformOpOrder = ["xformOp:translate"]',
+        'double3 xformOp:translate = (1e30, 1, 1)\nuniform token[] xformOpOrder = ["xformOp:translate"]',
+        'float xformOp:translate = 1\nuniform token[] xformOpOrder = ["xformOp:translate"]',
+    ],
+)
+def test_bodies(content: str) -> None:
+    check(body("b", content), named="/World/b")
+
+
+JOINT = """
+def {kind} "j" (prepend apiSchemas = [{schemas}]) {{
+    rel physics:body0 = </World/a>
+    rel physics:body1 = {body1}
+    {content}
+}}
+"""
+
+
+def joint(
+    kind: str, content: str, *, schemas: str = '"PhysicsDriveAPI:angular"', body1: str = "</World/b>"
+) -> str:
+    return (
+        body("a") + body("b", x=1.0) + JOINT.format(kind=kind, schemas=schemas, body1=body1, content=content)
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "float physics:lowerLimit = nan\nfloat physics:upperLimit = nan",
+        "float physics:lowerLimit = 10\nfloat physics:upperLimit = -10",
+        'uniform token physics:axis = "W"',
+        "quatf physics:localRot0 = (0, 0, 0, 0)",
+        "point3f physics:localPos1 = (nan, 0, 0)",
+        "float drive:angular:physics:stiffness = nan",
+        "float drive:angular:physics:stiffness = -1",
+        "float drive:angular:physics:damping = inf",
+        "float drive:angular:physics:maxForce = -1\nfloat drive:angular:physics:stiffness = 1",
+        "float drive:angular:physics:targetPosition = nan\nfloat drive:angular:physics:stiffness = 1",
+        "float physics:breakForce = 1",
+    ],
+)
+def test_revolute_joints(content: str) -> None:
+    check(joint("PhysicsRevoluteJoint", content), named="/World/j")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "schemas"),
+    [
+        ("PhysicsFixedJoint", "float drive:angular:physics:stiffness = 1", '"PhysicsDriveAPI:angular"'),
+        ("PhysicsPrismaticJoint", "float drive:angular:physics:stiffness = 1", '"PhysicsDriveAPI:angular"'),
+        ("PhysicsJoint", "float limit:rotX:physics:low = nan", '"PhysicsLimitAPI:rotX"'),
+        ("PhysicsJoint", "float limit:bogus:physics:low = 1", '"PhysicsLimitAPI:bogus"'),
+        ("PhysicsSphericalJoint", "float physics:coneAngle0Limit = nan", '"NoSuchAPI"'),
+        (
+            "PhysicsDistanceJoint",
+            "float physics:minDistance = 3\nfloat physics:maxDistance = 1",
+            '"NoSuchAPI"',
+        ),
+        ("PhysicsDistanceJoint", "float physics:maxDistance = nan", '"NoSuchAPI"'),
+    ],
+)
+def test_other_joints(kind: str, content: str, schemas: str) -> None:
+    check(joint(kind, content, schemas=schemas), named="/World/j")
+
+
+@pytest.mark.parametrize("body1", ["</World/a>", "</World/nowhere>"])
+def test_joints_that_join_nothing(body1: str) -> None:
+    check(joint("PhysicsRevoluteJoint", "", body1=body1), named="/World/j")
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "1e-30", "1e30"])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        ("Cube", "size"),
+        ("Sphere", "radius"),
+        ("Capsule", "radius"),
+        ("Cylinder", "height"),
+        ("Cone", "height"),
+    ],
+)
+def test_colliders(kind: str, size: str, value: str) -> None:
+    collider = (
+        f'def {kind} "c" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{\ndouble {size} = {value}\n}}'
+    )
+    check(collider, named="/World/c")
+    check(body("b", collider), named="/World/b/c")
+
+
+TETRAHEDRON = (
+    "int[] faceVertexCounts = [3, 3, 3, 3]\nint[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 1, 2, 3, 2, 0, 3]\n"
+)
+
+
+@pytest.mark.parametrize("approximation", ["none", "convexHull", "boundingCube", "boundingSphere"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        TETRAHEDRON,
+        f"{TETRAHEDRON}point3f[] points = [(0, 0, 0), (0, 0, 0), (0, 0, 0), (0, 0, 0)]",
+        f"{TETRAHEDRON}point3f[] points = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)]",
+        f"{TETRAHEDRON}point3f[] points = [(nan, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]",
+        f"{TETRAHEDRON}point3f[] points = [(1e30, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]",
+        f"{TETRAHEDRON}point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]",
+        f'{TETRAHEDRON}string[] points = ["a", "b"]',
+        "int[] faceVertexCounts = [3]\nint[] faceVertexIndices = [0, 7, -1]\npoint3f[] points = [(0, 0, 0)]",
+    ],
+)
+def test_meshes(content: str, approximation: str) -> None:
+    schemas = '"PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"'
+    token = f'uniform token physics:approximation = "{approximation}"'
+    mesh = f'def Mesh "m" (prepend apiSchemas = [{schemas}]) {{\n{token}\n{content}\n}}'
+    check(mesh, named="/World/m")
+    check(body("b", mesh), named="/World/b/m")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "float physics:staticFriction = -1",
+        "float physics:dynamicFriction = nan",
+        "float physics:restitution = -5",
+        "float physics:density = -1",
+    ],
+)
+def test_contact_materials(content: str) -> None:
+    material = f'def Material "m" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {{\n{content}\n}}'
+    bound = (
+        'def Cube "c" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "MaterialBindingAPI"]) {\n'
+        "rel material:binding:physics = </World/m>\n}"
+    )
+    check(f"{material}\n{bound}", named="/World")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "vector3f physics:gravityDirection = (nan, 0, 0)",
+        "float physics:gravityMagnitude = nan",
+        "int physics:gravityDirection = 3",
+    ],
+)
+def test_gravity(content: str) -> None:
+    check(f'def PhysicsScene "s" {{\n{content}\n}}', named="/World/s")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "custom float newton:timeStepsPerSecond = 0",
+        "custom float newton:timeStepsPerSecond = -4",
+        'custom string newton:timeStepsPerSecond = "often"',
+        "custom float newton:timeStepsPerSecond = nan",
+    ],
+)
+def test_solver_attributes_that_mean_nothing_are_passed_over(content: str) -> None:
+    check(f'def PhysicsScene "s" {{\n{content}\n}}', named=None)
+
+
+def test_no_physics_at_all() -> None:
+    stage = Usd.Stage.CreateInMemory()
+    stage.GetRootLayer().ImportFromString(f'{HEADER}def Xform "World" {{\n}}')
+    plan = load_plan(stage, physics=True)
+    assert plan.physics is not None
+    assert "1.3.physics" in {each.code for each in plan.diagnostics}
+    compiled = build(plan.physics, lambda kind, message: pytest.fail(f"{kind}: {message}")).compile()
+    assert compiled.model.nbody == 1
