@@ -74,6 +74,26 @@ class RangeSensor(RaySensor):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepthCloudSensor(RaySensor):
+    """PointCloud2 of a camera: `rings` rows of `samples` points each, the top row first, in its optical frame.
+
+    `body_from_sensor` is that frame (Z forward, X right, Y down). The ray of column i and row j goes through
+    `((i + 0.5 - cx) / fx, (j + 0.5 - cy) / fy, 1)`.
+
+    Attributes:
+        fx: Focal length in columns.
+        fy: Focal length in rows.
+        cx: Principal point in columns, from the left edge.
+        cy: Principal point in rows, from the top edge.
+    """
+
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImuSensor(Sensor):
     """Imu (REP 145). Covariances are the diagonals of the message's matrices; zeros mean unknown.
 

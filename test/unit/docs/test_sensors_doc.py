@@ -8,12 +8,16 @@ import pytest
 from markdown_docs import codes, page_text, rows, section
 
 from usd_ros_bridge.model.records import CameraRecord, attribute_fields
+from usd_ros_bridge.model.scene import CameraModel
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.physics import sensor_models, sensors
 from usd_ros_bridge.planning.physics.sensor_models import EARTH_FIELD, MAX_RAYS
 from usd_ros_bridge.planning.physics.sensor_values import PREFIX, SensorValues
 
 PAGE = page_text("sensors.md")
+CAMERA = CameraModel(
+    path="/camera", width=640, height=480, fx=500.0, fy=500.0, cx=320.0, cy=240.0, near=0.1, far=10.0
+)  # fmt: skip
 COMMON = {"path": "/it", "type": "", "rate": 1.0}
 OF_THE_NOISE = {"gnss", "imu"}
 
@@ -135,7 +139,9 @@ def test_cameras() -> None:
     resolution = records["usd_ros_bridge:camera:resolution"]
     table = table_of("Image and CameraInfo")
     assert table.pop("usd_ros_bridge:camera:resolution") == str(resolution.fallback)
-    assert table == asked.documented
+    cloud = Asked("camera")
+    sensor_models.depth_cloud(COMMON, cloud, CAMERA)
+    assert table == asked.documented | cloud.documented
 
 
 def test_every_type_that_is_measured_is_here() -> None:

@@ -17,6 +17,7 @@ from usd_ros_bridge.model.sensors import (
     BarometerSensor,
     CameraSensor,
     ContactSensor,
+    DepthCloudSensor,
     GnssSensor,
     ImuSensor,
     MagnetometerSensor,
@@ -382,6 +383,30 @@ def test_what_an_image_cannot_be_is_an_error_and_a_camera_may_say_it_for_all() -
     assert isinstance(sensor, CameraSensor)
     assert sensor.depth
     assert not found(plan)
+
+
+def test_a_cloud_on_a_camera_is_that_of_its_pixels() -> None:
+    cloud = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, "int camera:cloud_stride = 8")
+    lens = ("float focalLength = 24", "float horizontalAperture = 24", "float verticalAperture = 18")
+    plan = plan_text(robot(camera(*lens, "float2 clippingRange = (0.3, 9)", cloud)))
+    assert plan.physics is not None
+    (sensor,) = plan.physics.sensors
+    assert isinstance(sensor, DepthCloudSensor)
+    assert (sensor.samples, sensor.rings) == (80, 60)
+    assert (sensor.fx, sensor.fy, sensor.cx, sensor.cy) == pytest.approx((80.0, 80.0, 40.0, 30.0))
+    assert (sensor.range_min, sensor.range_max, sensor.exclude_robot) == (pytest.approx(0.3), 9.0, False)
+    assert sensor.body_from_sensor.translation == pytest.approx((1.0, 0.0, 0.5))
+    assert np.abs(sensor.body_from_sensor.rotation) == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)
+    assert not found(plan)
+
+
+def test_a_lidar_below_a_camera_is_one_where_it_says_so_and_a_turned_cloud_is_a_warning() -> None:
+    lidar = publisher("sensor_msgs/msg/PointCloud2", *OPTICAL, "int lidar:rings = 2")
+    plan = plan_text(robot(camera(lidar)))
+    assert plan.physics is not None
+    assert [type(each) for each in plan.physics.sensors] == [RaySensor]
+    plan = plan_text(robot(camera(publisher("sensor_msgs/msg/PointCloud2"))))
+    assert found(plan) == [("2.7.sensor", "warning", "")]
 
 
 def test_subscriptions_and_what_is_disabled_measure_nothing() -> None:

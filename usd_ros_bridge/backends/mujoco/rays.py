@@ -18,7 +18,7 @@ from usd_ros_bridge.backends.mujoco.compiled import Compiled
 from usd_ros_bridge.backends.mujoco.noise import Noise
 from usd_ros_bridge.backends.mujoco.sites import site_id
 from usd_ros_bridge.model.physics import WORLD_BODY
-from usd_ros_bridge.model.sensors import RangeSensor, RaySensor
+from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor
 
 FloatArray = NDArray[np.float64]
 
@@ -143,6 +143,16 @@ def fan(sensor: RaySensor) -> FloatArray:
     return directions.reshape(-1, 3)
 
 
+def pinhole(sensor: DepthCloudSensor) -> FloatArray:
+    """Returns the directions (rings * samples, 3) of a camera's points, row by row, in its optical frame."""
+    right = (np.arange(sensor.samples) + 0.5 - sensor.cx) / sensor.fx
+    down = (np.arange(sensor.rings) + 0.5 - sensor.cy) / sensor.fy
+    directions = np.ones((sensor.rings, sensor.samples, 3))
+    directions[..., 0], directions[..., 1] = right, down[:, None]
+    directions /= np.linalg.norm(directions, axis=2, keepdims=True)
+    return directions.reshape(-1, 3)
+
+
 def cone(sensor: RangeSensor) -> FloatArray:
     """Returns the directions (1 + rings * samples, 3) of a cone about X: its axis, then circles out to its edge."""
     off_axis = sensor.field_of_view / 2.0 * np.arange(1, sensor.rings + 1)[:, None] / sensor.rings
@@ -173,11 +183,12 @@ class Scan:
 
 
 class Cloud:
-    """A PointCloud2, organised in rings; NaN where there is no valid range."""
+    """A PointCloud2, organised in rings, or as the pixels of a camera; NaN where there is no valid range."""
 
     def __init__(self, compiled: Compiled, scene: RayScene, sensor: RaySensor, noise: Noise | None) -> None:
         """Prepares the rays."""
-        self._rays = Rays(compiled, scene, sensor, fan(sensor), noise)
+        directions = pinhole(sensor) if isinstance(sensor, DepthCloudSensor) else fan(sensor)
+        self._rays = Rays(compiled, scene, sensor, directions, noise)
         self._directions = self._rays.directions.astype(np.float32)
         self._height = np.array(sensor.rings)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from math import inf, radians
+from math import atan2, inf, radians
 from typing import Any, Final, cast
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.records import Vector3
+from usd_ros_bridge.model.scene import CameraModel
 from usd_ros_bridge.model.sensors import (
     BarometerSensor,
     CameraSensor,
     ContactSensor,
+    DepthCloudSensor,
     GnssSensor,
     ImuSensor,
     MagnetometerSensor,
@@ -28,6 +30,8 @@ COLOR_ENCODING: Final = "rgb8"
 RADIATIONS: Final = ("ultrasound", "infrared")
 EARTH_FIELD: Final = (0.0, 20e-6, -44e-6)
 """T in east, north, up: about what there is in central Europe."""
+_OF_ALL_ON_A_CAMERA: Final = ("resolution", "encoding", "cloud_stride")
+"""What a camera may author for everything on it; the resolution is read with the camera itself."""
 NO_ORIENTATION: Final = (-1.0, 0.0, 0.0)
 """An Imu's first covariance that says that it estimates none (REP 145)."""
 
@@ -184,11 +188,38 @@ def barometer(common: dict[str, Any], values: SensorValues, altitude: float) -> 
 def camera(common: dict[str, Any], values: SensorValues, *, camera: int, default: str) -> Sensor:
     """Returns an Image."""
     encoding = values.choice("encoding", default, (COLOR_ENCODING, DEPTH_ENCODING))
-    values.raw("resolution")  # of the camera itself: CameraRecord has it
+    for name in _OF_ALL_ON_A_CAMERA:
+        values.raw(name)
     sensor = CameraSensor(
         **common,
         camera=camera,
         depth=encoding == DEPTH_ENCODING,
+    )
+    values.close()
+    return sensor
+
+
+def depth_cloud(common: dict[str, Any], values: SensorValues, model: CameraModel) -> Sensor:
+    """Returns a PointCloud2 of a camera: every so many pixels a point."""
+    stride = values.count("cloud_stride", 4, high=min(model.width, model.height))
+    for name in _OF_ALL_ON_A_CAMERA:
+        values.raw(name)
+    columns, rows = model.width // stride, model.height // stride
+    sensor = DepthCloudSensor(
+        **common,
+        angle_min=atan2(-model.cx, model.fx),
+        angle_max=atan2(model.width - model.cx, model.fx),
+        samples=columns,
+        elevation_min=atan2(model.cy - model.height, model.fy),
+        elevation_max=atan2(model.cy, model.fy),
+        rings=rows,
+        range_min=model.near if 0.0 < model.near < inf else 0.0,
+        range_max=model.far if model.near < model.far else inf,
+        exclude_robot=False,
+        fx=model.fx / stride,
+        fy=model.fy / stride,
+        cx=model.cx / stride,
+        cy=model.cy / stride,
     )
     values.close()
     return sensor

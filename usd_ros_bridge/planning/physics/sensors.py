@@ -25,6 +25,7 @@ from usd_ros_bridge.planning.physics.sensor_models import (
     barometer,
     camera,
     contact,
+    depth_cloud,
     gnss,
     imu,
     lidar,
@@ -41,13 +42,14 @@ _APART_M: Final = 1e-6
 
 CONTACT: Final = "std_msgs/msg/Bool"
 IMAGE: Final = "sensor_msgs/msg/Image"
+POINT_CLOUD: Final = "sensor_msgs/msg/PointCloud2"
 WRENCH: Final = "geometry_msgs/msg/WrenchStamped"
 NAV_SAT_FIX: Final = "sensor_msgs/msg/NavSatFix"
 FLUID_PRESSURE: Final = "sensor_msgs/msg/FluidPressure"
 
 GROUPS: Final[Mapping[str, str]] = {
     "sensor_msgs/msg/LaserScan": "lidar",
-    "sensor_msgs/msg/PointCloud2": "lidar",
+    POINT_CLOUD: "lidar",
     "sensor_msgs/msg/Range": "range",
     "sensor_msgs/msg/Imu": "imu",
     WRENCH: "wrench",
@@ -120,17 +122,19 @@ class _Planner:
         for topic in self._plan.topics:
             if topic.role != "publisher" or not topic.enabled or topic.type not in GROUPS:
                 continue
-            record = self._physics.sensors.get(topic.path)
-            values = SensorValues(
-                topic.path, GROUPS[topic.type], {} if record is None else record.values, self._findings
-            )
-            sensor = self._sensor(topic, values)
+            sensor = self._sensor(topic, self._values(topic, GROUPS[topic.type]))
             if sensor is not None:
                 sensors.append(sensor)
         return tuple(sensors)
 
+    def _values(self, topic: TopicPlan, group: str) -> SensorValues:
+        record = self._physics.sensors.get(topic.path)
+        return SensorValues(topic.path, group, {} if record is None else record.values, self._findings)
+
     def _sensor(self, topic: TopicPlan, values: SensorValues) -> Sensor | None:
         common = self._common(topic)
+        if topic.type == POINT_CLOUD and topic.camera >= 0 and not values:
+            return self._depth_cloud(topic, common)
         make = _MODELS.get(topic.type)
         if make is not None:
             self._check_frame(topic)
@@ -187,22 +191,25 @@ class _Planner:
                 return frame.carrier, frame.carrier_from_frame
         return None
 
-    def _check_frame(self, topic: TopicPlan) -> None:
-        """Warns where what is measured at the prim would be shown elsewhere."""
+    def _check_frame(self, topic: TopicPlan, measured_in: Pose | None = None) -> None:
+        """Warns where what is measured at the prim, or in another frame of its body, would be shown elsewhere."""
         frame = self._header_frame(topic)
         if frame is None:
             return
         row, pose = frame
         apart = row != topic.body or not np.allclose(
-            _turned_up(_array(pose)), _turned_up(_array(topic.body_from_prim)), rtol=0.0, atol=_APART_M
+            _turned_up(_array(pose)),
+            _turned_up(_array(measured_in or topic.body_from_prim)),
+            rtol=0.0,
+            atol=_APART_M,
         )
         if apart:
             self._findings.warning(
                 "2.7.sensor",
                 topic.path,
-                f"the sensor measures where this prim is, but its header names the frame {quoted(topic.frame_id)}, "
-                "which is elsewhere",
-                "apply RosFrameAPI to this prim, or move it there",
+                f"the sensor measures elsewhere than in the frame that its header names, {quoted(topic.frame_id)}",
+                "apply RosFrameAPI to this prim, or move it there; on a camera, to a child that is turned by 180 "
+                "degrees about X",
             )
 
     # --- Kinds --------------------------------------------------------------------------------------------------
@@ -256,20 +263,27 @@ class _Planner:
     def _camera(self, topic: TopicPlan, common: dict[str, Any], values: SensorValues) -> Sensor | None:
         if topic.camera < 0:
             return None
+        common["body_from_sensor"] = self._optical(topic, common)
+        deep = any("depth" in segment for segment in topic.name.split("/"))
+        return camera(common, values, camera=topic.camera, default=DEPTH_ENCODING if deep else "rgb8")
+
+    def _depth_cloud(self, topic: TopicPlan, common: dict[str, Any]) -> Sensor:
+        common["body_from_sensor"] = self._optical(topic, common)
+        self._check_frame(topic, common["body_from_sensor"])
+        return depth_cloud(common, self._values(topic, "camera"), self._plan.scene.cameras[topic.camera])
+
+    def _optical(self, topic: TopicPlan, common: Mapping[str, Any]) -> Pose:
+        """Returns the optical frame of a topic's camera in the body that carries the topic."""
         poses, path = self._poses, self._plan.scene.cameras[topic.camera].path
+        here: Pose = common["body_from_sensor"]
         if poses is not None and poses.is_usable(path):
             body = common["body"]
             carrier = self._body_paths[body] if body != WORLD_BODY else ""
             body_from_camera = transforms.relative(
                 poses.world_from_prim[poses.row(carrier)], poses.world_from_prim[poses.row(path)]
             )
-            common["body_from_sensor"] = _pose(transforms.compose(body_from_camera, _OPTICAL))
-        elif path == topic.path:
-            common["body_from_sensor"] = _pose(
-                transforms.compose(_array(common["body_from_sensor"]), _OPTICAL)
-            )
-        deep = any("depth" in segment for segment in topic.name.split("/"))
-        return camera(common, values, camera=topic.camera, default=DEPTH_ENCODING if deep else "rgb8")
+            return _pose(transforms.compose(body_from_camera, _OPTICAL))
+        return _pose(transforms.compose(_array(here), _OPTICAL)) if path == topic.path else here
 
 
 def _origin(physics: PhysicsRecords, findings: Findings) -> Origin | None:
@@ -297,7 +311,7 @@ def _origin(physics: PhysicsRecords, findings: Findings) -> Origin | None:
 
 _MODELS: Mapping[str, Callable[[dict[str, Any], SensorValues], Sensor]] = {
     "sensor_msgs/msg/LaserScan": lambda common, values: lidar(common, values, rings=False),
-    "sensor_msgs/msg/PointCloud2": lambda common, values: lidar(common, values, rings=True),
+    POINT_CLOUD: lambda common, values: lidar(common, values, rings=True),
     "sensor_msgs/msg/Range": range_finder,
     "sensor_msgs/msg/Imu": imu,
     "sensor_msgs/msg/MagneticField": magnetometer,

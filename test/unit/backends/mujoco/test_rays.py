@@ -13,7 +13,7 @@ from sensing_scenes import at, body, room, solid, world
 
 from usd_ros_bridge.model.physics import WORLD_BODY, Box, Plane, Sphere
 from usd_ros_bridge.model.plan import HERE, Pose
-from usd_ros_bridge.model.sensors import RangeSensor, RaySensor
+from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor
 
 LENGTH, WIDTH = 8.0, 6.0
 
@@ -148,6 +148,24 @@ def test_cloud_is_organised_from_the_lowest_ring_up() -> None:
     expected = np.stack([flat * np.cos(azimuth), flat * np.sin(azimuth), np.full(8, -1.0)], axis=-1)
     np.testing.assert_allclose(points[0], expected, atol=1e-6)
     assert np.isnan(points[1:]).all()
+
+
+def test_cloud_of_a_camera_is_what_its_pixels_see() -> None:
+    """A camera that looks along X at a wall 3 m ahead: the optical frame has Z forward, X right and Y down."""
+    optical = Pose((0.0, 0.0, 1.0), (-0.5, 0.5, -0.5, 0.5))
+    sensor = DepthCloudSensor(
+        path="/points", type="sensor_msgs/msg/PointCloud2", rate=10.0, body_from_sensor=optical, angle_min=0.0,
+        angle_max=0.0, samples=8, rings=6, range_max=20.0, fx=8.0, fy=8.0, cx=4.0, cy=3.0,
+    )  # fmt: skip
+    wall = solid("/wall", Box((0.1, 10.0, 10.0)), at=at(3.1))
+    post = solid("/post", Box((0.001, 0.2, 10.0)), at=at(2.001, 0.6))
+    found = world(sensor, colliders=(wall, post)).sense("/points")
+    assert int(found["height"]) == 6
+    points = found["points"].reshape(6, 8, 3)
+    column, row = np.meshgrid((np.arange(8) + 0.5 - 4.0) / 8.0, (np.arange(6) + 0.5 - 3.0) / 8.0)
+    # The post stands to the left: its face, 2 m ahead, spans -0.8 to -0.4 m.
+    depth = np.where((column * 2.0 > -0.8) & (column * 2.0 < -0.4), 2.0, 3.0)
+    np.testing.assert_allclose(points, np.stack([column * depth, row * depth, depth], axis=-1), atol=1e-5)
 
 
 def test_many_rays_are_cast_beside_the_loop_and_see_the_same() -> None:
