@@ -466,3 +466,25 @@ def test_a_mesh_inside_out_weighs_the_same() -> None:
     turned = solid_of(Mesh(mesh.points, mesh.triangles[:, ::-1]))
     assert turned.volume == pytest.approx(1.0)
     np.testing.assert_allclose(turned.inertia, np.eye(3) / 6.0, atol=1e-12)
+
+
+def test_equal_meshes_are_one() -> None:
+    """Two robots that refer to one mesh: what an engine prepares of it (hulls, parts) it prepares once."""
+    part = prim(
+        "Xform",
+        "part",
+        "",
+        prim("Mesh", "m", COLLISION, CUBE, ordered("float3 xformOp:scale = (1e-4, 2e-4, 1e-4)")),
+    )
+    uses = "".join(
+        f'def "{name}" (references = </World/part>) {{\n{ordered(f"double3 xformOp:translate = ({x}, 0, 0)", op)}\n}}\n'
+        for name, x, op in (
+            ("p", 100.3, "float xformOp:rotateZ = 33"),
+            ("q", -7.7, "float xformOp:rotateX = 71"),
+        )
+    )
+    first, *others = (each.shape for each in scene_of(world(part, uses)).colliders)
+    assert len(others) == 2
+    assert all(other is first for other in others)
+    assert isinstance(first, Mesh)
+    np.testing.assert_allclose(np.ptp(first.points, axis=0), (1e-4, 2e-4, 1e-4), rtol=1e-7)

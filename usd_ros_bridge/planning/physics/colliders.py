@@ -17,7 +17,7 @@ from usd_ros_bridge.model.transforms import FloatArray, relative
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
-from usd_ros_bridge.planning.physics.shapes import Placed, place_shape
+from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape
 from usd_ros_bridge.planning.physics.solvers import COLLIDER, MATERIAL, resolve_all
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses, to_world
 from usd_ros_bridge.planning.stage_index import StageIndex
@@ -90,9 +90,10 @@ class _Planner:
         units = self._index.units
         matrices = np.array([record.world_from_prim for record in records], dtype=np.float64)
         poses, scales = to_world(matrices.reshape(-1, 4, 4), units)
+        meshes = KnownMeshes()
         found: list[tuple[GeometryRecord, Placed, int]] = []
         for number, record in enumerate(records):
-            placed = place_shape(record, poses[number], scales[number], units, self._findings)
+            placed = place_shape(record, poses[number], scales[number], units, meshes, self._findings)
             if placed is not None:
                 found.append((record, placed, number))
         bodies = [self._index.body_at(record.path) for record, _, _ in found]

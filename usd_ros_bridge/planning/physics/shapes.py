@@ -29,7 +29,7 @@ from usd_ros_bridge.model.transforms import (
     compose,
     pose,
     quaternion_conjugate,
-    rotate,
+    to_matrix,
 )
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
@@ -45,6 +45,8 @@ _UPSIDE_DOWN: Final = pose(rotation=(1.0, 0.0, 0.0, 0.0))
 _ACROSS: Final = {"X": (1, 2), "Y": (0, 2), "Z": (0, 1)}
 _UNEVEN: Final = 1e-3
 _SHEAR: Final = 1e-3
+_DECIMALS: Final = 9
+"""Of a scale: the rest is rounding, which differs with the place of a robot."""
 _SMALLEST_SIZE: Final = 1.0 / MAX_MAGNITUDE
 _SMALLEST_AREA: Final = 1e-12
 _SLIMMEST: Final = 1e-9
@@ -135,11 +137,16 @@ class _Prim:
             )
 
 
+class KnownMeshes(dict[tuple[object, ...], Mesh]):
+    """Meshes by what they are made of: equal meshes of equal robots are one object."""
+
+
 def place_shape(
     record: GeometryRecord,
     world_from_prim: FloatArray,
     scale: FloatArray,
     units: Units,
+    meshes: KnownMeshes,
     findings: Findings,
 ) -> Placed | None:
     """Returns the shape of a gprim, None where it has none that can be used; a collider's fault is reported.
@@ -149,6 +156,7 @@ def place_shape(
         world_from_prim: (7,) pose in the ROS world.
         scale: (3,) world scale, the last negative where the prim is mirrored.
         units: The stage's units.
+        meshes: Meshes that are known; grows.
         findings: Takes what is wrong.
     """
     if not (np.abs(world_from_prim) <= MAX_MAGNITUDE).all() or not (np.abs(scale) <= MAX_MAGNITUDE).all():
@@ -172,7 +180,7 @@ def place_shape(
         findings,
     )
     if record.type_name == "Mesh":
-        return _mesh(prim, linear)
+        return _mesh(prim, linear, meshes)
     make = _MAKERS.get(record.type_name)
     if make is None:
         if record.collides:
@@ -272,27 +280,44 @@ def shape_types() -> tuple[str, ...]:
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
-def _mesh(prim: _Prim, linear: FloatArray) -> Placed | None:
+def _mesh(prim: _Prim, linear: FloatArray, meshes: KnownMeshes) -> Placed | None:
     record = prim.record
     points, triangles = record.points, record.triangles
     if points is None or triangles is None or not len(triangles):
         _report_mesh(prim, "the mesh has no triangles")
         return None
+    # All of the matrix but its rotation: a mesh can be scaled and sheared at will.
+    rotation = compose(
+        pose(rotation=quaternion_conjugate(prim.world_from_prim[3:])), prim.units.world_from_stage
+    )
+    pose_from_prim = _rounded(to_matrix(rotation)[:3, :3] @ linear) * prim.units.meters
+    key = (id(points), id(triangles), pose_from_prim.tobytes(), record.approximation)
+    known = meshes.get(key)
+    if known is not None:
+        return prim.placed(known)
     used, renumbered = np.unique(triangles, return_inverse=True)
     if not (np.abs(points[used]) <= MAX_MAGNITUDE).all():
         _report_mesh(prim, f"the mesh has points that are not finite, or above {MAX_MAGNITUDE:g}")
         return None
     triangles = renumbered.reshape(-1, 3).astype(np.int32)
-    # With all of the matrix but its rotation: a mesh can be scaled and sheared at will.
-    stage_points = points[used] @ linear.T * prim.units.meters
-    prim_from_world = quaternion_conjugate(prim.world_from_prim[3:])
-    placed = rotate(prim_from_world, rotate(prim.units.world_from_stage[3:], stage_points))
+    placed = points[used] @ pose_from_prim.T
     if not _has_area(placed, triangles):
         _report_mesh(prim, "the mesh has no area: its points are at one place or on one line")
         return None
     if prim.mirrored:
         triangles = np.ascontiguousarray(triangles[:, [0, 2, 1]])
-    return prim.placed(Mesh(placed, triangles, _approximation(record, prim.findings)))
+    before = len(prim.findings)
+    mesh = Mesh(placed, triangles, _approximation(record, prim.findings))
+    if len(prim.findings) == before:
+        meshes[key] = mesh
+    return prim.placed(mesh)
+
+
+def _rounded(matrix: FloatArray) -> FloatArray:
+    magnitude = 10.0 ** math.floor(math.log10(float(np.abs(matrix).max())))
+    # Zeros have one sign only: equal matrices shall have equal bytes.
+    result: FloatArray = np.round(matrix / magnitude, _DECIMALS) * magnitude + 0.0
+    return result
 
 
 def _has_area(points: FloatArray, triangles: NDArray[np.int32]) -> bool:
