@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +109,12 @@ def test_the_rover_drives_and_turns_as_a_differential_drive_does(speed: float, t
         np.array([speed - outward, speed + outward]) / WHEEL_RADIUS
     )
     run(model, data, 1.0)
-    before = body_pose(compiled, data, rover)
-    twists = []
-    for _ in range(500):
+    address, twists = compiled.free_dof[rover], []
+    for _ in range(1000):
         mujoco.mj_step(model, data)
-        address = compiled.free_dof[rover]
         twists.append(data.qvel[address : address + 6].copy())
-    yaw_rate = float(np.mean([twist[5] for twist in twists]))
-    forward = float(np.linalg.norm(body_pose(compiled, data, rover)[:2] - before[:2]))
-    assert yaw_rate == pytest.approx(turn, rel=0.02, abs=1e-3)
-    chord = speed if turn == 0.0 else 2.0 * speed / abs(turn) * math.sin(abs(turn) / 2.0)
-    assert forward == pytest.approx(chord, rel=0.02, abs=0.02)
+    measured = np.array(twists)
+    assert measured[:, 5].mean() == pytest.approx(turn, rel=0.02, abs=1e-3)
+    # Wheels 5 cm wide touch the ground anywhere across their width: the base may pivot that much beside its middle.
+    beside = abs(turn) * 0.025
+    assert np.hypot(measured[:, 0], measured[:, 1]).mean() == pytest.approx(speed, rel=0.01, abs=beside)
