@@ -108,7 +108,10 @@ def _add_light(spec: Any, *, shadows: bool) -> None:
     headlight.active = 1
     headlight.ambient, headlight.diffuse, headlight.specular = [0.42] * 3, [0.38] * 3, [0.03] * 3
     sun = spec.worldbody.add_light(name="usd_ros_bridge:sun")
-    sun.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
+    if hasattr(sun, "directional"):  # MuJoCo before 3.3.1
+        sun.directional = True
+    else:
+        sun.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     sun.pos, sun.dir = (0.0, 0.0, 10.0), _SUN_DIRECTION
     sun.ambient, sun.diffuse, sun.specular = [0.0] * 3, [0.35] * 3, [0.05] * 3
     sun.castshadow = shadows
@@ -117,6 +120,8 @@ def _add_light(spec: Any, *, shadows: bool) -> None:
     sky.builtin = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT
     sky.rgb1, sky.rgb2 = ZENITH, HORIZON
     sky.width, sky.height = 64, 384
+    # Without any material MuJoCo 3.3.0 shows a white sky.
+    spec.add_material(name="usd_ros_bridge:sky")
 
 
 # --- Afterwards ---------------------------------------------------------------------------------------------------

@@ -60,7 +60,8 @@ class Renderer:
         self._scene = mujoco.MjvScene(model, model.ngeom + _SPARE_GEOMS)
         flags = self._scene.flags
         flags[mujoco.mjtRndFlag.mjRND_SHADOW] = shadows
-        flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+        for unwanted in (mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
+            flags[unwanted] = False
         self._color_flags = flags.copy()
         self._depth_flags = flags.copy()
         # Drawn in plain colours, and never blended: nothing transparent is in the way of a depth.

@@ -133,6 +133,10 @@ def test_a_point_is_where_camera_info_projects_it(make: Maker, point: tuple[floa
     assert_allclose(found, expected, atol=1.0)
 
 
+@pytest.mark.skipif(
+    tuple(int(part) for part in mujoco.__version__.split(".")[:2]) < (3, 17),
+    reason="older releases count the principal point from the other side; pictures do not depend on it",
+)
 def test_mujocos_own_intrinsics_are_those_of_camera_info() -> None:
     used = camera()
     model, data = compiled(PhysicsScene(sensors=(mounted(),)), [used])
