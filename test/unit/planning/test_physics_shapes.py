@@ -488,3 +488,19 @@ def test_equal_meshes_are_one() -> None:
     assert all(other is first for other in others)
     assert isinstance(first, Mesh)
     np.testing.assert_allclose(np.ptp(first.points, axis=0), (1e-4, 2e-4, 1e-4), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("color", "opacity", "shown"),
+    [
+        ("(1, 0.5, 0)", "0.25", (1.0, 0.5, 0.0, 0.25)),
+        ("(5, -1, 0)", "7", (1.0, 0.0, 0.0, 1.0)),
+        ("(nan, 0, 0)", "1", (0.6, 0.6, 0.6, 1.0)),
+        ("(1, 0, 0)", "inf", (0.6, 0.6, 0.6, 1.0)),
+    ],
+)
+def test_colors_can_be_shown(color: str, opacity: str, shown: tuple[float, ...]) -> None:
+    look = f"color3f[] primvars:displayColor = [{color}]\nfloat[] primvars:displayOpacity = [{opacity}]"
+    scene = scene_of(world(prim("Cube", "c", "", look), prim("Cube", "d", COLLISION, look), BALL))
+    assert [each.color for each in scene.visuals] == [shown]
+    assert colliders(scene)["d"].color == shown

@@ -110,7 +110,7 @@ class _Planner:
                         body=self._table.indices.get(body, WORLD_BODY),
                         body_from_shape=pose,
                         shape=placed.shape,
-                        color=record.color or GREY,
+                        color=_color(record),
                     )
                 )
             elif self._may_be_plane(record, placed, body):
@@ -147,7 +147,7 @@ class _Planner:
                 shape=placed.shape,
                 material=material if record.material in self._physics.materials else None,
                 solver={**solver, **own},
-                color=(record.color or GREY) if record.seen else None,
+                color=_color(record) if record.seen else None,
             )
         )
 
@@ -250,3 +250,11 @@ def report_misplaced_masses(
                 "the collider is below a robot that moves, and on none of its bodies: it stays behind",
                 "move it below a rigid body",
             )
+
+
+def _color(record: GeometryRecord) -> tuple[float, float, float, float]:
+    """Returns a colour that can be shown: within 0 and 1, grey for none and for what is not finite."""
+    if record.color is None or not all(map(math.isfinite, record.color)):
+        return GREY
+    red, green, blue, opacity = (min(max(value, 0.0), 1.0) for value in record.color)
+    return red, green, blue, opacity
