@@ -25,6 +25,9 @@ class Imu:
         """Looks up where the sensor is."""
         self._model = compiled.model
         self._site = site_id(compiled, sensor)
+        body = int(compiled.model.site_bodyid[self._site])
+        # Some releases of MuJoCo know no acceleration of what no joint moves, and so no gravity.
+        self._static = body if compiled.model.body_treeid[body] < 0 else -1
         deviations = (sensor.gyro_stddev, sensor.accel_stddev, sensor.orientation_stddev)
         self._noise = noise if any(deviations) else None
         self._deviation = np.repeat(deviations, 3)
@@ -43,7 +46,10 @@ class Imu:
         velocity, acceleration, w_first = np.empty(6), np.empty(6), np.empty(4)
         mujoco.mj_objectVelocity(model, data, kind, site, velocity, 1)
         # `cacc` holds accelerations against free fall: gravity is in them already.
-        mujoco.mj_objectAcceleration(model, data, kind, site, acceleration, 1)
+        if self._static < 0:
+            mujoco.mj_objectAcceleration(model, data, kind, site, acceleration, 1)
+        else:
+            acceleration[3:] = data.site_xmat[site].reshape(3, 3).T @ data.cacc[self._static, 3:]
         mujoco.mju_mat2Quat(w_first, data.site_xmat[site])
         orientation, rate, force = w_first[[1, 2, 3, 0]], velocity[:3], acceleration[3:]
         if self._noise is not None:

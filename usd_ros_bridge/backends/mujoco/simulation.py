@@ -136,7 +136,8 @@ class Simulation:
     def body_acceleration(self, body: int) -> FloatArray:
         """Returns linear then angular acceleration (6,) of a body's origin in the world frame, gravity left out."""
         found = np.zeros(6)
-        if body != WORLD_BODY:
+        # What no joint moves has none, which releases of MuJoCo put in different words.
+        if body != WORLD_BODY and self.model.body_treeid[self.compiled.body_ids[body]] >= 0:
             self.settle()
             mujoco.mj_rnePostConstraint(self.model, self.data)
             mujoco.mj_objectAcceleration(
