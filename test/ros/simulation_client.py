@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from simulation_interfaces.msg import Result, SimulationState
 from simulation_interfaces.srv import (
+    DeleteEntity,
     GetCurrentWorld,
     GetEntities,
     GetEntitiesStates,
@@ -13,10 +14,12 @@ from simulation_interfaces.srv import (
     GetEntityState,
     GetSimulationState,
     GetSimulatorFeatures,
+    GetSpawnables,
     ResetSimulation,
     SetEntityInfo,
     SetEntityState,
     SetSimulationState,
+    SpawnEntity,
     StepSimulation,
 )
 
@@ -32,7 +35,8 @@ NAMES = {
     GetEntityBounds: "get_entity_bounds", GetEntityInfo: "get_entity_info", GetEntityState: "get_entity_state",
     GetSimulationState: "get_simulation_state", GetSimulatorFeatures: "get_simulator_features",
     ResetSimulation: "reset_simulation", SetEntityInfo: "set_entity_info", SetEntityState: "set_entity_state",
-    SetSimulationState: "set_simulation_state", StepSimulation: "step_simulation",
+    SetSimulationState: "set_simulation_state", StepSimulation: "step_simulation", SpawnEntity: "spawn_entity",
+    DeleteEntity: "delete_entity", GetSpawnables: "get_spawnables",
 }  # fmt: skip
 
 

@@ -244,6 +244,22 @@ class EntityBackend(Protocol):
 
 
 @runtime_checkable
+class SuccessorBackend(Protocol):
+    """A backend that can be followed by another of its kind where the asset changed: entities came or went."""
+
+    def successor(self) -> Backend:
+        """Returns a backend of the same kind, not open yet."""
+        ...
+
+    def take_over(self, other: Any) -> None:
+        """Goes on from the state of another, open one of its kind: time, bodies, joints and targets that both have.
+
+        Called once, after `open` and before the first `step`, from the thread that steps.
+        """
+        ...
+
+
+@runtime_checkable
 class ServiceBackend(Protocol):
     """A backend that serves services: what `Backend` does, and answers for those in `Capabilities.services`."""
 

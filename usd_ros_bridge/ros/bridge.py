@@ -25,7 +25,9 @@ from usd_ros_bridge.ros.node_log import NodeLog
 from usd_ros_bridge.ros.overview import overview, summary
 from usd_ros_bridge.ros.own_time import OwnTime
 from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
+from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions, Succession
 from usd_ros_bridge.ros.status import BridgeStatus
+from usd_ros_bridge.ros.succession import among_callbacks, open_successor, replanned, why_no_successor
 from usd_ros_bridge.ros.transforms import Transforms
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controllers import ControllerStatus
@@ -75,6 +77,7 @@ class Bridge(HandlerRegistry):
         seed: int = 0,
         controller_rate: float = 100.0,
         time_options: TimeOptions | None = None,
+        spawning: SpawnOptions | None = None,
         handlers: Sequence[str] | None = None,
         scene_edits: bool = False,
         publish_unmatched: bool = False,
@@ -102,6 +105,7 @@ class Bridge(HandlerRegistry):
             seed: Seed for anything random in the backend.
             controller_rate: How often `spin` runs controllers while they are busy, Hz; `step` always does.
             time_options: How time passes where the backend owns it; the defaults where None.
+            spawning: What may be spawned by simulation_interfaces where the backend owns time; nothing where None.
             handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
@@ -116,6 +120,8 @@ class Bridge(HandlerRegistry):
         self._backend = backend
         self._backend_name = ""
         self._time_options = time_options or TimeOptions()
+        self._spawning = spawning or SpawnOptions()
+        self._make_runtime: Callable[..., GuardedRuntime] = GuardedRuntime
         self._backend_options = dict(backend_options or {})
         self._tf_rate = tf_rate
         self._seed = seed
@@ -372,7 +378,7 @@ class Bridge(HandlerRegistry):
         options = RuntimeOptions(
             backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
         )
-        make = partial(
+        self._make_runtime = make = partial(
             GuardedRuntime, options=options, reporter=self._reporter, lock=self._lock, domains=self._domains
         )
         self.plan = choice.plan
@@ -385,17 +391,29 @@ class Bridge(HandlerRegistry):
             self._clock = clock = RosClock(main.node)
             clock.open()
             self._loop = Loop(runtime, clock.source)
+        self._open_parts(runtime, self._domains)
+        if isinstance(self._clock, OwnTime):
+            self._clock.open()
+            self._clock.offer(
+                self._handlers, quit_process=self._quit, inform=self._inform,
+                succession=self._succession(runtime, self._clock),
+            )  # fmt: skip
+
+    def _open_parts(self, runtime: GuardedRuntime, domains: Domains) -> None:
+        """Opens what follows from the plan: parameters, transforms and interfaces."""
+        assert self._clock is not None
+        main = domains.main
         self._parameters = ControllerParameters(main.node, runtime)
         self._parameters.open()
         plan = disable_conflicts(self.plan, input_conflicts(self.plan, runtime.inputs, main))
         self._transforms = Transforms(
-            plan, self._domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched
+            plan, domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched
         )
         forbidden = partial(forbidden_wait, self._workers, runtime)
         scene, no_scene = scene_access(self.plan, edits=self._scene_edits)
         self._interfaces = Interfaces(
             plan,
-            self._domains,
+            domains,
             runtime,
             handlers=self._handlers,
             workers=self._workers,
@@ -407,9 +425,41 @@ class Bridge(HandlerRegistry):
         main.start()
         self._transforms.open(self._clock.now_ns() or 0)
         self._interfaces.open()
-        if isinstance(self._clock, OwnTime):
-            self._clock.open()
-            self._clock.offer(self._handlers, quit_process=self._quit, inform=self._inform)
+
+    def _succession(self, runtime: GuardedRuntime, own: OwnTime) -> Succession | None:
+        """Returns how entities are spawned; None where nobody asked for it or, with a report, it is not possible."""
+        stage, roots = self.plan.stage, self._spawning.directories()
+        if not roots:
+            return None
+        why_not = why_no_successor(self.plan, runtime, edits=self._scene_edits)
+        if why_not or stage is None:
+            self._reporter.report("spawn.unavailable", f"nothing can be spawned: {why_not}")
+            return None
+        return Succession(stage=stage, roots=roots, replan=self._replan, between_ticks=own.between_ticks)
+
+    def _replan(self) -> BridgePlan:
+        """Goes on with what the stage is now, between two ticks; where that fails all stays as it was."""
+        assert self._runtime is not None
+        assert self._domains is not None
+        plan = replanned(self.plan, self._spawning)
+        runtime = open_successor(self._runtime, plan, self._make_runtime)
+        among_callbacks(self._domains.main, partial(self._succeed, runtime), lambda: self._closed)
+        return plan
+
+    def _succeed(self, runtime: GuardedRuntime) -> None:
+        """Closes what follows from the plan, and opens it anew with another runtime."""
+        with self._lock:
+            if self._closed or self._domains is None or not isinstance(self._clock, OwnTime):
+                runtime.close()
+                raise BridgeError("the bridge was closed")
+            for part in (self._parameters, self._interfaces, self._transforms, self._runtime):
+                if part is not None:
+                    part.close()
+            self.plan, self._runtime = runtime.plan, runtime
+            self._handlers.adopt(runtime.plan)
+            bind_installed(self._handlers, self._installed, self._reporter.report)
+            self._clock.move_to(runtime)
+            self._open_parts(runtime, self._domains)
 
     def _quit(self) -> bool:
         """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""

@@ -202,11 +202,15 @@ class Handlers:
         Args:
             plan: What targets name.
         """
-        self.plan = plan
         self.changed: Callable[[InterfaceKind, str], None] | None = None
         """Called with kind and prim path after a binding came or went, from the thread that did it."""
         self._lock = threading.Lock()
         self._bound: dict[tuple[InterfaceKind, str], list[Bound[Any]]] = {}
+        self.adopt(plan)
+
+    def adopt(self, plan: BridgePlan) -> None:
+        """Has targets name what another plan has; what is bound stays so, by prim path."""
+        self.plan = plan
         self._interfaces: dict[InterfaceKind, Sequence[InterfacePlan]] = {
             "topic": plan.topics,
             "service": plan.services,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.model.errors import BridgeError, OptionError
@@ -12,6 +13,7 @@ from usd_ros_bridge.ros.domains import Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.simulation.offer import offer_simulation
+from usd_ros_bridge.ros.simulation.spawn_options import Succession
 from usd_ros_bridge.ros.status import InterfaceStatus, TimeStatus
 from usd_ros_bridge.ros.time_services import TimeServices
 from usd_ros_bridge.ros.workers import Workers
@@ -59,6 +61,7 @@ class OwnTime:
         self._runtime = runtime
         self._domains = domains
         self._workers = workers
+        self._clock_rate = options.clock_rate
         self._node: Any = main.node
         report = runtime.reporter.report
         self.control = TimeControl(
@@ -87,17 +90,40 @@ class OwnTime:
             self._watched = True
         self._tell()
 
-    def offer(self, handlers: Handlers, *, quit_process: Callable[[], bool], inform: Report) -> None:
+    def between_ticks(self, job: Callable[[], None]) -> Future[None]:
+        """Has a job done between two ticks, as `Timekeeper.between_ticks`."""
+        return self._keeper.between_ticks(job)
+
+    def move_to(self, runtime: GuardedRuntime) -> None:
+        """Is the time of another runtime from here on, which goes on where this one stands; between two ticks."""
+        self._runtime = runtime
+        self._keeper.move_to(runtime)
+        if self._clock is not None:
+            runtime.add_emitter(self._clock, name="/clock", rate=self._clock_rate)
+        runtime.on_reset(self._tell)
+        if self._simulation is not None:
+            self._simulation.move_to(runtime)
+
+    def offer(
+        self,
+        handlers: Handlers,
+        *,
+        quit_process: Callable[[], bool],
+        inform: Report,
+        succession: Succession | None = None,
+    ) -> None:
         """Begins to serve the standard simulation interfaces, where their package is installed.
 
         Args:
             handlers: What is bound to interfaces of the plan.
             quit_process: Has the process end soon; returns False where it is not the bridge's to end.
             inform: Told what is offered, or why nothing is.
+            succession: How entities are spawned; None where they cannot be.
         """
         self._simulation = offer_simulation(
             self._runtime, self.control, self._domains.main,
             workers=self._workers, handlers=handlers, quit_process=quit_process, inform=inform,
+            succession=succession,
         )  # fmt: skip
         if self._simulation is not None:
             self._simulation.open()

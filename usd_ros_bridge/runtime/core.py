@@ -324,6 +324,10 @@ class Runtime:
         self._passed_by = True
         return True
 
+    def begin_at(self, time_ns: int) -> None:
+        """Tells the time of the state that the backend starts with, before the first tick: one that it took over."""
+        self._start_ns = time_ns
+
     def reset(self, *, keep_time: bool = False) -> None:
         """Goes back to the state at rest; everything is due again and time may be anything.
 

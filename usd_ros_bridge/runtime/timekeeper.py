@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.pace import Pace
@@ -31,6 +33,7 @@ class Timekeeper:
         """
         self._runtime = runtime
         self._control = control
+        self._between: deque[tuple[Callable[[], None], Future[None]]] = deque()
         step = control.step_ns
         self._longest_ns = max(1, period_ns(runtime.options.controller_rate) // step) * step
 
@@ -39,8 +42,28 @@ class Timekeeper:
         """Bridge time, nanoseconds: that of the last tick, or where the last reset left it."""
         return self._runtime.now_ns
 
+    def between_ticks(self, job: Callable[[], None]) -> Future[None]:
+        """Has a job done between two ticks, from any thread; what it raises is the future's."""
+        done: Future[None] = Future()
+        self._between.append((job, done))
+        self._runtime.inbox.wakeup.set()
+        return done
+
+    def move_to(self, runtime: Runtime) -> None:
+        """Ticks another runtime from here on, which has the wake-up of this one; between two ticks."""
+        self._runtime = runtime
+
     def attend(self) -> None:
-        """Does what was asked for between two ticks: resets, and other threads' jobs where no tick is to come."""
+        """Does what was asked for between two ticks: jobs, resets, and others' jobs where no tick is to come."""
+        while self._between:
+            job, told = self._between.popleft()
+            if told.set_running_or_notify_cancel():
+                try:
+                    job()
+                except Exception as error:  # noqa: BLE001 - whoever asked is told
+                    told.set_exception(error)
+                else:
+                    told.set_result(None)
         runtime, control = self._runtime, self._control
         for keep_time, done in control.resets():
             if done.set_running_or_notify_cancel():

@@ -14,6 +14,7 @@ from usd_ros_bridge.backends.mujoco.sensing import Measure, equip, make_measures
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.mujoco.spec import build
 from usd_ros_bridge.backends.mujoco.states import StateReader, equip_twists
+from usd_ros_bridge.backends.mujoco.succession import take_over
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, EntityState
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.state import Commands, SensorSample, State
@@ -94,6 +95,14 @@ class MujocoBackend:
         """Returns the lowest and highest corner (3,) of a body's colliders and of all that hangs from it."""
         return self._running.entities.bounds(path)
 
+    def successor(self) -> MujocoBackend:
+        """Returns another one, to be opened on what became of the asset."""
+        return type(self)()
+
+    def take_over(self, other: MujocoBackend) -> None:
+        """Goes on from another's state; what was held because it diverged starts over."""
+        self._running.take_over(other._running)
+
     @property
     def simulation(self) -> Simulation:
         """What is simulated, for those who know MuJoCo: `model` and `data` may be read between two steps."""
@@ -165,9 +174,14 @@ class _Run:
                 self._forget_targets()
         state = self._reader.read()
         if self._bodies.moving:
-            assert state.body_twist is not None
-            self._bodies.show(state.body_twist)
+            self._bodies.show(state)
         return state
+
+    def take_over(self, other: _Run) -> None:
+        take_over(self.simulation, other.simulation)
+        self._joints.take_over(other._joints)
+        self._bodies.take_over(other._bodies)
+        self._started = other._started
 
     def sense(self, prim: str) -> SensorSample | None:
         return self._measures[prim].measure(self.simulation.time_ns)

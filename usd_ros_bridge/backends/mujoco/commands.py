@@ -9,7 +9,7 @@ from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.state import Commands, Layout
+from usd_ros_bridge.model.state import Commands, Layout, State
 from usd_ros_bridge.model.transforms import compose, rotate, twist_exponential
 
 BoolArray = NDArray[np.bool_]
@@ -93,8 +93,7 @@ class JointCommands:
     def take(self, commands: Commands) -> None:
         """Takes the commands of an interval, at its start."""
         position, velocity = commands.joint_position, commands.joint_velocity
-        # A number that equals itself is none of NaN.
-        placed, fed = position == position, velocity == velocity
+        placed, fed = np.isfinite(position), np.isfinite(velocity)
         any_placed = bool(np.count_nonzero(placed))
         if any_placed:
             self._take_positions(position, placed)
@@ -105,6 +104,22 @@ class JointCommands:
             self._any_feed = bool(np.count_nonzero(self._feed))
         if commands.has_effort:
             self._take_efforts(commands.joint_effort)
+
+    def take_over(self, other: JointCommands) -> None:
+        """Takes the targets, velocities and efforts of all degrees of freedom that both have."""
+        known = {key: row for row, key in enumerate(_keys(other._layout))}
+        found = [(row, known[key]) for row, key in enumerate(_keys(self._layout)) if key in known]
+        rows, others = (
+            np.array(each, dtype=np.intp) for each in (zip(*found, strict=True) if found else ((), ()))
+        )
+        for name in ("_target", "_goal", "_speed", "_feed", "_effort", "_ramped"):
+            getattr(self, name)[rows] = getattr(other, name)[others]
+        self._any_feed, self._any_ramped = bool(self._feed.any()), bool(self._ramped.any())
+        self.moving = other.moving
+        for actuators, values in (
+            (self._position, self._target), (self._velocity, self._feed), (self._motor, self._effort),
+        ):  # fmt: skip
+            actuators.write(values)
 
     def advance(self) -> None:
         """Moves targets by one step's time, and has the drives follow."""
@@ -184,7 +199,7 @@ class JointCommands:
         self.moving = self._any_ramped = True
 
     def _take_efforts(self, effort: FloatArray) -> None:
-        given = effort == effort
+        given = np.isfinite(effort)
         if not np.count_nonzero(given):
             return
         self._tell("effort", given)
@@ -217,6 +232,11 @@ class JointCommands:
             f"mujoco.no_drive:{what}",
             f"a {what} was commanded of {', '.join(joints[:3])}{more}, without a {_NEEDED[what]}: ignored",
         )
+
+
+def _keys(layout: Layout) -> list[tuple[str, str]]:
+    """Returns what each degree of freedom is known by in any plan of the stage: its joint, and its name."""
+    return list(zip(layout.dof_joints, layout.dofs, strict=True))
 
 
 class _Actuators:
@@ -253,9 +273,13 @@ class BodyCommands:
         self._seconds = simulation.step_ns * 1e-9
         scene = simulation.compiled.scene
         self._body = {body.row: index for index, body in enumerate(scene.bodies) if body.row >= 0}
-        self._mocap = frozenset(
-            row for row, index in self._body.items() if simulation.compiled.mocap_ids[index] >= 0
-        )
+        ids, roots = simulation.compiled.body_ids, simulation.model.body_rootid
+        # By row of a kinematic body, the rows of all that it carries, its own included.
+        self._carried = {
+            row: [other for other, each in self._body.items() if roots[ids[each]] == ids[index]]
+            for row, index in self._body.items()
+            if simulation.compiled.mocap_ids[index] >= 0
+        }
         self._twist: dict[int, FloatArray] = {}
 
     @property
@@ -266,6 +290,12 @@ class BodyCommands:
     def reset(self) -> None:
         """Forgets all twists."""
         self._twist.clear()
+
+    def take_over(self, other: BodyCommands) -> None:
+        """Takes the twists of all bodies that both have."""
+        known = {path: row for row, path in enumerate(self._layout.bodies)}
+        twists = {other._layout.bodies[row]: twist for row, twist in other._twist.items()}
+        self._twist = {known[path]: twist for path, twist in twists.items() if path in known}
 
     def take(self, commands: Commands) -> None:
         """Takes the commands of an interval, at its start."""
@@ -283,11 +313,16 @@ class BodyCommands:
             # The step that follows computes the poses.
             simulation.place(body, compose(simulation.world_from_body(body), moved), None, refresh=False)
 
-    def show(self, twists: FloatArray) -> None:
-        """Writes the twists of kinematic bodies, which MuJoCo knows none of, into (B, 6) in the world frame."""
+    def show(self, state: State) -> None:
+        """Adds the motion of kinematic bodies, of which MuJoCo knows nothing, to their twists and what they carry."""
+        twists = state.body_twist
+        assert twists is not None
         for row, twist in self._twist.items():
-            rotation = self._simulation.world_from_body(self._body[row])[3:]
-            twists[row, :3], twists[row, 3:] = rotate(rotation, twist[:3]), rotate(rotation, twist[3:])
+            pose, carried = state.body_pose[row], self._carried[row]
+            linear, angular = rotate(pose[3:], twist[:3]), rotate(pose[3:], twist[3:])
+            lever = state.body_pose[carried, :3] - pose[:3]
+            twists[carried, :3] += linear + np.cross(angular, lever)
+            twists[carried, 3:] += angular
 
     def _jump(self, row: int, pose: FloatArray) -> None:
         body = self._body.get(row, -1)
@@ -295,7 +330,7 @@ class BodyCommands:
             self._refuse("pose", row, "physics moves it" if body >= 0 else "it is no rigid body")
 
     def _set_twist(self, row: int, twist: FloatArray) -> None:
-        if row not in self._mocap:
+        if row not in self._carried:
             self._refuse("twist", row, "only kinematic bodies are moved so")
         elif twist.any():
             self._twist[row] = twist.copy()
@@ -310,6 +345,6 @@ class BodyCommands:
 
 
 def _complete(rows: FloatArray) -> list[int]:
-    """Returns the indices of rows without NaN."""
-    found: list[int] = np.flatnonzero(~np.isnan(rows).any(axis=1)).tolist()
+    """Returns the indices of rows of which all is known."""
+    found: list[int] = np.flatnonzero(np.isfinite(rows).all(axis=1)).tolist()
     return found

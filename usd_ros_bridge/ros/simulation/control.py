@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from simulation_interfaces.action import SimulateSteps
@@ -32,7 +32,12 @@ class SimulationControl:
     """Answers requests about time; each method is one service and raises RefusedError where it cannot be met."""
 
     def __init__(
-        self, time: TimeControl, *, forget: Callable[[], None], quit_process: Callable[[], bool]
+        self,
+        time: TimeControl,
+        *,
+        forget: Callable[[], None],
+        quit_process: Callable[[], bool],
+        clear: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Stores what is to be done.
 
@@ -40,8 +45,10 @@ class SimulationControl:
             time: Says whether time passes.
             forget: Called where everything goes back to the start, time included.
             quit_process: Has the process end soon; returns False where it is not the bridge's to end.
+            clear: Takes out all that was spawned; None where nothing can be.
         """
         self._time = time
+        self._clear = clear
         self._forget = forget
         self._quit_process = quit_process
         self._quitting = False
@@ -66,6 +73,8 @@ class SimulationControl:
         elif wanted == SimulationState.STATE_PAUSED:
             self._time.pause()
         else:
+            if self._clear is not None:
+                await self._clear()
             await asyncio.wrap_future(self._time.stop())
             self._forget()
 
@@ -74,10 +83,14 @@ class SimulationControl:
         scope = request.scope or ResetSimulation.Request.SCOPE_ALL
         if not scope & (_TIME | _STATE | _SPAWNED):
             raise RefusedError(UNSUPPORTED, f"there is no reset of scope {scope}")
-        if scope != ResetSimulation.Request.SCOPE_ALL and scope & _SPAWNED:
+        if scope != ResetSimulation.Request.SCOPE_ALL and scope & _SPAWNED and self._clear is None:
             raise RefusedError(UNSUPPORTED, "nothing can be spawned: there is nothing to take away")
-        if not scope & _STATE:
+        if scope & _TIME and not scope & _STATE:
             raise RefusedError(UNSUPPORTED, "time alone cannot start over: with SCOPE_STATE it can")
+        if scope & _SPAWNED and self._clear is not None:
+            await self._clear()
+        if not scope & _STATE:
+            return
         await asyncio.wrap_future(self._time.reset(keep_time=not scope & _TIME))
         if scope & _TIME:
             self._forget()

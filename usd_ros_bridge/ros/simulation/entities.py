@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from usd_ros_bridge.model.plan import BridgePlan
 
 Category = Literal["object", "robot", "human", "dynamic_object", "static_object"]
 
+NOTHING_SPAWNED: Mapping[str, str] = MappingProxyType({})
 MAX_PATTERN = 256
 """Characters of a regular expression: it is looked at between two steps."""
 
@@ -66,7 +68,9 @@ class EntityTable:
         return self._found.get(name)
 
 
-def make_table(plan: BridgePlan, paths: Sequence[str]) -> EntityTable:
+def make_table(
+    plan: BridgePlan, paths: Sequence[str], spawned: Mapping[str, str] = NOTHING_SPAWNED
+) -> EntityTable:
     """Names the robots and bodies of a simulation.
 
     A robot has the name of its context's prim, a body that belongs to no robot that of its own prim, and a link that
@@ -76,8 +80,18 @@ def make_table(plan: BridgePlan, paths: Sequence[str]) -> EntityTable:
     Args:
         plan: The plan.
         paths: Prim paths of all bodies.
+        spawned: Names by the paths of prims that were spawned: the first robot at or below one, else the first body,
+            has that name.
     """
-    known = set(paths)
+    known, unnamed = set(paths), dict(spawned)
+
+    def candidates_of(path: str) -> list[str]:
+        for prim, name in unnamed.items():
+            if f"{path}/".startswith(f"{prim}/"):
+                del unnamed[prim]
+                return [name, *_tails(path)]
+        return _tails(path)
+
     robot_of, kinematic = _owners(plan), _kinematic(plan)
     animated = {plan.layout.bodies[track.row] for track in plan.scene.pose_tracks}
     roots = {
@@ -87,11 +101,13 @@ def make_table(plan: BridgePlan, paths: Sequence[str]) -> EntityTable:
     }
     taken: set[str] = set()
     contexts = [plan.robots[index].path for index in roots]
-    robot_names = dict(zip(roots, unique_names([_tails(path) for path in contexts], taken), strict=True))
+    robot_names = dict(
+        zip(roots, unique_names([candidates_of(path) for path in contexts], taken), strict=True)
+    )
     entities = [_robot(plan, index, name, roots[index]) for index, name in robot_names.items()]
     rest = [path for path in paths if path not in set(roots.values())]
     props = [path for path in rest if robot_of.get(path, -1) not in roots]
-    for path, name in zip(props, unique_names([_tails(path) for path in props], taken), strict=True):
+    for path, name in zip(props, unique_names([candidates_of(path) for path in props], taken), strict=True):
         entities.append(_prop(path, name, kinematic=path in kinematic, animated=path in animated))
     links = [path for path in rest if robot_of.get(path, -1) in roots]
     candidates = []

@@ -27,6 +27,8 @@ _CATEGORIES: dict[Category, int] = {
     "static_object": EntityCategory.CATEGORY_STATIC_OBJECT,
 }
 _NAMES = {number: name for name, number in _CATEGORIES.items()}
+INVALID_POSE = int(getattr(SetEntityState.Response, "INVALID_POSE", 101))
+"""Of SetEntityState, which has no name for it before 1.0.1."""
 _ROUNDED = 0.01
 """How far the length of a quaternion may be from 1: people type 0.707."""
 
@@ -65,20 +67,19 @@ def fill_state(message: Any, state: EntityState, time_ns: int) -> None:
         _fill_pair(message.acceleration, state.acceleration)
 
 
-def asked_pose(message: Any, world_from_frame: FloatArray) -> FloatArray:
+def asked_pose(message: Any, world_from_frame: FloatArray, *, invalid: int = INVALID_POSE) -> FloatArray:
     """Returns `world_from_body` (7,) that is asked for.
 
     Args:
         message: geometry_msgs/msg/Pose.
         world_from_frame: (7,) the frame it is given in.
+        invalid: Code of the answer where it is no pose.
 
     Raises:
-        RefusedError: It is no pose: INVALID_POSE of SetEntityState.
+        RefusedError: It is no pose.
     """
     p, q = message.position, message.orientation
     pose = np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w])
-    # Without a name before 1.0.1.
-    invalid = int(getattr(SetEntityState.Response, "INVALID_POSE", 101))
     if not np.isfinite(pose).all():
         raise RefusedError(invalid, "the pose has numbers that are not finite")
     length = float(np.linalg.norm(pose[3:]))

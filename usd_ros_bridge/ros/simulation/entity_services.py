@@ -42,6 +42,12 @@ class EntityServices:
         self._backend = backend
         self._table: EntityTable | None = None
         self._edited: dict[str, Entity] = {}
+        self.spawned: dict[str, str] = {}
+        """Names of the entities that were spawned, by the paths of their prims."""
+
+    def move_to(self, runtime: Runtime, backend: EntityBackend) -> None:
+        """Looks at another runtime from here on: entities came or went."""
+        self._runtime, self._backend, self._table = runtime, backend, None
 
     def forget(self) -> None:
         """Forgets what SetEntityInfo set."""
@@ -92,7 +98,7 @@ class EntityServices:
         # The flags exist since 2.1; all of it is meant before.
         wants_pose, wants_twist = getattr(request, "set_pose", True), getattr(request, "set_twist", True)
         wants_acceleration = getattr(request, "set_acceleration", True)
-        frame = self._frame(state.header.frame_id)
+        frame = self.frame(state.header.frame_id)
         pose = asked_pose(state.pose, frame) if wants_pose else None
         twist = asked_twist(state.twist, frame) if wants_twist else None
         acceleration = asked_twist(state.acceleration, frame) if wants_acceleration else np.zeros(6)
@@ -112,8 +118,22 @@ class EntityServices:
     def table(self) -> EntityTable:
         """The entities, by name."""
         if self._table is None:
-            self._table = make_table(self._runtime.plan, self._backend.entities())
+            self._table = make_table(self._runtime.plan, self._backend.entities(), self.spawned)
         return self._table
+
+    def frame(self, frame_id: str) -> FloatArray:
+        """Returns where a frame, or an entity of that name, is now: `world_from_frame` (7,).
+
+        Raises:
+            RefusedError: Nobody knows.
+        """
+        frame = world_from_frame(self._runtime, self._backend, frame_id)
+        if frame is None:
+            entity = self.table.get(frame_id)
+            if entity is None:
+                raise unknown_frame(frame_id)
+            frame = self._backend.entity_state(entity.path).pose
+        return frame
 
     def _find(self, name: str) -> Entity:
         entity = self.table.get(name)
@@ -154,12 +174,3 @@ class EntityServices:
         corners = self._backend.entity_bounds(entity.path)
         low, high = (np.zeros(3), np.zeros(3)) if corners is None else corners
         return Box(pose=self._backend.entity_state(entity.path).pose, low=low, high=high)
-
-    def _frame(self, frame_id: str) -> FloatArray:
-        frame = world_from_frame(self._runtime, self._backend, frame_id)
-        if frame is None:
-            entity = self.table.get(frame_id)
-            if entity is None:
-                raise unknown_frame(frame_id)
-            frame = self._backend.entity_state(entity.path).pose
-        return frame

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import Handlers
+from usd_ros_bridge.ros.simulation.spawn_options import Succession
 from usd_ros_bridge.ros.types import AmentCatalog
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.time_control import TimeControl
@@ -28,6 +29,7 @@ def offer_simulation(
     handlers: Handlers,
     quit_process: Callable[[], bool],
     inform: Report,
+    succession: Succession | None = None,
 ) -> SimulationInterfaces | None:
     """Returns the standard interfaces, to be opened; None, and one line says so, where their package is missing.
 
@@ -39,6 +41,7 @@ def offer_simulation(
         handlers: What is bound to interfaces of the plan.
         quit_process: Has the process end soon; returns False where it is not the bridge's to end.
         inform: Told what is offered, or why nothing is.
+        succession: How entities are spawned; None where they cannot be.
     """
     if not AmentCatalog().contains(FIRST):
         inform(
@@ -50,7 +53,13 @@ def offer_simulation(
     from usd_ros_bridge.ros.simulation.servers import SimulationInterfaces
 
     offered = SimulationInterfaces(
-        runtime, time, domain, workers=workers, handlers=handlers, quit_process=quit_process
+        runtime,
+        time,
+        domain,
+        workers=workers,
+        handlers=handlers,
+        quit_process=quit_process,
+        succession=succession,
     )
     inform("simulation_interfaces", offered.summary())
     return offered

@@ -68,5 +68,7 @@ async def answered(
         fault = error
         code, message = result_of(error)
     if hasattr(response, "result"):
-        response.result.result, response.result.error_message = code, message
+        response.result.result = code
+        # What there is to say of a request that was met, the answer has said.
+        response.result.error_message = message or response.result.error_message
     return fault

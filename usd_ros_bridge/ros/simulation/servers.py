@@ -24,6 +24,8 @@ from usd_ros_bridge.ros.services import BUILT_IN, Server, run_in_tick
 from usd_ros_bridge.ros.simulation.control import SimulationControl
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.results import Answer, answered
+from usd_ros_bridge.ros.simulation.spawn_options import Succession
+from usd_ros_bridge.ros.simulation.spawn_services import SpawnServices
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.report import describe
@@ -68,6 +70,7 @@ class SimulationInterfaces:
         workers: Workers,
         handlers: Handlers,
         quit_process: Callable[[], bool],
+        succession: Succession | None = None,
     ) -> None:
         """Stores what to serve; `open` creates the servers.
 
@@ -78,6 +81,7 @@ class SimulationInterfaces:
             workers: Where requests wait.
             handlers: What is bound to interfaces of the plan.
             quit_process: Has the process end soon; returns False where it is not the bridge's to end.
+            succession: How entities are spawned; None where they cannot be.
         """
         self._runtime = runtime
         self._domain = domain
@@ -87,14 +91,28 @@ class SimulationInterfaces:
         backend = runtime.backend
         self._entities = EntityServices(runtime, backend) if isinstance(backend, EntityBackend) else None
         forget = (lambda: None) if self._entities is None else self._entities.forget
-        self._control = SimulationControl(time, forget=forget, quit_process=quit_process)
-        offers = [*self._control_offers(), *self._entity_offers()]
+        self._spawning = None
+        if succession is not None and self._entities is not None:
+            self._spawning = SpawnServices(
+                succession.stage, succession.roots, entities=self._entities,
+                replan=succession.replan, between_ticks=succession.between_ticks,
+            )  # fmt: skip
+        clear = None if self._spawning is None else self._spawning.clear
+        self._control = SimulationControl(time, forget=forget, quit_process=quit_process, clear=clear)
+        offers = [*self._control_offers(), *self._entity_offers(), *self._spawn_offers()]
         self._offers = {
             offer.name: offer for offer in offers if hasattr(simulation_interfaces.srv, offer.type)
         }
         self._step_ns = time.step_ns
         self._servers: list[ServiceServer] = []
         self._action: ActionServer | None = None
+
+    def move_to(self, runtime: GuardedRuntime) -> None:
+        """Serves what another runtime simulates from here on; its backend is of the same kind."""
+        self._runtime = runtime
+        if self._entities is not None:
+            assert isinstance(runtime.backend, EntityBackend)
+            self._entities.move_to(runtime, runtime.backend)
 
     def open(self) -> None:
         """Creates the servers."""
@@ -200,6 +218,24 @@ class SimulationInterfaces:
             self._offer_in_tick("get_entity_bounds", "GetEntityBounds", entities.get_entity_bounds, "ENTITY_BOUNDS"),
         ]  # fmt: skip
 
+    def _spawn_offers(self) -> list[Offer]:
+        spawning = self._spawning
+        if spawning is None:
+            return []
+        return [
+            Offer(
+                name="spawn_entity", type="SpawnEntity", answer=spawning.spawn_entity, timeout=None,
+                features=("SPAWNING", "SIMULATION_RESET_SPAWNED"),
+            ),
+            Offer(
+                name="delete_entity", type="DeleteEntity", answer=spawning.delete_entity, timeout=None,
+                features=("DELETING",),
+            ),
+            Offer(
+                name="get_spawnables", type="GetSpawnables", answer=spawning.get_spawnables, features=("SPAWNABLES",)
+            ),
+        ]  # fmt: skip
+
     def _offer_in_tick(
         self, name: str, type_name: str, method: Callable[[Any, Any], None], *features: str
     ) -> Offer:
@@ -215,6 +251,7 @@ class SimulationInterfaces:
         response.features.features = sorted(
             getattr(SimulatorFeatures, name) for name in names if hasattr(SimulatorFeatures, name)
         )
+        response.features.spawn_formats = ["usd"] if self._spawning is not None else []
         backend = type(self._runtime.backend).__name__
         response.features.custom_info = f"usd_ros_bridge, {backend}, steps of {self._step_ns * 1e-9:.6g} s"
 

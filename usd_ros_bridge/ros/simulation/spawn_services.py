@@ -1,0 +1,184 @@
+"""Services that spawn and delete entities: an edit of the stage, a plan made anew, and the backend's successor on it.
+
+All of it is one job between two ticks: bridge time, which is the bridge's own, stands still meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simulation_interfaces.msg import Spawnable
+from simulation_interfaces.srv import SpawnEntity
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.planning.names import namespace_fault
+from usd_ros_bridge.ros.simulation.entity_messages import asked_pose
+from usd_ros_bridge.ros.simulation.entity_services import EntityServices
+from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
+from usd_ros_bridge.ros.simulation.spawn_options import FORMATS, BetweenTicks, find_file, list_files
+
+_CODES = SpawnEntity.Response
+_MAX_NAME = 256
+_MAX_FAULTS = 5
+"""Errors of a spawned asset that its answer tells of."""
+
+
+class SpawnServices:
+    """Answers requests to spawn and delete; raises RefusedError where one cannot be met."""
+
+    def __init__(
+        self,
+        stage: object,
+        roots: tuple[Path, ...],
+        *,
+        entities: EntityServices,
+        replan: Callable[[], BridgePlan],
+        between_ticks: BetweenTicks,
+    ) -> None:
+        """Stores what is edited.
+
+        Args:
+            stage: The plan's, which may be edited on its session layer.
+            roots: Where files may come from, links resolved.
+            entities: Knows the names that are taken.
+            replan: Has the bridge go on with what the stage is now; raises BridgeError where that is not possible.
+            between_ticks: Has a job done while nothing moves.
+        """
+        from usd_ros_bridge.usd.spawning import Spawner
+
+        self._spawner = Spawner(stage)
+        self._roots = roots
+        self._entities = entities
+        self._replan = replan
+        self._between_ticks = between_ticks
+
+    async def spawn_entity(self, request: Any, response: Any) -> None:
+        """Puts an asset into the world, under a name of its own."""
+        await self._do(lambda: self._spawn(request, response))
+
+    async def delete_entity(self, request: Any, _response: Any) -> None:
+        """Takes an entity out of the world that was spawned into it."""
+        await self._do(lambda: self._delete(request.entity))
+
+    async def get_spawnables(self, request: Any, response: Any) -> None:
+        """Lists the files that may be spawned."""
+        if request.sources:
+            response.result.error_message = f"unknown sources: {', '.join(request.sources)}"
+        for file in await asyncio.to_thread(list_files, self._roots):
+            spawnable = Spawnable()
+            # A resource since 2.0, its URI before.
+            target = spawnable.entity_resource if hasattr(spawnable, "entity_resource") else spawnable
+            target.uri, spawnable.description = str(file), file.stem
+            response.spawnables.append(spawnable)
+
+    async def clear(self) -> None:
+        """Takes out all that was spawned."""
+        if self._entities.spawned:
+            await self._do(self._clear)
+
+    # --- Between two ticks -------------------------------------------------------------------------------------
+
+    async def _do(self, job: Callable[[], None]) -> None:
+        await asyncio.wrap_future(self._between_ticks(job))
+
+    def _spawn(self, request: Any, response: Any) -> None:
+        file = self._file(request)
+        name = self._name(request, file)
+        namespace = request.entity_namespace
+        fault = namespace_fault(namespace) if namespace else ""
+        if fault:
+            raise RefusedError(_CODES.NAMESPACE_INVALID, f"the namespace {quoted(namespace)} {fault}")
+        frame = self._entities.frame(request.initial_pose.header.frame_id)
+        pose = asked_pose(request.initial_pose.pose, frame, invalid=_CODES.INVALID_POSE)
+        from usd_ros_bridge.usd.spawning import MissingAssetsError, UnreadableError
+
+        try:
+            path = self._spawner.spawn(name, file, namespace=namespace, world_from_prim=pose)
+        except UnreadableError as error:
+            raise RefusedError(_CODES.RESOURCE_PARSE_ERROR, str(error)) from error
+        except MissingAssetsError as error:
+            raise RefusedError(_CODES.MISSING_ASSETS, str(error)) from error
+        self._entities.spawned[path] = name
+        try:
+            plan = self._replan()
+        except BridgeError:
+            del self._entities.spawned[path]
+            self._spawner.remove(path)
+            raise
+        response.entity_name = name
+        faults = [
+            each for each in plan.diagnostics if each.severity == "error" and _is_below(each.path, path)
+        ]
+        response.result.error_message = "; ".join(
+            f"{each.path}: {each.message}" for each in faults[:_MAX_FAULTS]
+        )
+
+    def _file(self, request: Any) -> Path:
+        resource = getattr(request, "entity_resource", request)
+        if not resource.uri:
+            if resource.resource_string:
+                raise RefusedError(
+                    UNSUPPORTED, "an asset comes from a file (uri), not from a resource_string"
+                )
+            raise RefusedError(_CODES.NO_RESOURCE, "uri is empty: which file?")
+        if not resource.uri.lower().endswith(FORMATS):
+            raise RefusedError(
+                _CODES.UNSUPPORTED_FORMAT, f"{quoted(resource.uri)} is no {', '.join(FORMATS)} file"
+            )
+        file = find_file(resource.uri, self._roots)
+        if file is None:
+            raise RefusedError(NOT_FOUND, f"{quoted(resource.uri)} is no file in a directory to spawn from")
+        return file
+
+    def _name(self, request: Any, file: Path) -> str:
+        """Returns the name that the entity gets, which is that of its prim, too."""
+        wanted = request.name or (file.stem if request.allow_renaming else "")
+        if len(wanted) <= _MAX_NAME and self._is_free(wanted):
+            return str(wanted)
+        taken = self._entities.table.get(wanted) is not None
+        if not request.allow_renaming:
+            if taken:
+                raise RefusedError(_CODES.NAME_NOT_UNIQUE, f"there is an entity {quoted(wanted)} already")
+            reason = (
+                "letters, digits and '_', no digit first, and not the name of a prim at the top of the stage"
+            )
+            raise RefusedError(_CODES.NAME_INVALID, f"the name {quoted(wanted)} is not possible: {reason}")
+        stem = "".join(each if each.isascii() and each.isalnum() else "_" for each in wanted[:_MAX_NAME])
+        stem = stem if stem[:1].isalpha() else f"entity_{stem}"
+        number = 1
+        while not self._is_free(f"{stem}_{number}"):
+            number += 1
+        return f"{stem}_{number}"
+
+    def _is_free(self, name: str) -> bool:
+        return self._spawner.is_free(name) and self._entities.table.get(name) is None
+
+    def _delete(self, name: str) -> None:
+        entity = self._entities.table.get(name)
+        by_name = {each: path for path, each in self._entities.spawned.items()}
+        path = by_name.get(name) or (by_name.get(entity.name) if entity is not None else None)
+        if path is None:
+            if entity is None:
+                raise RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}")
+            raise RefusedError(
+                FAILED, f"{entity.name} was not spawned: it belongs to the asset, or to an entity"
+            )
+        self._remove({path})
+
+    def _clear(self) -> None:
+        self._remove(set(self._entities.spawned))
+
+    def _remove(self, paths: set[str]) -> None:
+        for path in paths:
+            self._entities.spawned.pop(path, None)
+            self._spawner.remove(path)
+        self._replan()
+
+
+def _is_below(path: str, above: str) -> bool:
+    return f"{path}/".startswith(f"{above}/")
