@@ -22,6 +22,7 @@ NAMES = (
     "goals",
     "physics",
     "sensors",
+    "rates",
 )
 
 
