@@ -15,6 +15,7 @@ from usd_ros_bridge.backends.mujoco.rays import Cloud, RangeFinder, RayScene, Sc
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.mujoco.sites import equip
 from usd_ros_bridge.backends.mujoco.wrench import ContactWrench, JointWrench, Touch
+from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.model.sensors import (
     BarometerSensor,
     CameraSensor,
@@ -56,6 +57,7 @@ def make_measures(
 ) -> dict[str, Measure]:
     """Returns what measures the sensors of a simulation's scene but its cameras, by the prim path of the interface.
 
+    An Imu on a kinematic body is left out: that body jumps from step to step, and the bridge's own Imu knows how it moves.
     Noise depends on the seed, the prim and the stamp alone, so that there is nothing to reset.
 
     Args:
@@ -68,7 +70,9 @@ def make_measures(
     here, there = _Rays(compiled), _Rays(compiled)
     measures: dict[str, Measure] = {}
     for sensor in compiled.scene.sensors:
-        if isinstance(sensor, CameraSensor):
+        if isinstance(sensor, CameraSensor) or (
+            isinstance(sensor, ImuSensor) and _is_kinematic(compiled, sensor.body)
+        ):
             continue
         own = Noise(seed, sensor.path) if noise else None
         if isinstance(sensor, RaySensor):
@@ -81,6 +85,14 @@ def make_measures(
         else:
             measures[sensor.path] = _instrument(simulation, sensor, own)
     return measures
+
+
+def _is_kinematic(compiled: Compiled, body: int) -> bool:
+    """Returns whether a body is kinematic, or fixed to one that is."""
+    if body == WORLD_BODY:
+        return False
+    model, found = compiled.model, compiled.body_ids[body]
+    return bool(model.body_treeid[found] < 0 and model.body_mocapid[model.body_rootid[found]] >= 0)
 
 
 class _Rays:

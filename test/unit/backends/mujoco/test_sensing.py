@@ -71,6 +71,14 @@ def test_imu_at_rest_feels_gravity_upwards(on: int) -> None:
     )
 
 
+def test_imu_on_a_kinematic_body_is_left_to_the_bridge() -> None:
+    moved, fixed = body("/moved", kinematic=True), body("/moved/arm", joints=(0,), parent=0)
+    bolt = Joint(path="/bolt", type="fixed", body0=0, body1=1)
+    for on in (0, 1):
+        there = world(imu(on=on), wrench(on=on), bodies=(moved, fixed), joints=(bolt,))
+        assert list(there.measures) == ["/wrench"]
+
+
 def test_imu_in_free_fall_feels_nothing() -> None:
     there = world(imu(on=0, pose=at(0.2, 0.1)), bodies=(body("/stone"),))
     for seconds in (0.0, 0.25):
