@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from open_backend import EARTH, Opened, arm, lever_torque, with_physics
 
@@ -138,6 +140,31 @@ def test_what_no_drive_can_do_is_reported_with_the_joint_and_does_nothing(
     assert "/arm/joints/elbow" in opened.reports[0][1]
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("joint_position", "joint_velocity", "joint_effort")),
+            st.one_of(st.floats(-1e3, 1e3), st.sampled_from((np.nan, np.inf, -np.inf, 0.0))),
+            st.integers(1, 30),
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_is_commanded_the_joint_keeps_to_its_limits(told: list[tuple[str, float, int]]) -> None:
+    opened = Opened(bounded(driven(limits=(-1.0, 1.5), max_velocity=3.0), 50.0))
+    opened.step()
+    for array, value, steps in told:
+        state = opened.step(steps, **{array: {ELBOW: value}})
+        assert -1.1 < state.joint_position[0] < 1.6
+        assert abs(state.joint_effort[0]) <= 50.0
+        simulation = opened.backend.simulation
+        assert np.isfinite(simulation.data.ctrl).all()
+        target = simulation.data.ctrl[simulation.compiled.position_actuator[0]]
+        assert -1.0 - 1e-9 <= target <= 1.5 + 1e-9
+    assert not opened.reports
+
+
 def props() -> BridgePlan:
     """A box that is moved, with a lid on a joint, and a ball that is free."""
     builder = PlanBuilder()
@@ -163,7 +190,9 @@ def test_a_twist_moves_a_kinematic_body_along_an_arc() -> None:
         [0.5 * np.cos(1.0), 0.5 * np.sin(1.0), 0.0, 0.0, 0.0, 1.0],
         atol=1e-9,
     )
-    assert_allclose(state.body_pose[opened.body("/props/lid"), :3], box[:3], atol=1e-9)
+    lid = opened.body("/props/lid")
+    assert_allclose(state.body_pose[lid, :3], box[:3], atol=1e-9)
+    assert_allclose(state.body_twist[lid], state.body_twist[opened.body("/props/box")], atol=1e-9)
     stopped = opened.step(10, body_twist={"/props/box": np.zeros(6)}).body_pose[0].copy()
     assert_allclose(opened.step(100).body_pose[0], stopped, atol=0.0)
     assert not opened.reports
