@@ -206,7 +206,9 @@ class RangeFinder:
 
     def __init__(self, compiled: Compiled, scene: RayScene, sensor: RangeSensor, noise: Noise | None) -> None:
         """Prepares the rays."""
-        self._rays = Rays(compiled, scene, sensor, cone(sensor), noise)
+        self._rays = Rays(compiled, scene, sensor, cone(sensor), None)
+        self._sensor = sensor
+        self._noise = noise if sensor.noise_stddev > 0.0 else None
         self._fixed = _scalars(
             field_of_view=sensor.field_of_view, min_range=sensor.range_min, max_range=sensor.range_max,
             radiation_type=("ultrasound", "infrared").index(sensor.radiation),
@@ -215,7 +217,12 @@ class RangeFinder:
     def arrays(self, data: Any, time_ns: int) -> Arrays:
         """Returns the range in the state in `data`, whose poses are current."""
         self._rays.cast(data, time_ns)
-        return {"range": np.array(self._rays.ranges.min()), **self._fixed}
+        sensor, nearest = self._sensor, float(self._rays.ranges.min())
+        if self._noise is not None and np.isfinite(nearest):
+            nearest += sensor.noise_stddev * float(self._noise.normal(1, time_ns)[0])
+            if not sensor.range_min <= nearest <= sensor.range_max:
+                nearest = -np.inf if nearest < sensor.range_min else np.inf
+        return {"range": np.array(nearest), **self._fixed}
 
 
 def _scalars(**numbers: float) -> dict[str, NDArray[Any]]:

@@ -224,3 +224,15 @@ def test_noise_is_on_valid_ranges_alone() -> None:
     error = ranges[hit] - exact[hit]
     assert abs(error.mean()) < 5.0 * 0.03 / np.sqrt(hit.sum())
     assert error.std() == pytest.approx(0.03, rel=0.1)
+
+
+def test_noise_of_a_range_is_that_of_the_nearest_ray() -> None:
+    wall = solid("/wall", Box((0.1, 4.0, 4.0)), at=at(1.6))
+    there = world(range_finder(noise_stddev=0.02), colliders=(wall,))
+    drawn = []
+    for _ in range(500):
+        there.run(0.001)
+        drawn.append(float(there.sense("/range")["range"]))
+    assert np.mean(drawn) == pytest.approx(1.5, abs=5.0 * 0.02 / np.sqrt(500))
+    assert np.std(drawn) == pytest.approx(0.02, rel=0.15)
+    assert float(world(range_finder(noise_stddev=0.02)).sense("/range")["range"]) == np.inf
