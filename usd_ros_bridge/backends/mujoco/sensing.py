@@ -57,7 +57,7 @@ def make_measures(
 ) -> dict[str, Measure]:
     """Returns what measures the sensors of a simulation's scene but its cameras, by the prim path of the interface.
 
-    An Imu on a kinematic body is left out: to MuJoCo that body stands still, and the bridge's own Imu knows how it moves.
+    An Imu on a kinematic body is left out: MuJoCo sees that body stand still, and the bridge itself knows how it moves.
     Noise depends on the seed, the prim and the stamp alone, so that there is nothing to reset.
 
     Args:
