@@ -38,7 +38,6 @@ def mujoco_pose_errors(plan: BridgePlan, *, configurations: int = 50, seed: int 
     data = mujoco.MjData(compiled.model)
     compiled.start(data)
     rows = np.array([dof.row for dof in compiled.dofs], dtype=np.intp)
-    known = (rows >= 0) & (compiled.qpos_of_dof >= 0)
     places = {body.row: body_id for body, body_id in zip(plan.physics.bodies, compiled.body_ids, strict=True)}
     ids = np.array([places.get(row, -1) for row in range(len(layout.bodies))], dtype=np.intp)
     generator = np.random.default_rng(seed)
@@ -46,7 +45,7 @@ def mujoco_pose_errors(plan: BridgePlan, *, configurations: int = 50, seed: int 
     errors = np.full((configurations, len(ids), 2), np.nan)
     for configuration in range(configurations):
         position = generator.uniform(lower, np.maximum(lower, upper))
-        data.qpos[compiled.qpos_of_dof[known]] = position[rows[known]]
+        compiled.put(data.qpos, np.where(rows >= 0, position[rows], 0.0))
         mujoco.mj_kinematics(compiled.model, data)
         errors[configuration] = _errors(data, ids, kinematics.body_poses(_state(plan, position)))
     return errors

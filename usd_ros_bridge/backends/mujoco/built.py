@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import mujoco
 
+from usd_ros_bridge.backends.mujoco.balls import Ball
 from usd_ros_bridge.backends.mujoco.compiled import Compiled, compile_model
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.model.errors import BackendError
@@ -53,6 +54,8 @@ class Built:
         offsets: Flattened index of each joint's first degree of freedom.
         joint_names: Name of MuJoCo's joint by degree of freedom of the scene, all joints in order; "" for none.
         actuator_names: Names of the position, velocity and motor actuators, likewise.
+        balls: Ball joints.
+        mimicked: Joints that others follow.
         free_names: Name of MuJoCo's free joint by body of the scene, "" for none.
         geom_names: Names of MuJoCo's geoms by collider of the scene.
         visual_names: Names of MuJoCo's geoms by visual of the scene.
@@ -70,6 +73,8 @@ class Built:
     offsets: list[int] = field(default_factory=list)
     joint_names: list[str] = field(default_factory=list)
     actuator_names: dict[str, list[str]] = field(default_factory=dict)
+    balls: list[Ball] = field(default_factory=list)
+    mimicked: frozenset[int] = frozenset()
     free_names: list[str] = field(default_factory=list)
     geom_names: list[list[str]] = field(default_factory=list)
     visual_names: list[list[str]] = field(default_factory=list)

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.mujoco.balls import Balls
 from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives
 from usd_ros_bridge.backends.mujoco.starting import Start, make_start
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
@@ -42,6 +43,7 @@ class Compiled:
         mocap_ids: (len(scene.bodies),) mocap body of kinematic bodies.
         geom_ids: By collider; a decomposed mesh has several.
         visual_geoms: By visual.
+        balls: Ball joints: their degrees of freedom have no address of their own above.
         dofs: (N,) the degrees of freedom themselves.
         initial: State at the start.
     """
@@ -59,12 +61,25 @@ class Compiled:
     mocap_ids: IndexArray
     geom_ids: tuple[IndexArray, ...]
     visual_geoms: tuple[IndexArray, ...]
+    balls: Balls
     dofs: tuple[Dof, ...]
     initial: Start
 
     def start(self, data: Any) -> None:
         """Puts `data` (MjData) to the start: time 0, authored positions, velocities and targets; poses are current."""
         self.initial.apply(self.model, data)
+
+    def put(self, qpos: FloatArray, positions: FloatArray) -> None:
+        """Writes positions of the degrees of freedom into `qpos`, those of ball joints included.
+
+        Args:
+            qpos: (nq,) what to write to.
+            positions: (N,) rad or m.
+        """
+        known = self.qpos_of_dof >= 0
+        qpos[self.qpos_of_dof[known]] = positions[known]
+        if len(self.balls):
+            self.balls.put(qpos, positions[self.balls.dofs])
 
 
 def compile_model(built: Built) -> Compiled:
@@ -83,6 +98,7 @@ def compile_model(built: Built) -> Compiled:
     }
     addresses = _at(model.jnt_qposadr, joints), _at(model.jnt_dofadr, joints)
     frees = _at(model.jnt_qposadr, free), _at(model.jnt_dofadr, free)
+    balls = Balls(model, built.balls)
     compiled = Compiled(
         model=model,
         scene=scene,
@@ -97,12 +113,14 @@ def compile_model(built: Built) -> Compiled:
         mocap_ids=_at(model.body_mocapid, body_ids),
         geom_ids=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.geom_names),
         visual_geoms=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.visual_names),
+        balls=balls,
         dofs=tuple(dof for joint in scene.joints for dof in joint.dofs),
         initial=make_start(
             model,
             scene,
             addresses=addresses,
             frees=frees,
+            balls=balls,
             servos=(actuators["position"], actuators["velocity"]),
             body_ids=body_ids,
             report=built.report,

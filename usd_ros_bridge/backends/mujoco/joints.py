@@ -8,6 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.mujoco.balls import add_ball, round_cone
 from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.drives import add_drive, bounds_effort
 from usd_ros_bridge.backends.mujoco.poses import FloatArray, pose_of
@@ -48,6 +49,10 @@ def add_joints(built: Built, body: Any, child: int, edge: Sequence[tuple[int, Jo
         if inverted:
             parent_side, child_side = child_side, parent_side
         frame = pose_of(child_side) if joint is last else compose(child_from_parent, pose_of(parent_side))
+        if index not in built.mimicked and round_cone(joint) is not None:
+            parent = built.body(joint.body1 if inverted else joint.body0)
+            add_ball(built, body, parent, index, (pose_of(parent_side), frame), inverted=inverted)
+            continue
         dofs = range(len(joint.dofs))
         # The inverse of a product has its factors in reverse order, and each turns the other way.
         for place in reversed(dofs) if inverted else dofs:

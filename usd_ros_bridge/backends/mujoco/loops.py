@@ -38,12 +38,11 @@ def add_loops(built: Built) -> None:
     loose |= {
         index for index in range(len(scene.joints)) if index not in carrying or carrying[index].kinematic
     }
-    mimicked = {dof.mimic.joint for joint in scene.joints for dof in joint.dofs if dof.mimic is not None}
     for index, joint in enumerate(scene.joints):
         if joint.type == "distance":
             _add_distance(built, joint)
         elif index in loose:
-            _close(built, index, joint, keep_dofs=index in mimicked)
+            _close(built, index, joint, keep_dofs=index in built.mimicked)
     _add_mimics(built)
 
 

@@ -71,6 +71,9 @@ def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = 
         offsets=dof_offsets(scene),
         joint_names=[""] * dofs,
         actuator_names={kind: [""] * dofs for kind in KINDS},
+        mimicked=frozenset(
+            dof.mimic.joint for joint in scene.joints for dof in joint.dofs if dof.mimic is not None
+        ),
         apart_bodies=frozenset(scene.apart_bodies),
     )
     _set_options(built)

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.mujoco.balls import Balls
 from usd_ros_bridge.backends.mujoco.poses import pose_of, wxyz, xyzw
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.model.physics import Dof, Joint, PhysicsScene
@@ -63,6 +64,7 @@ def make_start(
     *,
     addresses: tuple[IndexArray, IndexArray],
     frees: tuple[IndexArray, IndexArray],
+    balls: Balls,
     servos: tuple[IndexArray, IndexArray],
     body_ids: IndexArray,
     report: Report,
@@ -74,6 +76,7 @@ def make_start(
         scene: The scene.
         addresses: Of the degrees of freedom in `qpos` and `qvel`.
         frees: Of the free joints, by body, likewise.
+        balls: Ball joints.
         servos: Position and velocity actuators by degree of freedom.
         body_ids: MuJoCo's bodies by body.
         report: Told of joints that start outside their limits.
@@ -89,6 +92,11 @@ def make_start(
             for actuators, target in zip(servos, targets, strict=True):
                 if actuators[index] >= 0:
                     ctrl[actuators[index]] = target
+    if len(balls):
+        angles = np.array([[dofs[index][1].position for index in row] for row in balls.dofs])
+        rates = np.array([[dofs[index][1].velocity for index in row] for row in balls.dofs])
+        balls.put(qpos, angles)
+        balls.spin(qvel, angles, rates)
     trees = []
     for index in np.flatnonzero(frees[0] >= 0).tolist():
         body, place, address = scene.bodies[index], frees[0][index], frees[1][index]

@@ -58,6 +58,7 @@ class StateReader:
             _Column(data.qvel, addresses, rows, state.joint_velocity),
             _Column(data.qfrc_actuator, addresses, rows, state.joint_effort),
         )
+        self._balls = _Angles(simulation, state)
         bodies = _shown_bodies(scene)
         ids = compiled.body_ids[[index for index, _ in bodies]]
         self._poses = _Poses(data, ids, np.array([row for _, row in bodies], dtype=np.intp), state.body_pose)
@@ -71,6 +72,7 @@ class StateReader:
         position.read()
         velocity.read()
         effort.read()
+        self._balls.read()
         self._poses.read()
         self._twists.read()
         self.state.time_ns = simulation.time_ns
@@ -117,6 +119,24 @@ class _Column:
             self._source.take(self._addresses, out=self._whole, mode="clip")
         elif self._addresses.size:
             self._target[self._rows] = self._source.take(self._addresses, out=self._values, mode="clip")
+
+
+class _Angles:
+    """Ball joints: their quaternions as the angles that the plan knows them by. Nothing drives them."""
+
+    def __init__(self, simulation: Simulation, state: State) -> None:
+        self._balls, self._data, self._state = simulation.compiled.balls, simulation.data, state
+        rows = np.array([dof.row for dof in simulation.compiled.dofs], dtype=np.intp)[self._balls.dofs]
+        self._shown = rows >= 0
+        self._rows = rows[self._shown]
+        state.joint_effort[self._rows] = 0.0
+
+    def read(self) -> None:
+        if not self._rows.size:
+            return
+        data, shown = self._data, self._shown
+        self._state.joint_position[self._rows] = self._balls.angles(data.qpos)[shown]
+        self._state.joint_velocity[self._rows] = self._balls.rates(data.qpos, data.qvel)[shown]
 
 
 class _Poses:
