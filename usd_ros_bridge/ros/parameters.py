@@ -100,6 +100,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "How often /clock is published at most, Hz of bridge time.",
         range=(0.001, 10000.0),
     ),
+    _spec(
+        "spawn_roots",
+        "strings",
+        None,
+        "Directories whose USD files simulation_interfaces may spawn.",
+        read_only=True,
+    ),
     _spec("namespace", "string", "", "Outermost namespace of relative names; empty: the node's own."),
     _spec("implicit_context", "bool", True, "Treat the default prim as a context if the asset has none."),
     _spec(
@@ -156,6 +163,7 @@ class NodeOptions:
         time: How time passes where the backend owns it.
         tf_rate: Hz.
         handlers: Names of the installed handlers that are asked to serve, None for all.
+        spawn_roots: Directories whose files may be spawned.
         read: How the asset is opened.
         plan: How it is planned.
     """
@@ -167,6 +175,7 @@ class NodeOptions:
     time: TimeOptions = field(default_factory=TimeOptions)
     tf_rate: float = 50.0
     handlers: tuple[str, ...] | None = None
+    spawn_roots: tuple[str, ...] = ()
     read: ReadOptions = field(default_factory=ReadOptions)
     plan: PlanOptions = field(default_factory=PlanOptions)
 
@@ -208,6 +217,7 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         ),
         tf_rate=values["tf_rate"],
         handlers=_handlers(values["handlers"]),
+        spawn_roots=tuple(values["spawn_roots"]),
         read=ReadOptions(
             variants=parse_variants(values["variants"]),
             payloads=values["payloads"],

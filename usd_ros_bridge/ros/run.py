@@ -21,6 +21,7 @@ from usd_ros_bridge.ros.bridge import NODE_NAME, Bridge
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.parameters import NodeOptions
 from usd_ros_bridge.ros.signals import Ending, ended_by_signals
+from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
 from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.transport import use_large_message_transport
 from usd_ros_bridge.ros.types import AmentCatalog
@@ -92,18 +93,23 @@ def run_node(
                 tf_rate=options.tf_rate,
                 controller_rate=options.plan.controller_rate,
                 time_options=options.time,
+                spawning=SpawnOptions(roots=options.spawn_roots, plan=options.plan, catalog=AmentCatalog()),
                 handlers=options.handlers,
                 domains=domains,
             )
-            _run(bridge, ending, view)
+            _run(bridge, ending, view, options.time)
         finally:
             domains.close()
 
 
-def _run(bridge: Bridge, ending: Ending, view: View | None) -> None:
+def _run(bridge: Bridge, ending: Ending, view: View | None, time: TimeOptions) -> None:
     try:
         bridge.open()
         ending.stop = bridge.stop
+        if bridge.time is None and (time.paused or time.real_time_factor != 1.0):
+            bridge.node.get_logger().info(
+                f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
+            )
         bridge.node.get_logger().info(bridge.summary())
         with view(bridge.status) if view is not None else nullcontext():
             if not ending.asked:
