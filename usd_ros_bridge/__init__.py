@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from usd_ros_bridge.api import add_physics as add_physics
     from usd_ros_bridge.api import load_plan as load_plan
     from usd_ros_bridge.backends.array import ArrayBackend as ArrayBackend
     from usd_ros_bridge.backends.host_arrays import rows_of as rows_of
@@ -71,6 +72,7 @@ _HOMES = {
     "TimeControl": "runtime.time_control",
     "TimeOptions": "runtime.time_control",
     "VariantSelection": "model.options",
+    "add_physics": "api",
     "load_plan": "api",
     "rows_of": "backends.host_arrays",
     "use_large_message_transport": "ros.transport",

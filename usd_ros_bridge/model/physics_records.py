@@ -66,6 +66,8 @@ class GeometryRecord(Record):
         type_name: Cube, Sphere, Cylinder, Capsule, Cone, Plane or Mesh (or what derives from one); any other type for
             a collider that nobody knows.
         world_from_prim: Local-to-world matrix, scale included, in stage units.
+        detached_at: Nearest prim at or above that resets the transform stack, "" for none: what is above does not
+            carry it.
         values: `size`, `radius`, `height`, `axis`, `width`, `length` as the type has them, fallbacks applied.
         points: (V, 3) float64 of a Mesh in its own frame, stage units; None for others.
         triangles: (T, 3) int32 of a Mesh, polygons fanned, counter-clockwise seen from outside (orientation honoured),
@@ -83,6 +85,7 @@ class GeometryRecord(Record):
 
     type_name: str
     world_from_prim: Matrix4
+    detached_at: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     points: NDArray[np.float64] | None = None
     triangles: NDArray[np.int32] | None = None

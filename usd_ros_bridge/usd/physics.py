@@ -212,6 +212,7 @@ class _Walk:
         paths = [each.source.path for each in found]
         transforms = XformReader(self._stage, self._source, self.diagnostics)
         xforms = transforms.read(sorted(with_ancestors(paths)), {})
+        resets = {path for path, xform in xforms.items() if xform.resets_stack}
         colliders = [each.source.prim for each in found if each.kind.collides]
         materials = iter(contact_materials(colliders, self.materials, self.diagnostics))
         groups = self._members([path for path, each in zip(paths, found, strict=True) if each.kind.collides])
@@ -219,6 +220,7 @@ class _Walk:
             self._geometry(
                 each,
                 world_from_prim=xforms[path].world_from_prim,
+                detached_at=_nearest(path, resets),
                 color=color,
                 material=next(materials) if each.kind.collides else "",
                 group_paths=tuple(groups.get(path, ())),
@@ -304,6 +306,13 @@ def _broken_collection(path: str, error: Exception) -> Diagnostic:
 def _break_limit(value: float | None) -> float:
     """Returns what breaks a joint, inf where nothing does; exporters write the greatest float for that."""
     return value if value is not None and value < GREATEST_FLOAT else math.inf
+
+
+def _nearest(path: str, members: set[str]) -> str:
+    """Returns the nearest of `members` at or above a path, "" where there is none."""
+    while members and path and path not in members:
+        path = path.rpartition("/")[0]
+    return path if members else ""
 
 
 def _is_seen(prim: Usd.Prim) -> bool:

@@ -28,6 +28,7 @@ from usd_ros_bridge.model.physics import (
     Sphere,
 )
 from usd_ros_bridge.model.transforms import rotate
+from usd_ros_bridge.planning.physics import volumes
 from usd_ros_bridge.planning.physics.volumes import convex_hull, is_closed, solid_of
 
 COLLISION = "PhysicsCollisionAPI"
@@ -461,6 +462,13 @@ def test_an_open_mesh_weighs_what_its_hull_does() -> None:
     assert solid_of(Mesh(mesh.points, mesh.triangles[1:])).volume == pytest.approx(1.0)
 
 
+def test_without_scipy_an_open_mesh_weighs_what_its_box_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volumes, "find_spec", {}.get)
+    wedge = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    faces = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3]], dtype=np.int32)
+    assert solid_of(Mesh(wedge, faces)).volume == pytest.approx(1.0)
+
+
 def test_a_mesh_inside_out_weighs_the_same() -> None:
     mesh = box_mesh(np.full(3, 0.5), np.array([1.0, 2.0, 3.0]))
     turned = solid_of(Mesh(mesh.points, mesh.triangles[:, ::-1]))
@@ -504,3 +512,26 @@ def test_colors_can_be_shown(color: str, opacity: str, shown: tuple[float, ...])
     scene = scene_of(world(prim("Cube", "c", "", look), prim("Cube", "d", COLLISION, look), BALL))
     assert [each.color for each in scene.visuals] == [shown]
     assert colliders(scene)["d"].color == shown
+
+
+def test_what_resets_the_transform_stack_is_on_no_body_above() -> None:
+    loose = prim(
+        "Xform",
+        "loose",
+        "",
+        at(5, 0, 0).replace('["', '["!resetXformStack!", "'),
+        prim("Sphere", "c", COLLISION),
+    )
+    kept = prim("Sphere", "d", COLLISION)
+    scene = scene_of(world(body("b", at(1, 0, 0), loose, kept)))
+    assert colliders(scene)["c"].body == WORLD_BODY
+    assert colliders(scene)["c"].body_from_shape.translation == (5.0, 0.0, 0.0)
+    assert colliders(scene)["d"].body == 0
+    assert scene.bodies[0].inertial.mass == pytest.approx(4000 / 3 * math.pi)
+
+
+def test_a_body_that_resets_the_stack_carries_what_is_below_it() -> None:
+    inner = body("n", at(5, 0, 0).replace('["', '["!resetXformStack!", "'), prim("Sphere", "c", COLLISION))
+    scene = scene_of(world(body("b", at(1, 0, 0), BALL, inner)))
+    assert scene.bodies[colliders(scene)["c"].body].path == "/World/b/n"
+    assert scene.bodies[1].world_from_body.translation == (5.0, 0.0, 0.0)

@@ -15,6 +15,7 @@ from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord,
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.model.transforms import FloatArray, relative
 from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.paths import is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
 from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape
@@ -40,6 +41,12 @@ class Shapes:
     records: list[GeometryRecord] = field(default_factory=list)
     visuals: list[Visual] = field(default_factory=list)
     masses: dict[str, list[ColliderMass]] = field(default_factory=dict)
+
+
+def carrier(record: GeometryRecord, index: StageIndex) -> str:
+    """Returns the body that carries a gprim, "" for none: one that is above a prim that resets the stack does not."""
+    body = index.body_at(record.path)
+    return body if is_below(body, record.detached_at) or not record.detached_at else ""
 
 
 def plan_shapes(
@@ -96,7 +103,7 @@ class _Planner:
             placed = place_shape(record, poses[number], scales[number], units, meshes, self._findings)
             if placed is not None:
                 found.append((record, placed, number))
-        bodies = [self._index.body_at(record.path) for record, _, _ in found]
+        bodies = [carrier(record, self._index) for record, _, _ in found]
         rows = self._index.poses.find_rows(bodies)
         world_from_body = self._index.poses.world_from_prim[rows]
         world_from_shape = np.array([placed.world_from_shape for _, placed, _ in found]).reshape(-1, 7)
@@ -224,14 +231,14 @@ def report_misplaced_masses(
         robots: Whether a robot floats, by path of its outermost context.
         findings: Takes what was found.
     """
-    colliders = {record.path for record in physics.geometries if record.collides}
+    colliders = {record.path: record for record in physics.geometries if record.collides}
     bodies = {record.path for record in index.records.bodies}
     for path in physics.masses:
         if path in bodies:
             continue
         if path not in colliders:
             what = "on no rigid body and no collider: it weighs nothing"
-        elif not index.body_at(path):
+        elif not carrier(colliders[path], index):
             what = "on a collider without a body: it is static"
         else:
             continue
@@ -243,7 +250,7 @@ def report_misplaced_masses(
         )
     floating = tuple(f"{path}/" for path, floats in robots.items() if floats)
     for record in physics.geometries:
-        if record.collides and record.path.startswith(floating) and not index.body_at(record.path):
+        if record.collides and record.path.startswith(floating) and not carrier(record, index):
             findings.warning(
                 "1.3.collider.place",
                 record.path,

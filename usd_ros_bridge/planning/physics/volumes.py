@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,9 +105,16 @@ def _mesh(mesh: Mesh) -> Solid:
         solid = enclosed(mesh.points, mesh.triangles)
         if solid is not None:
             return solid
+    if not has_hulls():
+        return solid_of(Mesh(mesh.points, mesh.triangles, "boundingCube"))
     hull = convex_hull(used)
     solid = None if hull is None else enclosed(used, hull)
     return Solid(0.0, used.mean(axis=0), np.zeros((3, 3))) if solid is None else solid
+
+
+def has_hulls() -> bool:
+    """Returns whether SciPy is there to find hulls; without it an open mesh weighs what the box around it does."""
+    return find_spec("scipy") is not None
 
 
 def _moved(solid: Solid, center: FloatArray) -> Solid:
@@ -148,14 +156,13 @@ def enclosed(points: FloatArray, triangles: NDArray[np.int32]) -> Solid | None:
 
 
 def convex_hull(points: FloatArray) -> NDArray[np.int32] | None:
-    """Returns the triangles (T, 3) of the hull of points (V, 3), outside to the left; None where it is flat.
+    """Returns the triangles (T, 3) of the hull of points (V, 3), None where it is flat.
 
-    Without SciPy the hull is that of the box around the points, which is never flatter.
+    They are counter-clockwise seen from outside.
     """
-    try:
-        from scipy.spatial import ConvexHull, QhullError
-    except ImportError:
-        return None
+    # SciPy comes with the engines' extras; planning alone does without.
+    from scipy.spatial import ConvexHull, QhullError
+
     try:
         hull = ConvexHull(points)
     except (QhullError, ValueError):
