@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from markdown_docs import codes, page_text, rows, section
 
+from usd_ros_bridge.backends.protocol import SensorBackend
 from usd_ros_bridge.model.records import CameraRecord, attribute_fields
 from usd_ros_bridge.model.scene import CameraModel
 from usd_ros_bridge.planning.findings import Findings
@@ -148,3 +149,11 @@ def test_every_type_that_is_measured_is_here() -> None:
     for type_name in sensors.GROUPS:
         name = type_name.rpartition("/")[2]
         assert f"{name}" in PAGE, type_name
+
+
+def test_hosts_are_told_the_arrays_of_every_type() -> None:
+    table = {codes(row[0])[0] for row in rows(section(page_text("embedding.md"), "Sensors"), "type")}
+    assert table == {*sensors.GROUPS, "sensor_msgs/msg/CameraInfo"}
+    told = SensorBackend.__doc__
+    assert told is not None
+    assert all(f"- {type_name}: " in told for type_name in table)
