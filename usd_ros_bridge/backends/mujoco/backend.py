@@ -15,8 +15,15 @@ from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.mujoco.spec import build
 from usd_ros_bridge.backends.mujoco.states import StateReader, equip_twists
 from usd_ros_bridge.backends.mujoco.succession import take_over
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, EntityState
+from usd_ros_bridge.backends.protocol import (
+    BackendContext,
+    BackendInput,
+    Capabilities,
+    EntityState,
+    Report,
+)
 from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.model.transforms import FloatArray
 
@@ -120,6 +127,7 @@ class _Run:
     def __init__(self, context: BackendContext, options: MujocoOptions) -> None:
         plan, scene, report = context.plan, context.plan.physics, context.report
         assert scene is not None
+        _look_for_ground(scene, report)
         built = build(scene, report, options=options.spec)
         equip_twists(built, scene)
         equip(built, scene)
@@ -215,3 +223,17 @@ class _Run:
     def _forget_targets(self) -> None:
         self._joints.reset()
         self._bodies.reset()
+
+
+def _look_for_ground(scene: PhysicsScene, report: Report) -> None:
+    """Says so where there is nothing that could catch a robot: its own file is often without a ground."""
+    falls = [body.path for body in scene.bodies if body.robot >= 0 and not (body.joints or body.kinematic)]
+    caught = any(
+        collider.body == WORLD_BODY or scene.bodies[collider.body].kinematic for collider in scene.colliders
+    )
+    if falls and not caught and any(scene.gravity):
+        report(
+            "mujoco.no_ground",
+            f"{falls[0]} falls: nothing in the stage is static and collides; add a ground, or choose "
+            "backend kinematic",
+        )

@@ -141,6 +141,16 @@ def test_poses_belong_to_the_time_of_the_state() -> None:
     assert_allclose(height - opened.backend.entity_state("/prop").pose[2], fallen, rtol=1e-6)
 
 
+def test_a_robot_that_nothing_will_catch_is_told_of() -> None:
+    plan = with_physics(rover().build(), gravity=EARTH)
+    opened = Opened(plan)
+    assert opened.kinds == {"mujoco.no_ground"}
+    assert "/rover/base_link" in opened.reports[0][1]
+    assert not Opened(with_physics(rover().build())).reports, "no gravity"
+    assert not Opened(with_physics(arm().build(), gravity=EARTH)).reports, "it hangs from the world"
+    assert not Opened(falling()).reports, "there is a floor"
+
+
 # --- Divergence ---------------------------------------------------------------------------------------------------
 
 
