@@ -12,11 +12,14 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 import mujoco
+from pxr import Usd
 from spec_scenes import Reports, apart, body_pose, run, simulated
 
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.backends.mujoco import MujocoBackend
+from usd_ros_bridge.backends.protocol import BackendContext
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import State
+from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.runtime.kinematics import Kinematics
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
@@ -118,3 +121,78 @@ def test_the_rover_drives_and_turns_as_a_differential_drive_does(speed: float, t
     # Wheels 5 cm wide touch the ground anywhere across their width: the base may pivot that much beside its middle.
     beside = abs(turn) * 0.025
     assert np.hypot(measured[:, 0], measured[:, 1]).mean() == pytest.approx(speed, rel=0.01, abs=beside)
+
+
+BALL_AND_HINGE = """#usda 1.0
+(
+    defaultPrim = "swing"
+    kilogramsPerUnit = 1
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+
+def Xform "swing"
+{
+    def Xform "upper" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
+    {
+        float physics:mass = 1
+        float3 physics:diagonalInertia = (0.02, 0.02, 0.005)
+        point3f physics:centerOfMass = (0.1, 0, -0.3)
+        double3 xformOp:translate = (0, 0, 2)
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }
+
+    def Xform "lower" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
+    {
+        float physics:mass = 1
+        float3 physics:diagonalInertia = (0.02, 0.02, 0.005)
+        point3f physics:centerOfMass = (0, 0.1, -0.3)
+        double3 xformOp:translate = (0, 0, 1.5)
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }
+
+    def PhysicsSphericalJoint "ball"
+    {
+        rel physics:body1 = </swing/upper>
+        point3f physics:localPos0 = (0, 0, 2)
+        quatf physics:localRot0 = (0.5, 0.5, 0.5, 0.5)
+        quatf physics:localRot1 = (0.5, 0.5, 0.5, 0.5)
+        uniform token physics:axis = "Y"
+        float physics:coneAngle0Limit = 60
+        float physics:coneAngle1Limit = 60
+    }
+
+    def PhysicsSphericalJoint "wrist"
+    {
+        rel physics:body0 = </swing/lower>
+        rel physics:body1 = </swing/upper>
+        point3f physics:localPos1 = (0, 0, -0.5)
+    }
+}
+"""
+
+
+def test_the_backend_shows_ball_joints_as_the_plan_knows_them() -> None:
+    """Angles from which the joint frames put bodies where MuJoCo has them; the second joint is authored child first."""
+    stage = Usd.Stage.CreateInMemory()
+    stage.GetRootLayer().ImportFromString(BALL_AND_HINGE)
+    plan = load_plan(stage, physics=True)
+    assert len(plan.layout.dofs) == 6
+    backend, kinematics, commands = MujocoBackend(), Kinematics(plan), Commands.empty(plan.layout)
+    backend.open(BackendContext(plan=plan, report=Reports()))
+    moved, before = 0.0, None
+    for step in range(1, 1000):
+        state = backend.step(step * backend.capabilities.step_ns, commands)
+        expected = kinematics.body_poses(state)
+        assert all(
+            apart(shown, wanted) <= 1e-9 for shown, wanted in zip(state.body_pose, expected, strict=True)
+        )
+        moved = max(moved, float(np.abs(state.joint_position).max()))
+        change = None if before is None else state.joint_position - before
+        if change is not None and np.abs(change).max() < 0.1:
+            assert change == pytest.approx(
+                state.joint_velocity * 1e-9 * backend.capabilities.step_ns, abs=2e-3
+            )
+        before = state.joint_position.copy()
+    backend.close()
+    assert moved > 0.3
