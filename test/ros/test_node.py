@@ -305,8 +305,9 @@ def test_time_that_the_node_owns(run, ros_harness):
 
 
 def test_a_node_that_follows_the_clock_does_not_simulate(run):
-    process = run(node_command(f"asset:={ARM}", "use_sim_time:=true"))
+    process = run(node_command(f"asset:={ARM}", "use_sim_time:=true", "start_paused:=true"))
     process.wait_for_line("backend kinematic: use_sim_time is true")
+    process.wait_for_line("pause mean nothing here: the backend kinematic follows time")
     process.wait_for_line("ready")
 
 
