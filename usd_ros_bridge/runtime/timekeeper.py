@@ -53,8 +53,13 @@ class Timekeeper:
         """Ticks another runtime from here on, which has the wake-up of this one; between two ticks."""
         self._runtime = runtime
 
-    def attend(self) -> None:
-        """Does what was asked for between two ticks: jobs, resets, and others' jobs where no tick is to come."""
+    def attend(self) -> bool:
+        """Does what was asked for between two ticks: jobs, resets, and others' jobs where no tick is to come.
+
+        Returns:
+            Whether there were jobs, which may have taken their time.
+        """
+        worked = bool(self._between)
         while self._between:
             job, told = self._between.popleft()
             if told.set_running_or_notify_cancel():
@@ -75,6 +80,7 @@ class Timekeeper:
                     done.set_result(runtime.now_ns)
         if not control.playing and control.end_of_steps(runtime.now_ns) is None:
             runtime.do_jobs()
+        return worked
 
     def next_ns(self) -> int | None:
         """Returns the bridge time of the tick to come, nanoseconds; None where none is to come."""
@@ -158,7 +164,9 @@ class OwnTimeLoop:
         """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
         keeper, control, pace = self._keeper, self._control, self._pace
         while not self._stopped:
-            keeper.attend()
+            if keeper.attend():
+                # Nothing of the time that they took is to be caught up with.
+                pace.rest()
             next_ns = keeper.next_ns()
             if next_ns is None:
                 pace.rest()
