@@ -256,6 +256,33 @@ def test_nothing_at_all_is_seen_as_well(make: Maker) -> None:
     assert pictures.color(data, used.path).std() < 60
 
 
+def test_shadows_and_smooth_edges_are_there_where_they_are_asked_for() -> None:
+    choice = gl.find_gl("auto")
+    if choice.kind is None:
+        pytest.skip(f"there is no OpenGL here: {choice.reason}")
+    used = camera()
+    # The sun stands in front on the right: the shadow falls to the left, on the floor before the camera.
+    things = (
+        seen(Plane((50.0, 50.0)), (0.0, 0.0, 0.0), (0.5, 0.5, 0.5, 1.0)),
+        seen(Box((0.6, 0.6, 0.1)), (4.0, 0.0, 2.5), RED),
+    )
+    floors, shades = {}, {}
+    for shadows, samples in ((False, 0), (True, 0), (False, 4)):
+        built = build(PhysicsScene(sensors=(mounted(),), visuals=things), lambda *_: None)
+        add_cameras(built, [used], samples=samples, shadows=shadows)
+        model = built.compile().model
+        data = mujoco.MjData(model)
+        mujoco.mj_forward(model, data)
+        renderer = Renderer(model, [used], choice.kind, shadows=shadows)
+        picture = renderer.color(data, used.path).astype(int)
+        renderer.close()
+        floors[shadows, samples] = picture[150:]
+        shades[shadows, samples] = len(np.unique(picture.reshape(-1, 3), axis=0))
+    darker = floors[False, 0].sum(axis=2) - floors[True, 0].sum(axis=2)
+    assert (darker > 60).sum() > 200
+    assert shades[False, 4] > shades[False, 0]
+
+
 def test_large_pictures_by_rays_keep_their_size() -> None:
     used = camera(width=1001, height=701, fx=900.0, fy=900.0, cx=500.5, cy=350.5)
     assert used.width * used.height > FULL_PIXELS
