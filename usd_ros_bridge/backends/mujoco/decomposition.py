@@ -88,7 +88,8 @@ def _run(
             threshold=THRESHOLD,
             max_hulls=max_hulls,
         )
-        command = [sys.executable, str(worker), str(source), str(target)]
+        # An application that embeds Python may not say where its interpreter is.
+        command = [sys.executable or "python3", str(worker), str(source), str(target)]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=seconds)  # noqa: S603
         except subprocess.TimeoutExpired:

@@ -31,6 +31,7 @@ class Start:
         qvel: (nv,) velocities.
         ctrl: (nu,) targets of the drives.
         free_dof: (F,) addresses in `qvel` of the free joints.
+        weight: (F,) how much of gravity acts on those bodies.
         trees: By free joint, the addresses in `qvel` of everything that hangs from the body, its own included.
     """
 
@@ -38,6 +39,7 @@ class Start:
     qvel: FloatArray
     ctrl: FloatArray
     free_dof: IndexArray
+    weight: FloatArray
     trees: tuple[IndexArray, ...]
 
     def apply(self, model: Any, data: Any) -> None:
@@ -52,9 +54,10 @@ class Start:
         mujoco.mj_forward(model, data)
         semi_implicit = model.opt.integrator != mujoco.mjtIntegrator.mjINT_RK4
         if semi_implicit and not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-            for address, tree in zip(self.free_dof.tolist(), self.trees, strict=True):
+            half = 0.5 * model.opt.timestep * model.opt.gravity
+            for address, tree, weight in zip(self.free_dof.tolist(), self.trees, self.weight, strict=True):
                 if not data.qfrc_constraint[tree].any():
-                    data.qvel[address : address + 3] -= 0.5 * model.opt.timestep * model.opt.gravity
+                    data.qvel[address : address + 3] -= weight * half
             mujoco.mj_forward(model, data)
 
 
@@ -107,7 +110,16 @@ def make_start(
         qvel[address + 3 : address + 6] = rotate(turn, np.array(body.angular_velocity, dtype=np.float64))
         tree = model.body_rootid[model.dof_bodyid] == body_ids[index]
         trees.append(np.flatnonzero(tree).astype(np.intp))
-    return Start(qpos=qpos, qvel=qvel, ctrl=ctrl, free_dof=frees[1][frees[1] >= 0], trees=tuple(trees))
+    return Start(
+        qpos=qpos,
+        qvel=qvel,
+        ctrl=ctrl,
+        free_dof=frees[1][frees[1] >= 0],
+        weight=np.array(
+            [scene.bodies[index].gravity_scale for index in np.flatnonzero(frees[0] >= 0).tolist()]
+        ),
+        trees=tuple(trees),
+    )
 
 
 def _within_limits(joint: Joint, dof: Dof, report: Report) -> float:

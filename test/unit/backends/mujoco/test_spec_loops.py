@@ -288,7 +288,7 @@ def test_gravity_acts_on_a_body_as_much_as_it_says() -> None:
     compiled, model, data = simulated(PhysicsScene(bodies=bodies))
     run(model, data, 1.0)
     fallen = [-body_pose(compiled, data, index)[2] for index in range(3)]
-    assert fallen == pytest.approx([0.0, 0.25 * 9.81, 0.5 * 9.81], abs=0.02)
+    assert fallen == pytest.approx([0.0, 0.25 * 9.81, 0.5 * 9.81], abs=1e-4)
 
 
 def test_initial_velocities_are_in_the_world_frame_at_the_origin() -> None:
