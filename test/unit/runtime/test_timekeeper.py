@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -330,3 +332,38 @@ def test_idle_is_called_while_time_stands_still() -> None:
     assert not thread.is_alive()
     assert loop.stopped()
     assert world.backend.steps == 0
+
+
+def test_many_threads_ask_for_everything_at_once(running: Callable[[World], World]) -> None:
+    """Whatever order it comes in: all are answered, and the backend sees nothing but whole steps on the grid."""
+    world = running(World())
+    control = world.control
+
+    def ask(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(150):
+            waiting: Future[int] | None = None
+            match chance.randrange(6):
+                case 0:
+                    control.pause()
+                case 1:
+                    control.resume()
+                case 2 | 3:
+                    waiting = control.step(chance.randrange(1, 50))
+                case 4:
+                    waiting = control.reset(keep_time=chance.random() < 0.5)
+                case 5:
+                    waiting = control.step(10**6)
+                    waiting.cancel()
+            if waiting is not None and not waiting.cancelled():
+                # Steps may be refused, or end early; what counts is that an answer comes.
+                waiting.exception(TIMEOUT_S)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(ask, seed) for seed in range(4)]:
+            done.result(4 * TIMEOUT_S)
+    assert world.runtime.status().backend_errors == 0
+    assert [kind for kind, _ in world.reports if kind != "time.slow"] == []
+    control.pause()
+    start = control.reset().result(TIMEOUT_S)
+    assert control.step(3).result(TIMEOUT_S) == start + 3 * STEP
