@@ -18,6 +18,8 @@ from usd_ros_bridge.model.transforms import quaternion_conjugate, rotate
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
+_SHOWN = 3
+"""Joints that a report names; of others it gives the number."""
 _OUTSIDE = 1e-3
 """rad or m: as far outside its limits as a joint may start without a report: single precision, and sag."""
 
@@ -86,15 +88,20 @@ def make_start(
     """
     qpos, qvel, ctrl = model.qpos0.copy(), np.zeros(model.nv), np.zeros(model.nu)
     dofs = [(joint, dof) for joint in scene.joints for dof in joint.dofs]
+    moved: list[tuple[str, float, float]] = []
     for index, (joint, dof) in enumerate(dofs):
         if addresses[0][index] >= 0:
-            qpos[addresses[0][index]] = _within_limits(joint, dof, report)
+            start = _within_limits(joint, dof)
+            qpos[addresses[0][index]] = start
+            if abs(start - dof.position) > _OUTSIDE:
+                moved.append((joint.path, dof.position, start))
             qvel[addresses[1][index]] = dof.velocity
         if dof.drive is not None:
             targets = dof.drive.target_position, dof.drive.target_velocity
             for actuators, target in zip(servos, targets, strict=True):
                 if actuators[index] >= 0:
                     ctrl[actuators[index]] = target
+    _report_moved(moved, report)
     if len(balls):
         angles = np.array([[dofs[index][1].position for index in row] for row in balls.dofs])
         rates = np.array([[dofs[index][1].velocity for index in row] for row in balls.dofs])
@@ -122,15 +129,22 @@ def make_start(
     )
 
 
-def _within_limits(joint: Joint, dof: Dof, report: Report) -> float:
+def _within_limits(joint: Joint, dof: Dof) -> float:
     """Returns where a joint starts: from far outside its limits it would be flung back."""
-    position = min(max(dof.position, dof.lower), dof.upper)
     if joint.closes_loop or dof.lower > dof.upper:
         return dof.position
-    if abs(position - dof.position) > _OUTSIDE:
-        report(
-            f"mujoco.start:{joint.path}",
-            f"{joint.path} would start at {dof.position:g}, outside its limits {dof.lower:g} to {dof.upper:g} (rad or "
-            f"m): it starts at {position:g}",
-        )
-    return position
+    return min(max(dof.position, dof.lower), dof.upper)
+
+
+def _report_moved(moved: list[tuple[str, float, float]], report: Report) -> None:
+    """Reports joints (path, authored start, start) that start elsewhere, a whole fleet in one line."""
+    if not moved:
+        return
+    shown = ", ".join(
+        f"{path} at {start:g} instead of {authored:g}" for path, authored, start in moved[:_SHOWN]
+    )
+    more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+    report(
+        "mujoco.start",
+        f"joints that would start outside their limits start at them (rad or m): {shown}{more}",
+    )
