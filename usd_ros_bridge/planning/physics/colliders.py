@@ -13,14 +13,14 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.model.transforms import FloatArray, relative
+from usd_ros_bridge.model.transforms import FloatArray, compose, relative
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.paths import is_below
+from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
-from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape
+from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape, read_transforms
 from usd_ros_bridge.planning.physics.solvers import COLLIDER, MATERIAL, resolve_all
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses, to_world
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 GREY: Final = (0.6, 0.6, 0.6, 1.0)
@@ -95,21 +95,21 @@ class _Planner:
             if (record.collides and record.collision_enabled) or (visuals and record.seen)
         ]
         units = self._index.units
-        matrices = np.array([record.world_from_prim for record in records], dtype=np.float64)
-        poses, scales = to_world(matrices.reshape(-1, 4, 4), units)
+        transforms = read_transforms(records, units)
         meshes = KnownMeshes()
         found: list[tuple[GeometryRecord, Placed, int]] = []
         for number, record in enumerate(records):
-            placed = place_shape(record, poses[number], scales[number], units, meshes, self._findings)
+            placed = place_shape(record, number, transforms, units, meshes, self._findings)
             if placed is not None:
                 found.append((record, placed, number))
         bodies = [carrier(record, self._index) for record, _, _ in found]
-        rows = self._index.poses.find_rows(bodies)
-        world_from_body = self._index.poses.world_from_prim[rows]
-        world_from_shape = np.array([placed.world_from_shape for _, placed, _ in found]).reshape(-1, 7)
-        body_from_shape = relative(world_from_body, world_from_shape)
-        pairs = zip(found, bodies, as_poses(body_from_shape), body_from_shape, strict=True)
-        for (record, placed, number), body, pose, array in pairs:
+        world_from_body = self._index.poses.world_from_prim[self._index.poses.find_rows(bodies)]
+        world_from_prim = transforms.world_from_prim[[number for _, _, number in found]]
+        prim_from_shape = np.array([placed.prim_from_shape for _, placed, _ in found]).reshape(-1, 7)
+        body_from_prim = relative(world_from_body, world_from_prim)
+        body_from_shape = compose(body_from_prim, prim_from_shape)
+        rows = zip(found, bodies, as_poses(body_from_shape), body_from_shape, body_from_prim, strict=True)
+        for (record, placed, number), body, pose, of_shape, of_prim in rows:
             if not (record.collides and record.collision_enabled):
                 self._shapes.visuals.append(
                     Visual(
@@ -122,13 +122,8 @@ class _Planner:
                 )
             elif self._may_be_plane(record, placed, body):
                 self._collider(record, placed, body, pose)
-                body_from_prim = relative(self._pose_of(body), poses[number])
-                self._add_mass(record, placed, body, array, body_from_prim, scales[number])
+                self._add_mass(record, placed, body, of_shape, of_prim, transforms.scale[number])
         return self._shapes
-
-    def _pose_of(self, body: str) -> FloatArray:
-        pose: FloatArray = self._index.poses.world_from_prim[self._index.poses.row(body)]
-        return pose
 
     def _may_be_plane(self, record: GeometryRecord, placed: Placed, body: str) -> bool:
         """A plane has no inside to move: engines take it on static bodies alone."""
@@ -248,9 +243,9 @@ def report_misplaced_masses(
             f"PhysicsMassAPI is {what}",
             "apply PhysicsRigidBodyAPI here or above, or remove PhysicsMassAPI",
         )
-    floating = tuple(f"{path}/" for path, floats in robots.items() if floats)
+    floating = Nearest({path for path, floats in robots.items() if floats})
     for record in physics.geometries:
-        if record.collides and record.path.startswith(floating) and not carrier(record, index):
+        if record.collides and floating(record.path) and not carrier(record, index):
             findings.warning(
                 "1.3.collider.place",
                 record.path,

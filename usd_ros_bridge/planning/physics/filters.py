@@ -11,7 +11,7 @@ from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Joint
 from usd_ros_bridge.model.physics_records import CollisionGroupRecord, GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.paths import is_below
+from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.forest import Forest
 from usd_ros_bridge.planning.physics.solvers import ARTICULATION, resolve_all
@@ -86,6 +86,10 @@ class _Articulations:
         for path, top in root.items():
             self._trees.setdefault(top, set()).add(table.indices[path])
         self._root_of = root
+        self._below: dict[str, list[str]] = {}
+        root_at = Nearest(self._roots)
+        for path in table.paths:
+            self._below.setdefault(root_at(path), []).append(path)
 
     def is_root(self, path: str) -> bool:
         return path in self._roots
@@ -98,7 +102,7 @@ class _Articulations:
         elif path in self._table.indices:
             starts = [path]
         else:
-            starts = [body for body in self._table.paths if is_below(body, path)]
+            starts = self._below.get(path, ())
         return set().union(*(self._trees[self._root_of[body]] for body in starts))
 
 

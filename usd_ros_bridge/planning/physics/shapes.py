@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,13 +26,11 @@ from usd_ros_bridge.model.physics_records import GeometryRecord
 from usd_ros_bridge.model.transforms import (
     IDENTITY,
     FloatArray,
-    compose,
     pose,
-    quaternion_conjugate,
     to_matrix,
 )
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units, to_world
 
 _HALF: Final = math.sqrt(0.5)
 _FROM_Z: Final[Mapping[str, FloatArray]] = {
@@ -74,11 +72,49 @@ class Placed:
 
     Attributes:
         shape: The shape.
-        world_from_shape: (7,) pose as authored.
+        prim_from_shape: (7,) pose in the gprim's own.
     """
 
     shape: Shape
-    world_from_shape: FloatArray
+    prim_from_shape: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transforms:
+    """Where N gprims are, and how their transforms stretch them.
+
+    Attributes:
+        world_from_prim: (N, 7) poses in the ROS world.
+        scale: (N, 3) world scales, the last negative where a prim is mirrored.
+        pose_from_prim: (N, 3, 3) all of the matrices but position and rotation: scale and shear.
+        usable: (N,) whether all that is finite.
+        sheared: (N,) whether axes are not at right angles.
+    """
+
+    world_from_prim: FloatArray
+    scale: FloatArray
+    pose_from_prim: FloatArray
+    usable: NDArray[np.bool_]
+    sheared: NDArray[np.bool_]
+
+
+def read_transforms(records: Sequence[GeometryRecord], units: Units) -> Transforms:
+    """Returns the transforms of all gprims, which one at a time would take longer than all the rest."""
+    matrices = np.array([record.world_from_prim for record in records], dtype=np.float64).reshape(-1, 4, 4)
+    poses, scales = to_world(matrices, units)
+    usable = np.logical_and.reduce(np.abs(np.hstack((poses, scales))) <= MAX_MAGNITUDE, axis=-1)
+    linear = np.where(usable[:, None, None], matrices[:, :3, :3], np.eye(3))
+    unit = linear / np.linalg.norm(linear, axis=1)[:, None, :]
+    cosines = np.einsum("nai,naj->nij", unit, unit) - np.eye(3)
+    rotations = to_matrix(np.where(usable[:, None], poses, IDENTITY))[:, :3, :3]
+    turn = to_matrix(units.world_from_stage)[:3, :3]
+    return Transforms(
+        poses,
+        scales,
+        np.einsum("nai,ab,nbj->nij", rotations, turn, linear),
+        usable,
+        np.abs(cosines).max(axis=(1, 2), initial=0.0) > _SHEAR,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,18 +124,14 @@ class _Prim:
     Attributes:
         record: As read.
         scale: (3,) scale in the world, unsigned, times metres per unit.
-        world_from_prim: (7,) pose.
         mirrored: Whether the prim's Z points the other way round than its pose's.
-        sheared: Whether its axes are not at right angles.
         units: The stage's units.
         findings: Takes what is wrong.
     """
 
     record: GeometryRecord
     scale: FloatArray
-    world_from_prim: FloatArray
     mirrored: bool
-    sheared: bool
     units: Units
     findings: Findings
 
@@ -114,7 +146,7 @@ class _Prim:
         prim_from_shape = _FROM_Z[axis]
         if self.mirrored and axis == "Z" and isinstance(shape, (Cone, Plane)):
             prim_from_shape = _UPSIDE_DOWN
-        return Placed(shape, compose(self.world_from_prim, prim_from_shape))
+        return Placed(shape, prim_from_shape)
 
     def across(self) -> float:
         """Returns the larger scale at right angles to the axis."""
@@ -143,8 +175,8 @@ class KnownMeshes(dict[tuple[object, ...], Mesh]):
 
 def place_shape(
     record: GeometryRecord,
-    world_from_prim: FloatArray,
-    scale: FloatArray,
+    number: int,
+    transforms: Transforms,
     units: Units,
     meshes: KnownMeshes,
     findings: Findings,
@@ -153,13 +185,13 @@ def place_shape(
 
     Args:
         record: The gprim.
-        world_from_prim: (7,) pose in the ROS world.
-        scale: (3,) world scale, the last negative where the prim is mirrored.
+        number: Which of the transforms is its own.
+        transforms: Transforms of all gprims.
         units: The stage's units.
         meshes: Meshes that are known; grows.
         findings: Takes what is wrong.
     """
-    if not (np.abs(world_from_prim) <= MAX_MAGNITUDE).all() or not (np.abs(scale) <= MAX_MAGNITUDE).all():
+    if not transforms.usable[number]:
         # Reading and the plan have reported transforms of bodies and what is above them, not those of gprims.
         if record.collides:
             findings.error(
@@ -169,18 +201,10 @@ def place_shape(
                 "author finite transforms, and scales that are not zero",
             )
         return None
-    linear = np.reshape(record.world_from_prim, (4, 4))[:3, :3]
-    prim = _Prim(
-        record,
-        np.abs(scale) * units.meters,
-        world_from_prim,
-        bool(scale[2] < 0.0),
-        _is_sheared(linear),
-        units,
-        findings,
-    )
+    scale = transforms.scale[number]
+    prim = _Prim(record, np.abs(scale) * units.meters, bool(scale[2] < 0.0), units, findings)
     if record.type_name == "Mesh":
-        return _mesh(prim, linear, meshes)
+        return _mesh(prim, transforms.pose_from_prim[number], meshes)
     make = _MAKERS.get(record.type_name)
     if make is None:
         if record.collides:
@@ -191,7 +215,7 @@ def place_shape(
                 f"use one of {', '.join(shape_types())}",
             )
         return None
-    if record.collides and prim.sheared:
+    if record.collides and transforms.sheared[number]:
         findings.warning(
             "1.3.collider.scale",
             record.path,
@@ -199,11 +223,6 @@ def place_shape(
             "apply the scales above it to the geometry",
         )
     return _primitive(prim, make)
-
-
-def _is_sheared(linear: FloatArray) -> bool:
-    unit = linear / np.linalg.norm(linear, axis=0)
-    return bool(np.abs(unit.T @ unit - np.eye(3)).max() > _SHEAR)
 
 
 def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> Placed | None:
@@ -280,17 +299,13 @@ def shape_types() -> tuple[str, ...]:
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
-def _mesh(prim: _Prim, linear: FloatArray, meshes: KnownMeshes) -> Placed | None:
+def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | None:
     record = prim.record
     points, triangles = record.points, record.triangles
     if points is None or triangles is None or not len(triangles):
         _report_mesh(prim, "the mesh has no triangles")
         return None
-    # All of the matrix but its rotation: a mesh can be scaled and sheared at will.
-    rotation = compose(
-        pose(rotation=quaternion_conjugate(prim.world_from_prim[3:])), prim.units.world_from_stage
-    )
-    pose_from_prim = _rounded(to_matrix(rotation)[:3, :3] @ linear) * prim.units.meters
+    pose_from_prim = _rounded(stretch) * prim.units.meters
     key = (id(points), id(triangles), pose_from_prim.tobytes(), record.approximation)
     known = meshes.get(key)
     if known is not None:
