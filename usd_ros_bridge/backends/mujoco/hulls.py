@@ -23,7 +23,7 @@ _PLATE = 1e-3
 """m: thickness of a flat mesh on a body that moves."""
 _CONVEX = 0.99
 """Share of its hull's volume that a mesh fills when it counts as convex."""
-MOST_PRISMS = 2000
+MOST_PRISMS = 10_000
 """Triangles up to which a static mesh collides triangle by triangle."""
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 import mujoco
 from spec_scenes import UNIT, Reports, body_pose, built, collider, run, simulated, turned
 
+from usd_ros_bridge.backends.mujoco import hulls
 from usd_ros_bridge.backends.mujoco.spec import COLLIDER_GROUP, HIDDEN_GROUP, VISUAL_GROUP
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
@@ -346,3 +347,16 @@ def test_what_the_engine_refuses_is_one_error_in_one_line() -> None:
     with pytest.raises(BackendError, match=r"^MuJoCo refuses the asset: ") as caught:
         made.compile()
     assert "\n" not in str(caught.value)
+
+
+def test_a_static_mesh_of_too_many_triangles_is_decomposed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    pytest.importorskip("coacd", reason="coacd is not installed: make setup")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(hulls, "MOST_PRISMS", 10)
+    reports = Reports()
+    scene = PhysicsScene(colliders=(collider(WORLD_BODY, bracket()),))
+    compiled, _, _ = simulated(scene, reports)
+    assert "more than the 10" in reports["mujoco.shape:/collider_-1"]
+    assert 2 <= compiled.geom_ids[0].size < len(bracket().triangles)
