@@ -273,6 +273,13 @@ def test_a_least_distance_above_the_greatest() -> None:
     assert [finding.path for finding in findings(plan, "1.3.joint.distance")] == ["/World/j"]
 
 
+def test_a_generic_joint_does_not_limit_distances() -> None:
+    limit = "float limit:distance:physics:high = 1"
+    plan = plan_text(two(joint("Joint", "j", "a", "b", TO_B, limit, schemas="PhysicsLimitAPI:distance")))
+    (finding,) = findings(plan, "1.3.joint.distance")
+    assert (finding.path, finding.severity) == ("/World/j", "warning")
+
+
 def test_cones() -> None:
     cone = ("float physics:coneAngle0Limit = 30", "float physics:coneAngle1Limit = 60")
     scene = scene_of(

@@ -161,6 +161,14 @@ class _Planner:
         record = joint.record
         kind, plans, mimics = self._resolved(joint)
         dofs = self._dofs(record, kind, plans, mimics, length)
+        if kind != "distance" and any(limit.axis == "distance" for limit in record.limits):
+            self._findings.warning(
+                "1.3.joint.distance",
+                joint.path,
+                f"the limit of the distance on a {kind} joint is not simulated",
+                "use a PhysicsDistanceJoint beside it",
+                attribute="limit:distance:physics:high",
+            )
         axis = cast(Letter, fallback(record, "axis")) if kind in _WITH_AXIS else None
         return SceneJoint(
             path=joint.path,
