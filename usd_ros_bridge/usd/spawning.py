@@ -91,7 +91,9 @@ class Spawner:
         """Puts a prim where it is wanted, in the stage's units and axes; the scale that it has stays."""
         xformable = UsdGeom.Xformable(prim)
         if not xformable:
-            raise UnreadableError(f"{quoted(prim.GetName())}: the default prim cannot be placed: it is no Xform")
+            raise UnreadableError(
+                f"{quoted(prim.GetName())}: the default prim cannot be placed: it is no Xform"
+            )
         scale = Gf.Transform(xformable.GetLocalTransformation()).GetScale()
         x, y, z, qx, qy, qz, qw = world_from_prim.tolist()
         rotation = Gf.Matrix4d(Gf.Rotation(Gf.Quatd(qw, qx, qy, qz)), Gf.Vec3d(x, y, z))
