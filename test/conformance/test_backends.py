@@ -102,10 +102,10 @@ class Bench:
             self.plan = with_physics(self.plan)
         if self.imports and self.plan.stage is None:
             # Only where OpenUSD is there for the backend that wants it.
-            from usd_ros_bridge.testing.authored import as_stage
+            from usd_ros_bridge.testing.physics_stage import write_stage
 
             assert self.plan.physics is not None
-            self.plan = replace(self.plan, stage=as_stage(self.plan.physics))
+            self.plan = replace(self.plan, stage=write_stage(self.plan.physics))
 
     @property
     def simulated(self) -> bool:

@@ -125,7 +125,10 @@ def _write_dof(prim: Usd.Prim, joint: Joint, dof: Dof, scene: PhysicsScene) -> N
         drive.CreateTargetPositionAttr(dof.drive.target_position * factor)
         drive.CreateTargetVelocityAttr(dof.drive.target_velocity * factor)
         drive.CreateMaxForceAttr(dof.drive.max_force)
-    _write(prim, f"newton:{instance}:position", Sdf.ValueTypeNames.Float, dof.position * factor)
+    prim.AddAppliedSchema(f"PhysicsJointStateAPI:{instance}")
+    _write(prim, f"state:{instance}:physics:position", Sdf.ValueTypeNames.Float, dof.position * factor)
+    if math.isfinite(dof.max_velocity):
+        _write(prim, "newton:velocityLimit", Sdf.ValueTypeNames.Float, dof.max_velocity * factor)
     if dof.mimic is not None:
         leader = scene.joints[dof.mimic.joint]
         prim.AddAppliedSchema("NewtonMimicAPI")
