@@ -12,7 +12,7 @@ import numpy as np
 
 from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.contacts import FRICTIONLESS, set_bounce, sliding_friction
-from usd_ros_bridge.backends.mujoco.statics import is_static
+from usd_ros_bridge.backends.mujoco.statics import is_static, rigid_root
 from usd_ros_bridge.model.physics import Collider
 
 _COMBINE: dict[str, Callable[[float, float], float]] = {
@@ -27,9 +27,10 @@ MOST_PAIRS = 5000
 
 
 def can_touch(built: Built, first: int, second: int) -> bool:
-    """Returns whether two colliders could touch: on different bodies, one of which moves, that are not kept apart."""
+    """Returns whether two colliders could touch: on bodies that move against each other and are not kept apart."""
     bodies = sorted((built.scene.colliders[first].body, built.scene.colliders[second].body))
-    if bodies[0] == bodies[1] or (bodies[0], bodies[1]) in built.apart_bodies:
+    roots = [rigid_root(built, body) for body in bodies]
+    if roots[0] == roots[1] or (bodies[0], bodies[1]) in built.apart_bodies:
         return False
     return not (is_static(built, bodies[0]) and is_static(built, bodies[1]))
 

@@ -1,4 +1,4 @@
-"""Which bodies nothing moves."""
+"""Which bodies move as one, and which not at all."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.model.physics import WORLD_BODY
 
 
-def is_static(built: Built, index: int) -> bool:
-    """Returns whether nothing in the simulation moves a body: the world, and what is fixed to it or kinematic.
+def rigid_root(built: Built, index: int) -> int:
+    """Returns the body that a body is fixed to, directly or through others: itself, or the world.
 
-    All bodies must have been added.
+    A kinematic body is its own. All bodies must have been added.
     """
     while index != WORLD_BODY:
         body = built.scene.bodies[index]
-        if body.kinematic:
-            return True
-        if built.free_names[index]:
-            return False
-        if index not in built.held and any(built.scene.joints[joint].dofs for joint in body.joints):
-            return False
+        has_dofs = any(built.scene.joints[joint].dofs for joint in body.joints)
+        if body.kinematic or built.free_names[index] or (has_dofs and index not in built.held):
+            return index
         index = body.parent
-    return True
+    return WORLD_BODY
+
+
+def is_static(built: Built, index: int) -> bool:
+    """Returns whether nothing in the simulation moves a body: the world, and what is fixed to it or kinematic."""
+    root = rigid_root(built, index)
+    return root == WORLD_BODY or built.scene.bodies[root].kinematic

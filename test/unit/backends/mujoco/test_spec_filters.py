@@ -130,7 +130,11 @@ def test_jointed_bodies_collide_unless_they_are_kept_apart() -> None:
 
 
 def test_bodies_that_are_fixed_to_each_other_do_not_collide() -> None:
-    assert touching(jointed(kind="fixed")) == []
+    scene = jointed(kind="fixed")
+    assert touching(scene) == []
+    materials = [ContactMaterial(dynamic_friction=friction) for friction in (0.2, 0.4, 0.6)]
+    rubbing = tuple(collider(index, Sphere(0.1), material=materials[index]) for index in range(3))
+    assert touching(PhysicsScene(bodies=scene.bodies, joints=scene.joints, colliders=rubbing)) == []
 
 
 def test_the_world_can_be_kept_apart_from_a_body() -> None:
