@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from usd_ros_bridge.planning.kinematics import Kinematics, RobotTree
+from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.robot_tree import RobotTree
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 

@@ -13,8 +13,9 @@ from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.bases import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.kinematics import Kinematics, RobotTree
+from usd_ros_bridge.planning.kinematics import Kinematics
 from usd_ros_bridge.planning.paths import Nearest, prim_name
+from usd_ros_bridge.planning.robot_tree import RobotTree
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 TOP = ""

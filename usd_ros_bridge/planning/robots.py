@@ -9,10 +9,11 @@ from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
 from usd_ros_bridge.planning.bases import Base
 from usd_ros_bridge.planning.joints import Joint
-from usd_ros_bridge.planning.kinematics import Kinematics, RobotTree
+from usd_ros_bridge.planning.kinematics import Kinematics
 from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.planning.placed_frames import PlacedFrames
 from usd_ros_bridge.planning.poses import as_poses
+from usd_ros_bridge.planning.robot_tree import RobotTree
 from usd_ros_bridge.planning.topics import global_prefix
 from usd_ros_bridge.planning.tree import Edge
 
