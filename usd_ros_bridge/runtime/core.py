@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from usd_ros_bridge.backends.protocol import Backend, BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.protocol import Backend, BackendInput, Capabilities
 from usd_ros_bridge.backends.rest import rest_state
 from usd_ros_bridge.controllers.registry import make_groups
-from usd_ros_bridge.model.errors import BackendError, BridgeError
+from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.control_grid import ControlGrid
 from usd_ros_bridge.runtime.controllers import Controllers, GroupMaker
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.emissions import Emissions
@@ -20,13 +21,14 @@ from usd_ros_bridge.runtime.goals import GoalDesk
 from usd_ros_bridge.runtime.inbox import Inbox, Wakeup
 from usd_ros_bridge.runtime.intake import Intake
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.opening import make_views, open_backend
 from usd_ros_bridge.runtime.options import RuntimeOptions
-from usd_ros_bridge.runtime.report import Reporter, describe
-from usd_ros_bridge.runtime.schedule import NEVER_NS, checked_period_ns
-from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, UnknownFrameError, own_frame
+from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.schedule import NEVER_NS
+from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, find_frame
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
-from usd_ros_bridge.runtime.stepper import Stepper, find_sense
+from usd_ros_bridge.runtime.stepper import Stepper
 
 
 class Runtime:
@@ -77,14 +79,13 @@ class Runtime:
         self._controllers: Controllers | None = None
         # The same where there is any, for a tick to look at.
         self._present: Controllers | None = None
-        self._control_period_ns = checked_period_ns("controller_rate", self.options.controller_rate)
-        self._control_ns = NEVER_NS
+        self._control_grid = ControlGrid(self.options.controller_rate)
         self._forget: list[Callable[[], None]] = []
         self._snapshot: Snapshot | None = None
         self._frames: FrameTable | None = None
         self._last_time: int | None = None
-        # Where the state at rest stands, and where the grid of the controllers begins.
-        self._start_ns = self._origin_ns = 0
+        # Where the state at rest stands.
+        self._start_ns = 0
         self._passed_by = False
         self._state_known = False
         self._can_rest = False
@@ -104,44 +105,21 @@ class Runtime:
             raise BridgeError("the runtime is open already")
         self._open = True
         try:
-            self.backend.open(
-                BackendContext(
-                    plan=self.plan,
-                    report=self.reporter.report,
-                    options=self.options.backend_options,
-                    seed=self.options.seed,
-                )
-            )
-            self.inputs = self.backend.inputs()
-            self._fed = frozenset(each.robot for each in self.inputs if self.capabilities.topic_driven)
+            self.inputs, self._fed = open_backend(self.plan, self.backend, self.options, self.reporter.report)
         except BridgeError:
             self.close()
             raise
-        except Exception as error:
-            self.close()
-            name = type(self.backend).__name__
-            raise BackendError(f"backend {name} cannot be opened: {describe(error)}") from error
-        report, joint_driven = self.reporter.report, self.capabilities.joint_driven
         self._controllers = Controllers(
             self.plan,
             self.capabilities,
-            report=report,
+            report=self.reporter.report,
             inbox=self.inbox,
             now_ns=lambda: self._last_time or 0,
             make=self._make_groups,
         )
         self._present = self._controllers if self._controllers.present else None
-        odometry = self._controllers.odometry
-        self._frames = FrameTable(
-            self.plan, self.kinematics, joint_driven=joint_driven, report=report, odometry=odometry
-        )
-        self._snapshot = Snapshot(
-            self.plan,
-            self.kinematics,
-            self._frames,
-            joint_driven=joint_driven,
-            sense=find_sense(self.backend),
-            odometry=odometry,
+        self._frames, self._snapshot = make_views(
+            self.plan, self.backend, self.kinematics, self._controllers.odometry, self.reporter.report
         )
         return self
 
@@ -278,7 +256,7 @@ class Runtime:
 
     def next_due_ns(self) -> int | None:
         """Returns the bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
-        wake_ns = min(self.emissions.wake_ns, self._control_ns)
+        wake_ns = min(self.emissions.wake_ns, self._control_grid.due_ns)
         return None if wake_ns == NEVER_NS else wake_ns
 
     def rest_until(self, time_ns: int) -> None:
@@ -370,7 +348,7 @@ class Runtime:
             last = None
         if last is None and self.capabilities.step_ns:
             # Those who publish begin here, too: one tick is for both.
-            self._origin_ns = time_ns
+            self._control_grid.origin_ns = time_ns
         self._ticks += 1
         self._can_rest = False
         if self._passed_by:
@@ -396,7 +374,8 @@ class Runtime:
         else:
             self._hold(time_ns)
         if controllers is not None:
-            self._end_control(controllers, time_ns, stepped)
+            state = snapshot.state if self._state_known else None
+            self._control_grid.end_tick(controllers, time_ns, state, stepped=stepped)
         if not self._state_known:
             self.emissions.move_on()
             return False
@@ -405,16 +384,6 @@ class Runtime:
         busy = controllers is not None and controllers.busy
         self._can_rest = stepped and not (busy or self.backend.capabilities.every_step)
         return stepped
-
-    def _end_control(self, controllers: Controllers, time_ns: int, stepped: bool) -> None:
-        """Shows controllers what the step left, and finds out when they need the next tick: on an absolute grid."""
-        state = self.snapshot.state if self._state_known else None
-        if stepped and state is not None:
-            controllers.observe(state)
-        controllers.end(state)
-        period, origin = self._control_period_ns, self._origin_ns
-        passed = (time_ns - origin) // period
-        self._control_ns = origin + (passed + 1) * period if controllers.busy else NEVER_NS
 
     def _hold(self, time_ns: int) -> None:
         """Holds the last state where the backend gave none, so that /tf goes on."""
@@ -426,9 +395,4 @@ class Runtime:
 
     def _resolve_frame(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
         snapshot = self.snapshot if self._state_known else None
-        world_from_frame = own_frame(self.plan, snapshot, topic, frame_id)
-        if world_from_frame is not None:
-            return world_from_frame
-        if self.frame_resolver is None:
-            raise UnknownFrameError("no transform to it is known")
-        return self.frame_resolver.resolve(topic, frame_id, stamp_ns)
+        return find_frame(self.plan, snapshot, self.frame_resolver, topic, frame_id, stamp_ns)

@@ -66,6 +66,35 @@ def own_frame(
     return None if robot is None or snapshot is None else snapshot.frame_pose(topic.robot, frame_id)
 
 
+def find_frame(
+    plan: BridgePlan,
+    snapshot: Snapshot | None,
+    resolver: FrameResolver | None,
+    topic: TopicPlan,
+    frame_id: str,
+    stamp_ns: int,
+) -> FloatArray:
+    """Returns `world_from_frame` (7,) of a frame of the plan's, else what a resolver says.
+
+    Args:
+        plan: The plan.
+        snapshot: Where its frames are; None while that is not known.
+        resolver: Knows frames that are none of the plan's; None where nobody does.
+        topic: The subscription that a pose came by.
+        frame_id: The frame that it is given in.
+        stamp_ns: When, nanoseconds; 0 for the latest time that is known.
+
+    Raises:
+        UnknownFrameError: Nobody knows the frame.
+    """
+    world_from_frame = own_frame(plan, snapshot, topic, frame_id)
+    if world_from_frame is not None:
+        return world_from_frame
+    if resolver is None:
+        raise UnknownFrameError("no transform to it is known")
+    return resolver.resolve(topic, frame_id, stamp_ns)
+
+
 class SinkRefusal(Exception):  # noqa: N818 - an answer, never an error that a user sees as an exception
     """A subscription has no built-in sink here; the text says why, in words for a log."""
 
