@@ -11,24 +11,20 @@ from typing import Any
 from usd_ros_bridge.backends.protocol import Backend
 from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planning import disable_conflicts
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
-from usd_ros_bridge.ros.controller_parameters import ControllerParameters
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
 from usd_ros_bridge.ros.installed_handlers import bind_installed
-from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
 from usd_ros_bridge.ros.node_log import NodeLog
 from usd_ros_bridge.ros.overview import overview, summary
-from usd_ros_bridge.ros.own_time import OwnTime
-from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions, Succession
+from usd_ros_bridge.ros.own_time import OwnTime, find_time
+from usd_ros_bridge.ros.plan_parts import PlanParts
+from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
 from usd_ros_bridge.ros.status import BridgeStatus
-from usd_ros_bridge.ros.succession import among_callbacks, open_successor, replanned, why_no_successor
-from usd_ros_bridge.ros.transforms import Transforms
+from usd_ros_bridge.ros.succession import among_callbacks, find_succession, open_successor, replanned
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controllers import ControllerStatus
 from usd_ros_bridge.runtime.core import Runtime
@@ -116,19 +112,22 @@ class Bridge(HandlerRegistry):
         self._workers = Workers()
         self._installed = handlers
         self._scene_edits = scene_edits
-        self._controller_rate = controller_rate
         self._backend = backend
         self._backend_name = ""
         self._time_options = time_options or TimeOptions()
         self._spawning = spawning or SpawnOptions()
         self._make_runtime: Callable[..., GuardedRuntime] = GuardedRuntime
-        self._backend_options = dict(backend_options or {})
+        self._options = RuntimeOptions(
+            backend_options=dict(backend_options or {}), seed=seed, controller_rate=controller_rate
+        )
         self._tf_rate = tf_rate
-        self._seed = seed
-        self._publish_unmatched = publish_unmatched
         self._log = NodeLog(NODE_NAME)
         self._reporter = Reporter(report or self._log.warn)
         self._inform = inform or self._log.inform
+        self._make_parts = partial(
+            PlanParts, handlers=self._handlers, workers=self._workers, tf_rate=tf_rate, scene_edits=scene_edits,
+            publish_unmatched=publish_unmatched, inform=self._inform,
+        )  # fmt: skip
         self._make_domains: Callable[[], Domains] = lambda: Domains(
             node=node,
             node_name=node_name,
@@ -141,9 +140,7 @@ class Bridge(HandlerRegistry):
         )
         self._domains = domains
         self._runtime: GuardedRuntime | None = None
-        self._interfaces: Interfaces | None = None
-        self._transforms: Transforms | None = None
-        self._parameters: ControllerParameters | None = None
+        self._parts: PlanParts | None = None
         self._clock: RosClock | OwnTime | None = None
         self._loop: Loop | OwnTimeLoop | None = None
         self._spinning = False
@@ -165,8 +162,10 @@ class Bridge(HandlerRegistry):
             raise OptionError(
                 f"tf_rate {self._tf_rate!r} is not possible: positive Hz, or None for every step"
             )
-        if not 0.0 < self._controller_rate < math.inf:
-            raise OptionError(f"controller_rate {self._controller_rate!r} is not possible: positive Hz")
+        if not 0.0 < self._options.controller_rate < math.inf:
+            raise OptionError(
+                f"controller_rate {self._options.controller_rate!r} is not possible: positive Hz"
+            )
         try:
             self._open()
         except BaseException:
@@ -189,9 +188,8 @@ class Bridge(HandlerRegistry):
         if self._domains is not None:
             self._domains.stop()
         with self._lock:
-            interfaces, self._interfaces = self._interfaces, None
-            transforms, self._transforms = self._transforms, None
-            for part in (self._parameters, self._clock, interfaces, transforms, self._runtime, self._domains):
+            parts, self._parts = self._parts, None
+            for part in (self._clock, parts, self._runtime, self._domains):
                 if part is not None:
                     part.close()
 
@@ -284,10 +282,10 @@ class Bridge(HandlerRegistry):
             BridgeError: The bridge is not open, there is no such client, or the request does not fit its type.
         """
         self._opened()
-        assert self._interfaces is not None
+        assert self._parts is not None
         if timeout is not None and not timeout > 0.0:
             raise OptionError(f"timeout {timeout!r} is not possible: positive seconds")
-        return self._interfaces.call(target, request, timeout=timeout, feedback=feedback)
+        return self._parts.interfaces.call(target, request, timeout=timeout, feedback=feedback)
 
     def controllers(self) -> tuple[ControllerStatus, ...]:
         """Returns which controllers there are, and which of them are active."""
@@ -302,20 +300,9 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: It is not possible: a path is unknown, a controller faulty, or a joint claimed twice.
         """
-        runtime, _ = self._opened()
-        on, off = tuple(activate), tuple(deactivate)
-        if reason := runtime.controllers.refusal(on, off):
-            raise BridgeError(reason)
-        assert self._domains is not None
-        assert self._parameters is not None
-        parameters = self._parameters
-
-        def switch() -> None:
-            runtime.controllers.switch(on, off)
-            parameters.show()
-
-        future = run_in_tick(runtime, switch)
-        return Call(future, forbidden=partial(forbidden_wait, self._workers, runtime, self._domains.main))
+        self._opened()
+        assert self._parts is not None
+        return self._parts.switch_controllers(tuple(activate), tuple(deactivate))
 
     # --- Looking in --------------------------------------------------------------------------------------------
 
@@ -345,11 +332,10 @@ class Bridge(HandlerRegistry):
         """
         with self._lock:
             runtime, _ = self._opened()
-            interfaces, transforms = self._interfaces, self._transforms
-            assert interfaces is not None
-            assert transforms is not None
-            clock = self._clock if isinstance(self._clock, OwnTime) else None
-            return overview(self.plan, self._backend_name, runtime, interfaces, transforms, clock)
+            parts, clock = self._parts, self._clock
+            assert parts is not None
+            own = clock if isinstance(clock, OwnTime) else None
+            return overview(self.plan, self._backend_name, runtime, parts.interfaces, parts.transforms, own)
 
     def summary(self) -> str:
         """Returns one line for a log: how much of what is live.
@@ -358,9 +344,8 @@ class Bridge(HandlerRegistry):
             BridgeError: The bridge is not open.
         """
         self._opened()
-        assert self._interfaces is not None
-        assert self._transforms is not None
-        return summary(self._interfaces, self._transforms)
+        assert self._parts is not None
+        return summary(self._parts.interfaces, self._parts.transforms)
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -375,67 +360,23 @@ class Bridge(HandlerRegistry):
         if choice is None:
             follows = bool(main.node.get_clock().ros_time_is_active)
             choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
-        options = RuntimeOptions(
-            backend_options=self._backend_options, seed=self._seed, controller_rate=self._controller_rate
-        )
         self._make_runtime = make = partial(
-            GuardedRuntime, options=options, reporter=self._reporter, lock=self._lock, domains=self._domains
-        )
+            GuardedRuntime, options=self._options, reporter=self._reporter, lock=self._lock, domains=self._domains
+        )  # fmt: skip
         self.plan = choice.plan
         runtime, self._backend_name = open_chosen(choice, make, self._reporter.report)
         self._runtime = runtime
-        if runtime.capabilities.step_ns > 0:
-            own = OwnTime(runtime, self._domains, self._workers, self._time_options)
-            self._clock, self._loop = own, own.loop
-        else:
-            self._clock = clock = RosClock(main.node)
+        clock, self._loop = find_time(runtime, self._domains, self._workers, self._time_options)
+        self._clock = clock
+        self._parts = self._make_parts(self.plan, self._domains, runtime)
+        self._parts.open(clock.now_ns)
+        if isinstance(clock, OwnTime):
             clock.open()
-            self._loop = Loop(runtime, clock.source)
-        self._open_parts(runtime, self._domains)
-        if isinstance(self._clock, OwnTime):
-            self._clock.open()
-            self._clock.offer(
-                self._handlers, quit_process=self._quit, inform=self._inform,
-                succession=self._succession(runtime, self._clock),
+            succession = find_succession(
+                self.plan, runtime, self._spawning,
+                edits=self._scene_edits, replan=self._replan, between_ticks=clock.between_ticks,
             )  # fmt: skip
-
-    def _open_parts(self, runtime: GuardedRuntime, domains: Domains) -> None:
-        """Opens what follows from the plan: parameters, transforms and interfaces."""
-        assert self._clock is not None
-        main = domains.main
-        self._parameters = ControllerParameters(main.node, runtime)
-        self._parameters.open()
-        plan = disable_conflicts(self.plan, input_conflicts(self.plan, runtime.inputs, main))
-        self._transforms = Transforms(
-            plan, domains, runtime, rate=self._tf_rate, publish_unmatched=self._publish_unmatched
-        )
-        forbidden = partial(forbidden_wait, self._workers, runtime)
-        scene, no_scene = scene_access(self.plan, edits=self._scene_edits)
-        self._interfaces = Interfaces(
-            plan,
-            domains,
-            runtime,
-            handlers=self._handlers,
-            workers=self._workers,
-            services=Services(self._handlers, runtime, scene, no_scene),
-            forbidden=forbidden,
-            inform=self._inform,
-            publish_unmatched=self._publish_unmatched,
-        )
-        main.start()
-        self._transforms.open(self._clock.now_ns() or 0)
-        self._interfaces.open()
-
-    def _succession(self, runtime: GuardedRuntime, own: OwnTime) -> Succession | None:
-        """Returns how entities are spawned; None where nobody asked for it or, with a report, it is not possible."""
-        stage, roots = self.plan.stage, self._spawning.directories()
-        if not roots:
-            return None
-        why_not = why_no_successor(self.plan, runtime, edits=self._scene_edits)
-        if why_not or stage is None:
-            self._reporter.report("spawn.unavailable", f"nothing can be spawned: {why_not}")
-            return None
-        return Succession(stage=stage, roots=roots, replan=self._replan, between_ticks=own.between_ticks)
+            clock.offer(self._handlers, quit_process=self._quit, inform=self._inform, succession=succession)
 
     def _replan(self) -> BridgePlan:
         """Goes on with what the stage is now, between two ticks; where that fails all stays as it was."""
@@ -452,14 +393,15 @@ class Bridge(HandlerRegistry):
             if self._closed or self._domains is None or not isinstance(self._clock, OwnTime):
                 runtime.close()
                 raise BridgeError("the bridge was closed")
-            for part in (self._parameters, self._interfaces, self._transforms, self._runtime):
+            for part in (self._parts, self._runtime):
                 if part is not None:
                     part.close()
             self.plan, self._runtime = runtime.plan, runtime
             self._handlers.adopt(runtime.plan)
             bind_installed(self._handlers, self._installed, self._reporter.report)
             self._clock.move_to(runtime)
-            self._open_parts(runtime, self._domains)
+            self._parts = self._make_parts(self.plan, self._domains, runtime)
+            self._parts.open(self._clock.now_ns)
 
     def _quit(self) -> bool:
         """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.ros.clock import RosClock
 from usd_ros_bridge.ros.clock_publisher import ClockPublisher
 from usd_ros_bridge.ros.domains import Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
@@ -17,6 +18,7 @@ from usd_ros_bridge.ros.simulation.spawn_options import Succession
 from usd_ros_bridge.ros.status import InterfaceStatus, TimeStatus
 from usd_ros_bridge.ros.time_services import TimeServices
 from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.loop import Loop
 from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
 from usd_ros_bridge.runtime.timekeeper import OwnTimeLoop, Timekeeper
 
@@ -179,3 +181,26 @@ class OwnTime:
         for parameter in parameters:
             if parameter.name == FACTOR and parameter.value is not None:
                 self.control.real_time_factor = parameter.value
+
+
+def find_time(
+    runtime: GuardedRuntime, domains: Domains, workers: Workers, options: TimeOptions
+) -> tuple[RosClock | OwnTime, Loop | OwnTimeLoop]:
+    """Returns whose time a bridge goes by, and the loop that ticks by it: its backend's own, else its node's.
+
+    Args:
+        runtime: Open.
+        domains: Where time is told, or heard.
+        workers: Where requests to services wait.
+        options: How time passes where the backend owns it.
+
+    Raises:
+        OptionError: An option is not possible.
+        BridgeError: The node follows /clock, but the backend owns time.
+    """
+    if runtime.capabilities.step_ns > 0:
+        own = OwnTime(runtime, domains, workers, options)
+        return own, own.loop
+    clock = RosClock(domains.main.node)
+    clock.open()
+    return clock, Loop(runtime, clock.source)

@@ -14,7 +14,7 @@ from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
+from usd_ros_bridge.ros.simulation.spawn_options import BetweenTicks, SpawnOptions, Succession
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -39,6 +39,38 @@ def why_no_successor(plan: BridgePlan, runtime: GuardedRuntime, *, edits: bool) 
             "the stage is the host's and read only (scene_edits=True lets the bridge edit its session layer)"
         )
     return ""
+
+
+def find_succession(
+    plan: BridgePlan,
+    runtime: GuardedRuntime,
+    options: SpawnOptions,
+    *,
+    edits: bool,
+    replan: Callable[[], BridgePlan],
+    between_ticks: BetweenTicks,
+) -> Succession | None:
+    """Returns how entities are spawned; None where nobody asked for it or, with a report, it is not possible.
+
+    Args:
+        plan: The plan.
+        runtime: Open.
+        options: What may be spawned.
+        edits: Whether a stage of the caller's may be edited.
+        replan: Has the bridge go on with what the stage is now, and returns the plan of that.
+        between_ticks: Has a job done while nothing moves.
+
+    Raises:
+        OptionError: A root is no directory.
+    """
+    stage, roots = plan.stage, options.directories()
+    if not roots:
+        return None
+    why_not = why_no_successor(plan, runtime, edits=edits)
+    if why_not or stage is None:
+        runtime.reporter.report("spawn.unavailable", f"nothing can be spawned: {why_not}")
+        return None
+    return Succession(stage=stage, roots=roots, replan=replan, between_ticks=between_ticks)
 
 
 def replanned(plan: BridgePlan, options: SpawnOptions) -> BridgePlan:
