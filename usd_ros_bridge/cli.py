@@ -47,7 +47,9 @@ def cli() -> None:
 @cli.command()
 @asset_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-@click.option("--physics", is_flag=True, help="Print what engines simulate, too: bodies, joints, drives, colliders.")
+@click.option(
+    "--physics", is_flag=True, help="Print what engines simulate, too: bodies, joints, drives, colliders."
+)
 def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     """Print the ROS interfaces, frames and joints of ASSET, and what is wrong with it."""
     from usd_ros_bridge.api import load_plan

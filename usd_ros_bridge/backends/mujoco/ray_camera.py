@@ -46,7 +46,9 @@ class RayCamera:
         colors = self._rgb[geoms] * shade[:, None]
         missed = ~np.isfinite(depth)
         colors[missed] = _sky(world[missed])
-        rows: NDArray[np.uint8] = (np.clip(colors, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8).reshape(*grid.shape, 3)
+        rows: NDArray[np.uint8] = (
+            (np.clip(colors, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8).reshape(*grid.shape, 3)
+        )
         if grid.step == 1:
             return rows
         height, width = view.camera.height, view.camera.width
