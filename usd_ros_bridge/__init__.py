@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.protocol import BackendContext as BackendContext
     from usd_ros_bridge.backends.protocol import BackendInput as BackendInput
     from usd_ros_bridge.backends.protocol import Capabilities as Capabilities
+    from usd_ros_bridge.backends.protocol import EntityBackend as EntityBackend
+    from usd_ros_bridge.backends.protocol import EntityState as EntityState
     from usd_ros_bridge.backends.protocol import Goal as Goal
     from usd_ros_bridge.backends.protocol import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.protocol import ServiceBackend as ServiceBackend
+    from usd_ros_bridge.backends.protocol import SuccessorBackend as SuccessorBackend
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.errors import BridgeError as BridgeError
     from usd_ros_bridge.model.errors import CallTimeoutError as CallTimeoutError
@@ -59,6 +62,8 @@ _HOMES = {
     "Capabilities": "backends.protocol",
     "Commands": "model.state",
     "Diagnostic": "model.diagnostics",
+    "EntityBackend": "backends.protocol",
+    "EntityState": "backends.protocol",
     "Goal": "backends.protocol",
     "GoalAbortedError": "model.errors",
     "HandlerRegistry": "ros.handlers",
@@ -69,6 +74,7 @@ _HOMES = {
     "SensorSample": "model.state",
     "ServiceBackend": "backends.protocol",
     "State": "model.state",
+    "SuccessorBackend": "backends.protocol",
     "TimeControl": "runtime.time_control",
     "TimeOptions": "runtime.time_control",
     "VariantSelection": "model.options",
