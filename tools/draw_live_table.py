@@ -15,35 +15,37 @@ os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 101))
 import rclpy
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.qos import qos_profile_sensor_data
 from rich.console import Console
-from sensor_msgs.msg import Imu, JointState
+from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, load_plan
 from usd_ros_bridge.console.live import render
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 5.0
+SECONDS = 8.0
 
 
 def main() -> None:
-    """Runs the bridge for some seconds and draws its last moment."""
+    """Runs the bridge for some seconds and draws its last moment; a slow listener would lose what it measures."""
     plan = load_plan("examples/rover/world.usda")
     context = rclpy.Context()
     rclpy.init(context=context)
     node = rclpy.create_node("visitor", context=context)
     for topic, kind in (("joint_states", JointState), ("odom", Odometry), ("tf", TFMessage)):
         node.create_subscription(kind, f"/rover/{topic}", lambda _: None, 10)
-    node.create_subscription(Imu, "/rover/imu", lambda _: None, qos_profile_sensor_data)
+    sensors = (("imu", Imu), ("scan", LaserScan), ("image_raw", Image), ("camera_info", CameraInfo))
+    for topic, kind in sensors:
+        node.create_subscription(kind, f"/rover/{topic}", lambda _: None, qos_profile_sensor_data, raw=True)
     driver = node.create_publisher(Twist, "/rover/cmd_vel", 10)
     command = Twist()
     command.linear.x, command.angular.z = 0.4, 0.3
     node.create_timer(0.1, lambda: driver.publish(command))
-    executor = SingleThreadedExecutor(context=context)
+    executor = EventsExecutor(context=context)
     executor.add_node(node)
-    with Bridge(plan, report=lambda *_: None, inform=lambda *_: None) as bridge:
+    with Bridge(plan, "auto", report=lambda *_: None, inform=lambda *_: None) as bridge:
         threading.Thread(target=bridge.spin, daemon=True).start()
         end = threading.Event()
         timer = threading.Timer(SECONDS, end.set)

@@ -114,7 +114,7 @@ def test_a_reliable_input_that_meets_best_effort_is_made_anew(start, listen, ros
     states = ros_harness.node.create_publisher(JointState, TOPIC, offered)
     running = start(plan(), Picky(), tf_rate=None)
     connected(ros_harness, running, states)
-    assert running.infos.containing(TOPIC, "best effort")
+    ros_harness.wait_for(lambda: bool(running.infos.containing(TOPIC, "best effort")), what="the log line")
     assert taken_directly(running.bridge) == (way == "direct")
     states.publish(message(0.5, seconds=3))
     ros_harness.wait_for(lambda: bool(received), what="a transform")

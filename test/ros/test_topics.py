@@ -187,7 +187,10 @@ def test_reliable_subscription_that_meets_best_effort_is_made_anew(start, ros_ha
     ros_harness.wait_for(
         lambda: publisher_there.get_subscription_count() == 1, what="a best-effort subscription"
     )
-    assert running.infos.containing("/arm/joint_commands", "best effort")
+    # Said once the new one is there, which may be heard of before.
+    ros_harness.wait_for(
+        lambda: bool(running.infos.containing("/arm/joint_commands", "best effort")), what="the log line"
+    )
     publisher_there.publish(JointState(name=["hinge"], position=[0.5]))
     ros_harness.wait_for(
         lambda: running.row("/arm/joint_commands", "subscription").count == 1, what="the message to arrive"
@@ -224,7 +227,9 @@ def test_match_publisher_follows_what_is_discovered(start, ros_harness):
     )
     node.destroy_publisher(second)
     becomes(ReliabilityPolicy.RELIABLE, DurabilityPolicy.TRANSIENT_LOCAL)
-    assert running.infos.containing("/arm/joint_commands", "match")
+    ros_harness.wait_for(
+        lambda: bool(running.infos.containing("/arm/joint_commands", "match")), what="the log line"
+    )
 
 
 def test_incompatible_quality_of_service_names_prim_topic_and_policy(start, ros_harness):
