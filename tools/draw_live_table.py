@@ -52,7 +52,7 @@ def main() -> None:
         timer.start()
         while not end.is_set():
             executor.spin_once(timeout_sec=0.1)
-        console = Console(record=True, width=120)
+        console = Console(record=True, width=132)
         console.print(render(bridge.status()))
     # The reader's own monospaced font will do: a picture in a repository fetches nothing.
     drawing = re.sub(
