@@ -167,7 +167,7 @@ def draw(drive: Drive, path: Path) -> None:
         hit = np.isfinite(ranges)
         px = x + lever * math.cos(yaw) + ranges[hit] * np.cos(angles[hit])
         py = y + lever * math.sin(yaw) + ranges[hit] * np.sin(angles[hit])
-        plan.plot(px, py, ",", color="#495057", alpha=0.5)
+        plan.plot(px, py, ".", ms=1.5, mew=0, color="#495057")
     odometry = np.array(drive.seen.odometry)
     truth = np.array(drive.truth)
     plan.plot(truth[:, 0], truth[:, 1], color="#2b8a3e", lw=3.0, alpha=0.5, label="way of the base in MuJoCo")
