@@ -90,6 +90,8 @@ class ActionServer:
         # By identity of the request: rclpy names the goal to nobody before it is accepted.
         self._prepared: dict[int, _Prepared] = {}
         self._live: dict[bytes, LiveGoal] = {}
+        # When each goal began that ended soon after: its client may not have asked for the result yet.
+        self._brief: dict[bytes, float] = {}
         self._cancels: dict[bytes, Callable[[], object]] = {}
         self._handled = 0
         self._reasons: dict[str, str] = {}
@@ -115,7 +117,9 @@ class ActionServer:
         self._closed = True
         with self._lock:
             goals = list(self._live.values())
-        young = {live.key for live in goals if time.monotonic() - live.since < _YOUNG_S}
+            began = {**self._brief, **{live.key: live.since for live in goals}}
+        # Handlers are ended first where a bridge closes, so that their goals are not live any more.
+        young = {key for key, since in began.items() if time.monotonic() - since < _YOUNG_S}
         young |= self._start_stranded(server)
         for live in goals:
             live.finish_now("aborted", self._unfinished(CLOSED))
@@ -305,6 +309,10 @@ class ActionServer:
             self._live.pop(live.key, None)
             self._cancels.pop(live.key, None)
             self._failed += live.outcome == "aborted"
+            now = time.monotonic()
+            self._brief = {key: since for key, since in self._brief.items() if now - since < _YOUNG_S}
+            if now - live.since < _YOUNG_S:
+                self._brief[live.key] = live.since
 
     def _reject(self, reason: str) -> None:
         self._failed += 1
