@@ -54,7 +54,10 @@ def load_plan(
         else:
             stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
         plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
-        plan = replace(plan, stage=stage, stage_owned=owned)
+        plan = replace(
+            plan, stage=stage, stage_owned=owned, options=plan_options or PlanOptions(), catalog=catalog,
+            variants=read_options.variants if read_options is not None and owned else (),
+        )  # fmt: skip
         return _with_physics(plan, stage, records, plan_options or PlanOptions()) if physics else plan
 
 

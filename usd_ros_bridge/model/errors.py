@@ -32,6 +32,10 @@ class StrictError(BridgeError):
     """The plan has error diagnostics and the caller asked for `strict`."""
 
 
+class ChangeRefusedError(BridgeError):
+    """A change of a running bridge was refused: what runs goes on as it was."""
+
+
 class HandlerTimeoutError(BridgeError):
     """A handler gave no answer within its time-out."""
 

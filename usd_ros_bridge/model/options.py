@@ -60,6 +60,8 @@ class PlanOptions:
         external_joint_states: Name of the topic with those joint states, the default of ros2_control's topic-based
             hardware interfaces.
         external_joint_commands: Name of the topic that external controllers command joints on, likewise.
+        enabled: By prim path of an interface, whether it is to be there, whatever `starts_enabled` says.
+        rates: By prim path of a publisher, its rate in Hz instead of the authored one.
     """
 
     namespace: str = ""
@@ -76,6 +78,8 @@ class PlanOptions:
     controller_rate: float = 100.0
     external_joint_states: str = "robot_joint_states"
     external_joint_commands: str = "robot_joint_commands"
+    enabled: Mapping[str, bool] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 class TypeCatalog(Protocol):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.options import PlanOptions, TypeCatalog, VariantSelection
 from usd_ros_bridge.model.records import Quaternion, Vector3
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout
@@ -347,6 +348,9 @@ class BridgePlan:
         physics: What engines simulate and measure; None where nobody asked for it to be read.
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
         stage_owned: Whether it was opened to make the plan, and is nobody else's.
+        options: How it was made, so that it can be made again.
+        catalog: Which types were known, likewise; None where only their form was checked.
+        variants: Selections that were made on the session layer.
     """
 
     asset: str
@@ -361,3 +365,6 @@ class BridgePlan:
     physics: PhysicsScene | None = field(default=None, repr=False, compare=False)
     stage: object | None = field(default=None, repr=False, compare=False)
     stage_owned: bool = field(default=False, repr=False, compare=False)
+    options: PlanOptions = field(default_factory=PlanOptions, repr=False, compare=False)
+    catalog: TypeCatalog | None = field(default=None, repr=False, compare=False)
+    variants: tuple[VariantSelection, ...] = field(default=(), repr=False, compare=False)

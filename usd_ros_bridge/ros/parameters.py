@@ -201,7 +201,9 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
     Raises:
         OptionError: A value is not possible; the message names what is.
     """
-    plan_values = {each.name: values[each.name] for each in dataclasses.fields(PlanOptions)}
+    plan_values = {
+        each.name: values[each.name] for each in dataclasses.fields(PlanOptions) if each.name in values
+    }
     plan_values["namespace"] = values["namespace"] or node_namespace.strip("/")
     plan_values["schema_resolvers"] = tuple(values["schema_resolvers"])
     return NodeOptions(
