@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.model.looks import Skin
 from usd_ros_bridge.model.plan import HERE, DofAxis, JointType, Pose
 from usd_ros_bridge.model.records import Quaternion, Vector3
 from usd_ros_bridge.model.sensors import Sensor
@@ -80,11 +81,13 @@ class Mesh:
         points: (V, 3) float64, m, scale folded in.
         triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside.
         approximation: How it collides (PhysicsMeshCollisionAPI).
+        skin: What it looks like, None where the colour of the collider or visual says all.
     """
 
     points: NDArray[np.float64]
     triangles: NDArray[np.int32]
     approximation: Approximation = "none"
+    skin: Skin | None = None
 
 
 Shape = Sphere | Box | Capsule | Cylinder | Cone | Plane | Mesh

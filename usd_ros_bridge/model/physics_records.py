@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.looks import Skin
 from usd_ros_bridge.model.records import Matrix4, Quaternion, Record, Vector3, attribute
 
 
@@ -78,6 +79,7 @@ class GeometryRecord(Record):
         seen: Whether it is imageable, visible and of purpose default or render (computed, not authored, values).
         color: Linear red, green, blue, opacity: the bound look's (UsdPreviewSurface diffuseColor, opacity), else
             displayColor and displayOpacity, else None.
+        skin: Of a Mesh with a texture, or with several colours; None for others.
         material: Bound material with PhysicsMaterialAPI (purpose physics, else all-purpose), "" for none.
         group_paths: PhysicsCollisionGroup prims whose `colliders` collection includes the prim, in traversal order.
         solver_attributes: Every authored property under a vendor's prefix (newton:, physxCollision:, mjc:).
@@ -94,6 +96,7 @@ class GeometryRecord(Record):
     approximation: str = ""
     seen: bool = True
     color: tuple[float, float, float, float] | None = None
+    skin: Skin | None = None
     material: str = ""
     group_paths: tuple[str, ...] = ()
     solver_attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -306,7 +306,7 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | Non
         _report_mesh(prim, "the mesh has no triangles")
         return None
     pose_from_prim = _rounded(stretch) * prim.units.meters
-    key = (id(points), id(triangles), pose_from_prim.tobytes(), record.approximation)
+    key = (id(points), id(triangles), pose_from_prim.tobytes(), record.approximation, id(record.skin))
     known = meshes.get(key)
     if known is not None:
         return prim.placed(known)
@@ -319,10 +319,12 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | Non
     if not _has_area(placed, triangles):
         _report_mesh(prim, "the mesh has no area: its points are at one place or on one line")
         return None
+    skin = record.skin
     if prim.mirrored:
         triangles = np.ascontiguousarray(triangles[:, [0, 2, 1]])
+        skin = None if skin is None else skin.turned()
     before = len(prim.findings)
-    mesh = Mesh(placed, triangles, _approximation(record, prim.findings))
+    mesh = Mesh(placed, triangles, _approximation(record, prim.findings), skin)
     if len(prim.findings) == before:
         meshes[key] = mesh
     return prim.placed(mesh)
