@@ -1,0 +1,181 @@
+"""The graph of a running bridge as text that can be compared: what it has, as peers, people and tf2 see it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.action import (
+    get_action_client_names_and_types_by_node,
+    get_action_server_names_and_types_by_node,
+)
+
+from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
+from usd_ros_bridge.ros.endpoints.tf import TF_TYPE
+from usd_ros_bridge.ros.status import InterfaceStatus
+
+_DIGITS = 9
+_POLICIES = ("reliability", "durability", "history", "depth")
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a bridge has at one moment; two bridges that do the same compare equal.
+
+    Attributes:
+        lines: One for each thing, sorted; equal ones stand more than once.
+    """
+
+    lines: tuple[str, ...]
+
+    def without(self, beginnings: Sequence[str]) -> Graph:
+        """Returns the graph less the lines that begin with one of some texts."""
+        return Graph(tuple(line for line in self.lines if not line.startswith(tuple(beginnings))))
+
+    def difference(self, wanted: Graph) -> str:
+        """Returns what is in the way of being `wanted`, a line each: `+` is too much, `-` is missing; "" if equal."""
+        have, want = Counter(self.lines), Counter(wanted.lines)
+        lines = [f"+ {line}" for line in sorted((have - want).elements())]
+        lines += [f"- {line}" for line in sorted((want - have).elements())]
+        return "\n".join(lines)
+
+
+def graph_of(bridge: Bridge) -> Graph:
+    """Returns the graph of a bridge that is open.
+
+    It holds every entity of the bridge's nodes by name, type and quality of service, the table of `status`, the frames
+    that were last sent as static, what is published at which rate, who takes what arrives, controllers, parameters,
+    and the plan. What depends on the moment is left out: counters, peers, stamps, positions, subscriptions to
+    transforms, which come and go with those who are watched.
+
+    Args:
+        bridge: Open, and not being changed by another thread at this moment.
+
+    Raises:
+        BridgeError: It is not open.
+    """
+    status = bridge.status()
+    lines = [
+        *(_row(row) for row in status.interfaces),
+        "table: " + ", ".join(f"{row.role} {row.name}" for row in status.interfaces),
+        f"frames: {status.moving_frames} moving, {status.static_frames} static",
+        f"backend: {status.backend}",
+        *_entities(bridge),
+        *_static_frames(bridge),
+        *_runtime(bridge),
+        *_parameters(bridge.node),
+        *_plan(bridge),
+    ]
+    return Graph(tuple(sorted(lines)))
+
+
+def _row(row: InterfaceStatus) -> str:
+    state = "open" if row.state in {"active", "idle"} else row.state
+    reason = "" if row.reason == NO_SUBSCRIBER else row.reason
+    rate = "" if row.authored_rate is None else f" at {row.authored_rate:g} Hz"
+    return (
+        f"row: {row.kind} {row.role} {row.name} [{row.type}] of {row.path or 'the bridge'}{rate}: {state}"
+        f"{reason and f' ({reason})'}{row.served_by and f', served by {row.served_by}'}"
+    )
+
+
+def _entities(bridge: Bridge) -> Iterator[str]:
+    """Yields what exists in the middleware, from rclpy's own lists."""
+    domains = bridge._domains
+    assert domains is not None
+    for domain in domains.opened:
+        node = domain.node
+        where = "" if domain is domains.main else f" in domain {domain.domain_id}"
+        for each in node.publishers:
+            yield f"publisher {each.topic_name} [{_type(each.msg_type)}] {_quality(each.qos_profile)}{where}"
+        for each in node.subscriptions:
+            if _type(each.msg_type) != TF_TYPE:
+                yield f"subscription {each.topic_name} [{_type(each.msg_type)}] {_quality(each.qos_profile)}{where}"
+        for each in node.services:
+            yield f"server {each.srv_name} [{_type(each.srv_type)}]{where}"
+        for each in node.clients:
+            yield f"client {each.srv_name} [{_type(each.srv_type)}]{where}"
+        yield from _actions(node, where)
+        others = Counter(type(each).__name__ for each in (*node.waitables, *node.timers, *node.guards))
+        for kind, count in others.items():
+            # Those of events are there for every subscription, to transforms too.
+            if kind != "EventHandler":
+                yield f"{count} x {kind}{where}"
+
+
+def _actions(node: Any, where: str) -> Iterator[str]:
+    """Yields actions by name: their objects in rclpy have none, but the middleware knows of its own node at once."""
+    named = (node, node.get_name(), node.get_namespace())
+    for role, find in (
+        ("server", get_action_server_names_and_types_by_node),
+        ("client", get_action_client_names_and_types_by_node),
+    ):
+        for name, types in find(*named):
+            yield f"action {role} {name} [{', '.join(types)}]{where}"
+
+
+def _type(interface: Any) -> str:
+    package, kind = interface.__module__.split(".")[:2]
+    return f"{package}/{kind}/{interface.__name__}"
+
+
+def _quality(profile: Any) -> str:
+    values = (getattr(profile, policy) for policy in _POLICIES)
+    return " ".join(str(getattr(value, "name", value)).lower() for value in values)
+
+
+def _static_frames(bridge: Bridge) -> Iterator[str]:
+    """Yields the frames that late joiners get, topic by topic."""
+    parts = bridge._parts
+    if parts is None:
+        return
+    for (domain_id, name), topic in parts.transforms._topics.items():
+        main = bridge.node.context.get_domain_id()
+        where = "" if domain_id == main else f" in domain {domain_id}"
+        for share in topic._whole.values():
+            for sent in share:
+                yield f"static frame on {name}{where}: {transform_line(sent)}"
+
+
+def transform_line(transform: Any) -> str:
+    """Returns a TransformStamped without its stamp, to nine digits, the quaternion's sign made unique."""
+    place, turn = transform.transform.translation, transform.transform.rotation
+    quaternion = (turn.x, turn.y, turn.z, turn.w)
+    sign = next((1.0 if value > 0.0 else -1.0 for value in reversed(quaternion) if abs(value) > 1e-9), 1.0)
+    numbers = [place.x, place.y, place.z, *(sign * value for value in quaternion)]
+    values = " ".join(f"{round(value, _DIGITS) + 0.0:g}" for value in numbers)
+    return f"{transform.header.frame_id} -> {transform.child_frame_id} {values}"
+
+
+def _runtime(bridge: Bridge) -> Iterator[str]:
+    counters = bridge.runtime.status()
+    for emitter in counters.emitters:
+        rate = "every tick" if emitter.rate is None else f"{emitter.rate:g} Hz"
+        yield f"emitter {emitter.name}: {rate}"
+    for sink in counters.sinks:
+        yield f"sink {sink.name}{sink.reason and f' ({sink.reason})'}"
+    for each in bridge.controllers():
+        state = "active" if each.active else f"not active ({each.reason})"
+        yield f"controller {each.path} [{each.schema}] of {', '.join(each.joints) or 'no joint'}: {state}"
+    for index, frames in enumerate(bridge.runtime.frames.robots):
+        ids = [each.id for each in bridge.plan.robots[index].frames]
+        moving, static = ([ids[row] for row in rows] for rows in (frames.moving, frames.static))
+        yield f"robot {bridge.plan.robots[index].path}: moving {', '.join(moving)}; static {', '.join(static)}"
+
+
+def _parameters(node: Any) -> Iterator[str]:
+    for name in node.list_parameters([], 0).names:
+        yield f"parameter {name} = {node.get_parameter(name).value!r}"
+
+
+def _plan(bridge: Bridge) -> Iterator[str]:
+    made = plan_to_json(bridge.plan)
+    for key, value in made.items():
+        elements: Iterable[Any] = value if isinstance(value, list) else [value]
+        for element in elements:
+            yield f"plan {key}: {json.dumps(element, sort_keys=True)}"
