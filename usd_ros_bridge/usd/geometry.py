@@ -200,6 +200,15 @@ def triangulated(
         (T, 3) rows of points; how many faces name points that are not there, and are left out; how many faces there
         are, holes apart.
     """
+    corners, left_out, faces = fans(counts, indices, holes, points, flip=flip)
+    triangles = indices.astype(np.int64)[corners] if len(corners) else np.zeros((0, 3))
+    return triangles.astype(np.int32), left_out, faces
+
+
+def fans(
+    counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int, *, flip: bool = False
+) -> tuple[NDArray[np.int64], int, int]:
+    """Returns (T, 3) rows of `indices` at the corners of triangles, and what else `triangulated` does; see there."""
     counts = np.maximum(counts.astype(np.int64), 0)
     indices = indices.astype(np.int64)
     ends = np.cumsum(counts)
@@ -210,14 +219,55 @@ def triangulated(
     named = np.concatenate(([0], np.cumsum((indices < 0) | (indices >= points))))
     usable[usable] = named[ends[usable]] == named[starts[usable]]
     usable |= counts == 0
-    fans = np.where(solid & usable, np.maximum(counts - 2, 0), 0)
-    first = np.repeat(starts, fans)
-    step = np.arange(fans.sum()) - np.repeat(np.cumsum(fans) - fans, fans)
+    triangles = np.where(solid & usable, np.maximum(counts - 2, 0), 0)
+    first = np.repeat(starts, triangles)
+    step = np.arange(triangles.sum()) - np.repeat(np.cumsum(triangles) - triangles, triangles)
     corners = (first, first + step + 1, first + step + 2)
     if flip:
         corners = (corners[0], corners[2], corners[1])
-    triangles = indices[np.stack(corners, axis=1)] if len(first) else np.zeros((0, 3))
-    return triangles.astype(np.int32), int((solid & ~usable).sum()), int(solid.sum())
+    return np.stack(corners, axis=1), int((solid & ~usable).sum()), int(solid.sum())
+
+
+class Corners(NamedTuple):
+    """Where the corners of a mesh's triangles stand in its arrays.
+
+    Attributes:
+        rows: (T, 3) rows of faceVertexIndices.
+        points: (T, 3) rows of points.
+        face_of_triangle: (T,) rows of faceVertexCounts.
+        faces: How many faces are authored.
+    """
+
+    rows: NDArray[np.int64]
+    points: NDArray[np.int64]
+    face_of_triangle: NDArray[np.int64]
+    faces: int
+
+    def elements(self, interpolation: str) -> NDArray[np.int64] | None:
+        """Returns (T, 3) elements of a primvar at the corners, None for an interpolation that there is not."""
+        if interpolation == UsdGeom.Tokens.faceVarying:
+            return self.rows
+        if interpolation in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying):
+            return self.points
+        if interpolation == UsdGeom.Tokens.uniform:
+            return np.repeat(self.face_of_triangle[:, None], 3, axis=1)
+        return np.zeros_like(self.rows) if interpolation == UsdGeom.Tokens.constant else None
+
+
+def read_corners(source: PrimProperties, *, flip: bool) -> Corners | None:
+    """Returns the corners of the triangles that `read_mesh` gives, None where it gives none."""
+    points = _array(source, "points", "point3f[]", (3,))
+    counts = _array(source, "faceVertexCounts", "int[]", ())
+    indices = _array(source, "faceVertexIndices", "int[]", ())
+    holes = _array(source, "holeIndices", "int[]", ())
+    if any(isinstance(array, _Unreadable) for array in (points, counts, indices, holes)):
+        return None
+    rows, _, _ = fans(counts, indices, holes, len(points), flip=flip)
+    if not len(rows):
+        return None
+    ends = np.cumsum(np.maximum(counts.astype(np.int64), 0))
+    faces = np.searchsorted(ends, rows[:, 0], side="right")
+    return Corners(rows, indices.astype(np.int64)[rows], faces, len(counts))
 
 
 def read_mesh(source: PrimProperties, *, flip: bool, diagnostics: list[Diagnostic]) -> Triangles:

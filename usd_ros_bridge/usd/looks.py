@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pxr import Tf, Usd, UsdGeom, UsdShade
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.looks import Color
 from usd_ros_bridge.usd.attributes import EARLIEST, is_relationship
+from usd_ros_bridge.usd.textures import Texture, texture_of
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.values import plain
-
-Color = tuple[float, float, float, float]
 
 BINDING: Final = "material:binding"
 
@@ -25,6 +26,48 @@ COLOR_INPUTS: Final = ("diffuseColor", "diffuse_color_constant", "base_color", "
 
 PREVIEW_COLOR: Final = (0.18, 0.18, 0.18)
 """What UsdPreviewSurface falls back to."""
+
+BINDING_FAMILY: Final = "materialBind"
+"""Family of the subsets of a mesh that materials are bound to."""
+
+
+class Surface(NamedTuple):
+    """The surface of a material.
+
+    Attributes:
+        color: Linear colour and opacity, None where there is none, or a texture gives it.
+        opacity: 1 where it is not a number of its own.
+        texture: Where the colour comes from, None for no image.
+    """
+
+    color: Color | None = None
+    opacity: float = 1.0
+    texture: Texture | None = None
+
+
+class Part(NamedTuple):
+    """Faces of a mesh that have one material.
+
+    Attributes:
+        surface: Of the material, all None where none is bound.
+        faces: Rows of the faces, None for all that are in no other part.
+    """
+
+    surface: Surface
+    faces: NDArray[np.int64] | None = None
+
+
+class Appearance(NamedTuple):
+    """What a gprim looks like.
+
+    Attributes:
+        color: As a whole: that of its look, of the part with the most faces where it has several, else displayColor,
+            else None.
+        parts: What looks alike; the last one is what is in no subset.
+    """
+
+    color: Color | None
+    parts: tuple[Part, ...]
 
 
 def bound_materials(
@@ -39,11 +82,16 @@ def bound_materials(
         purpose: Material purpose: `physics`, `preview`.
         diagnostics: Takes bindings that OpenUSD cannot follow.
     """
-    if not prims:
+    return _materials([_largest_part(prim) for prim in prims], purpose, diagnostics)
+
+
+def _materials(
+    bearers: Sequence[Usd.Prim], purpose: str, diagnostics: list[Diagnostic]
+) -> list[Usd.Prim | None]:
+    if not bearers:
         return []
-    bearers = [_largest_part(prim) for prim in prims]
     try:
-        materials, _ = UsdShade.MaterialBindingAPI.ComputeBoundMaterials(bearers, purpose)
+        materials, _ = UsdShade.MaterialBindingAPI.ComputeBoundMaterials(list(bearers), purpose)
     except Tf.ErrorException:
         materials = [_bound_material(bearer, purpose, diagnostics) for bearer in bearers]
     return [material.GetPrim() if material else None for material in materials]
@@ -76,14 +124,23 @@ def _broken_binding(prim: Usd.Prim) -> Diagnostic:
 
 def _largest_part(prim: Usd.Prim) -> Usd.Prim:
     """Returns the part of a mesh that has the most faces: a subset, or what is in none, for which the mesh stands."""
-    parts = [child for child in prim.GetFilteredChildren(PREDICATE) if child.IsA(UsdGeom.Subset)]
-    if not parts:
-        return prim
-    sizes = [_length(part.GetAttribute("indices")) for part in parts]
+    parts = _subsets(prim)
+    return [*parts, prim][_largest(prim, parts)]
+
+
+def _subsets(prim: Usd.Prim) -> list[Usd.Prim]:
+    return [child for child in prim.GetFilteredChildren(PREDICATE) if child.IsA(UsdGeom.Subset)]
+
+
+def _largest(prim: Usd.Prim, subsets: list[Usd.Prim]) -> int:
+    """Returns which subset has the most faces, how many there are where what is in none has more."""
+    if not subsets:
+        return 0
+    sizes = [_length(part.GetAttribute("indices")) for part in subsets]
     largest = max(sizes)
     if largest <= _length(prim.GetAttribute("faceVertexCounts")) - sum(sizes):
-        return prim
-    return parts[sizes.index(largest)]
+        return len(subsets)
+    return sizes.index(largest)
 
 
 def _length(attribute: Usd.Attribute) -> int:
@@ -108,35 +165,74 @@ def contact_materials(
     return [path if path in known else "" for path in paths]
 
 
-def colors(prims: Sequence[Usd.Prim], diagnostics: list[Diagnostic]) -> list[Color | None]:
-    """Returns the linear colour and opacity of each prim: that of its look, else displayColor, else None."""
-    known: dict[str, Color | None] = {}
-    found: list[Color | None] = []
-    for prim, material in zip(prims, bound_materials(prims, "preview", diagnostics), strict=True):
-        color = None
-        if material:
-            path = material.GetPath().pathString
-            if path not in known:
-                known[path] = look_color(material)
-            color = known[path]
-        found.append(color or _display_color(prim))
+def appearances(prims: Sequence[Usd.Prim], diagnostics: list[Diagnostic]) -> list[Appearance]:
+    """Returns what gprims look like, which takes a fraction of the time where all are asked for together.
+
+    Args:
+        prims: Gprims.
+        diagnostics: Takes bindings that OpenUSD cannot follow, and images that are missing.
+    """
+    subsets = [_subsets(prim) for prim in prims]
+    bearers = [*prims, *(subset for each in subsets for subset in each)]
+    known: dict[str, Surface] = {}
+    materials = iter(_materials(bearers, "preview", diagnostics))
+    own = [_known_surface(next(materials), known, diagnostics) for _ in prims]
+    found: list[Appearance] = []
+    for prim, surface, parts in zip(prims, own, subsets, strict=True):
+        of_parts = [_known_surface(next(materials), known, diagnostics) for _ in parts]
+        shown = [*of_parts, surface][_largest(prim, parts)]
+        whole = Appearance(shown.color or _display_color(prim), (Part(surface),))
+        found.append(_with_parts(whole, parts, of_parts) if parts else whole)
     return found
 
 
-def look_color(prim: Usd.Prim) -> Color | None:
-    """Returns the colour and opacity of a material's surface, None where it has none or takes it from a texture."""
+def _with_parts(whole: Appearance, subsets: list[Usd.Prim], surfaces: list[Surface]) -> Appearance:
+    parts = [
+        Part(surface, _face_rows(subset))
+        for subset, surface in zip(subsets, surfaces, strict=True)
+        if subset.GetAttribute("familyName").Get() == BINDING_FAMILY
+    ]
+    return whole._replace(parts=(*parts, *whole.parts))
+
+
+def _face_rows(subset: Usd.Prim) -> NDArray[np.int64]:
+    try:
+        return np.array(subset.GetAttribute("indices").Get(EARLIEST), dtype=np.int64).reshape(-1)
+    except (TypeError, ValueError):
+        return np.zeros(0, dtype=np.int64)
+
+
+def _known_surface(
+    material: Usd.Prim | None, known: dict[str, Surface], diagnostics: list[Diagnostic]
+) -> Surface:
+    if not material:
+        return Surface()
+    path = material.GetPath().pathString
+    surface = known.get(path)
+    if surface is None:
+        surface = known[path] = read_surface(material, diagnostics)
+    return surface
+
+
+def read_surface(prim: Usd.Prim, diagnostics: list[Diagnostic]) -> Surface:
+    """Returns the surface of a material: the first that has a colour, else the first that has a texture."""
     material = UsdShade.Material(prim)
+    textured = Surface()
     for context in RENDER_CONTEXTS:
         surface, _, _ = material.ComputeSurfaceSource(context)
         if not surface:
             continue
+        opacity = _input(surface, "opacity")
+        opacity = opacity if isinstance(opacity, float) else 1.0
+        texture = None if textured.texture else texture_of(surface, diagnostics)
         color = next((value for name in COLOR_INPUTS if (value := _input(surface, name))), None)
         if color is None and not _is_connected(surface, "diffuseColor") and _is_preview(surface):
             color = PREVIEW_COLOR
         if isinstance(color, tuple) and len(color) == 3:
-            opacity = _input(surface, "opacity")
-            return (*color, opacity if isinstance(opacity, float) else 1.0)
-    return None
+            return Surface((*color, opacity), opacity, texture or textured.texture)
+        if texture is not None:
+            textured = Surface(None, opacity, texture)
+    return textured
 
 
 def _is_preview(surface: Any) -> bool:

@@ -16,9 +16,10 @@ from usd_ros_bridge.model.records import Record, attribute, fallback
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
 from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
-from usd_ros_bridge.usd.looks import colors, contact_materials
+from usd_ros_bridge.usd.looks import Appearance, appearances, contact_materials
 from usd_ros_bridge.usd.opening import first_line
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
+from usd_ros_bridge.usd.skins import read_skin
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
@@ -215,20 +216,21 @@ class _Walk:
         resets = {path for path, xform in xforms.items() if xform.resets_stack}
         colliders = [each.source.prim for each in found if each.kind.collides]
         materials = iter(contact_materials(colliders, self.materials, self.diagnostics))
+        looks = appearances(prims, self.diagnostics)
         groups = self._members([path for path, each in zip(paths, found, strict=True) if each.kind.collides])
         return tuple(
             self._geometry(
                 each,
                 world_from_prim=xforms[path].world_from_prim,
                 detached_at=_nearest(path, resets),
-                color=color,
+                appearance=appearance,
                 material=next(materials) if each.kind.collides else "",
                 group_paths=tuple(groups.get(path, ())),
             )
-            for path, each, color in zip(paths, found, colors(prims, self.diagnostics), strict=True)
+            for path, each, appearance in zip(paths, found, looks, strict=True)
         )
 
-    def _geometry(self, geometry: _Geometry, **fields: Any) -> GeometryRecord:
+    def _geometry(self, geometry: _Geometry, *, appearance: Appearance, **fields: Any) -> GeometryRecord:
         source, kind = geometry.source, geometry.kind
         reader = self._reader
         type_name, values = str(source.prim.GetTypeName()), dict[str, Any]()
@@ -238,6 +240,10 @@ class _Walk:
             flip = values.pop("orientation") == "leftHanded"
             mesh = read_mesh(source, flip=flip, diagnostics=self.diagnostics)
             fields |= {"points": mesh.points, "triangles": mesh.triangles}
+            if geometry.seen:
+                fields["skin"] = read_skin(
+                    source, appearance, flip=flip, triangles=len(mesh.triangles), diagnostics=self.diagnostics
+                )
         if kind.collides:
             enabled = fallback(reader.record(CollisionRecord, source), "collision_enabled")
             fields |= {"collision_enabled": enabled, "solver_attributes": solver_attributes(source)}
@@ -251,6 +257,7 @@ class _Walk:
             values=values,
             collides=kind.collides,
             seen=geometry.seen,
+            color=appearance.color,
             **fields,
         )
 

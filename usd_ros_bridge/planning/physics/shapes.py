@@ -346,14 +346,12 @@ def _has_area(points: FloatArray, triangles: NDArray[np.int32]) -> bool:
 
 
 def _report_mesh(prim: _Prim, fault: str) -> None:
+    remedy = "author finite points and faces that name them"
+    path, findings = prim.record.path, prim.findings
     if prim.record.collides:
-        prim.findings.error(
-            "1.3.mesh",
-            prim.record.path,
-            f"{fault}; it does not collide",
-            "author finite points and faces that name them",
-            attribute="points",
-        )
+        findings.error("1.3.mesh", path, f"{fault}; it does not collide", remedy, attribute="points")
+    else:
+        findings.warning("1.3.mesh", path, f"{fault}; it is not seen", remedy, attribute="points")
 
 
 def _approximation(record: GeometryRecord, findings: Findings) -> Approximation:
