@@ -1,41 +1,29 @@
-"""The command line: `usd_ros_bridge inspect` and `usd_ros_bridge run`."""
+"""The command line: the group of commands, `inspect`, `run`, and how all of them end."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
 
 from usd_ros_bridge import __version__
+from usd_ros_bridge.console.asset_options import (
+    asset_options,
+    installed_types,
+    split_options,
+    standard_output,
+)
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.errors import BridgeError, StrictError
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
-from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
+from usd_ros_bridge.model.parse import parse_key_values
 
 EXIT_STRICT = 1
 EXIT_USAGE = 2
 
-PIPED_WIDTH = 200
 LIVE_ROS_ARGS = ["--ros-args", "--disable-stdout-logs"]
-
-
-def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that `inspect` and `run` share."""
-    options = (
-        click.argument("asset"),
-        click.option("--variant", "variants", multiple=True, metavar="/PRIM:SET=CHOICE", help="Select a variant."),
-        click.option("--namespace", default="", help="Namespace around every relative name."),
-        click.option("--payloads", type=click.Choice(["all", "none"]), default="all", help="Load payloads or not."),
-        click.option("--no-implicit-context", is_flag=True, help="Do not treat the default prim as a context."),
-        click.option("--strict", is_flag=True, help="Exit with status 1 if the asset has an error."),
-        click.option("--package", "packages", multiple=True, metavar="NAME=DIRECTORY", help="For package:// paths."),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group()
@@ -55,13 +43,13 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.usd import quiet
 
-    read, plan_options = _split(options)
+    read, plan_options = split_options(options)
     with quiet():
         plan = load_plan(
             options["asset"],
             read_options=read,
             plan_options=plan_options,
-            catalog=_catalog(),
+            catalog=installed_types(),
             physics=physics,
         )
     if as_json:
@@ -70,11 +58,9 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
         json.dump(plan_to_json(plan), sys.stdout, indent=2, allow_nan=False)
         sys.stdout.write("\n")
     else:
-        from rich.console import Console
-
         from usd_ros_bridge.console.inspect import print_plan
 
-        print_plan(plan, Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False))
+        print_plan(plan, standard_output())
     if strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options['asset']} has errors")
 
@@ -106,7 +92,7 @@ def run(
             ) from error
         from usd_ros_bridge.console.live import live_view
 
-        read, plan_options = _split(options)
+        read, plan_options = split_options(options)
         on_terminal = sys.stdout.isatty()
         run_node(
             asset=options["asset"],
@@ -121,27 +107,6 @@ def run(
             ros_args=[*(click.get_current_context().obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
             view=live_view if on_terminal else None,
         )
-
-
-def _split(options: dict[str, Any]) -> tuple[ReadOptions, PlanOptions]:
-    read = ReadOptions(
-        variants=parse_variants(options["variants"]),
-        payloads=options["payloads"],
-        packages=parse_packages(options["packages"]),
-    )
-    return read, PlanOptions(
-        namespace=options["namespace"], implicit_context=not options["no_implicit_context"]
-    )
-
-
-def _catalog() -> TypeCatalog | None:
-    try:
-        import ament_index_python  # noqa: F401
-    except ImportError:
-        return None
-    from usd_ros_bridge.ros.types import AmentCatalog
-
-    return AmentCatalog()
 
 
 def _split_ros_args(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

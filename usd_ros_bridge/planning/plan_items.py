@@ -255,9 +255,9 @@ def _robot_facts(robot: RobotPlan) -> dict[str, Value]:
 
 
 def _frame_facts(frame: FramePlan) -> dict[str, Value]:
-    return {"id": frame.id, "parent": frame.parent, "static": frame.static} | _pose(
-        "", frame.parent_from_frame
-    )
+    facts: dict[str, Value] = {"id": frame.id, "parent": frame.parent, "static": frame.static}
+    facts |= _pose("", frame.parent_from_frame)
+    return facts
 
 
 def _pose(name: str, pose: Pose) -> dict[str, Value]:
