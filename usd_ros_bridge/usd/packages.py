@@ -91,12 +91,20 @@ def split_package_path(asset_path: str) -> tuple[str, PurePosixPath | None]:
         else asset_path
     )
     name, _, rest = outer[len(SCHEME) :].lstrip("/").partition("/")
+    # Whether "\\" separates is the platform's business: a path that leaves the package in either reading is refused.
+    if _leaves(rest) or _leaves(rest.replace("\\", "/")):
+        return name, None
+    # Relative for sure: what follows "//" would be taken for an absolute path.
+    return name, PurePosixPath(os.path.normpath(rest.lstrip("/") or "."))
+
+
+def _leaves(path: str) -> bool:
     depth = 0
-    for part in rest.replace("\\", "/").split("/"):
+    for part in path.split("/"):
         depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
         if depth < 0:
-            return name, None
-    return name, PurePosixPath(os.path.normpath(rest) if rest else ".")
+            return True
+    return False
 
 
 def package_remedy(name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pxr import Usd, UsdUtils
 
+from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.options import Payloads, ReadOptions
 from usd_ros_bridge.model.stage import StageRecords
@@ -73,6 +74,7 @@ def test_sublayers(write: Write, sensors: Path) -> None:
     [
         "package://sensors/../secret.usda",
         "package://sensors/sub/../../secret.usda",
+        "package://sensors/sub\\deep/../../../secret.usda",
         "package://sensors/../sensors/lidar.usda",
         "package:/sensors/../secret.usda",
         "package://nobody_has_this/lidar.usda",
@@ -89,7 +91,7 @@ def test_what_leaves_its_package_or_has_none_is_not_composed(
     assert [record.path for record in records.topics] == ["/Robot/y"]
     (diagnostic,) = records.diagnostics
     assert (diagnostic.code, diagnostic.severity, diagnostic.path) == ("1.2.5.package", "error", "/Robot/x")
-    assert arc in diagnostic.message
+    assert quoted(arc) in diagnostic.message
 
 
 def test_a_refused_arc_deep_in_another_layer(write: Write, sensors: Path) -> None:
@@ -223,6 +225,9 @@ def test_a_hosts_stage_resolves_as_the_host_does(write: Write) -> None:
         ("package://a/../b", "a", None),
         ("package://a/b/../../../c", "a", None),
         ("package://a/b\\..\\..\\c", "a", None),
+        ("package://a/b\\c/../../d", "a", None),
+        ("package://a//etc/passwd", "a", "etc/passwd"),
+        ("package:///a//b", "a", "b"),
     ],
 )
 def test_splitting(text: str, name: str, path: str | None) -> None:
