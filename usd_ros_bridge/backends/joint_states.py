@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
 from usd_ros_bridge.backends.settings import parse_settings, setting, topic_name
+from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, JointStateSample, State
@@ -111,6 +112,25 @@ class JointStatesBackend:
         """Lets the state go."""
         self._state = None
 
+    def successor(self) -> JointStatesBackend:
+        """Returns another one, not open yet."""
+        return JointStatesBackend()
+
+    def take_over(self, other: JointStatesBackend) -> None:
+        """Goes on with what another knows: positions by name, and how old they are."""
+        assert self._plan is not None, "the backend is not open"
+        assert other._plan is not None, "the other backend is not open"
+        assert self._state is not None
+        assert other._state is not None
+        common = common_rows(self._plan, other._plan)
+        for name in ("joint_position", "joint_velocity", "joint_effort"):
+            carry(getattr(self._state, name), common.dofs, getattr(other._state, name), common.old_dofs)
+        of_old = {other._plan.robots[each.index].path: each for each in other._robots.values()}
+        for robot in self._robots.values():
+            old = of_old.get(self._plan.robots[robot.index].path)
+            if old is not None:
+                robot.take_over(old, common)
+
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
@@ -151,6 +171,11 @@ class _Robot:
         self._row_time.fill(0)
         self._last, self._last_ns = self._nothing, 0
         self._blank = (False, False)
+
+    def take_over(self, other: _Robot, common: CommonRows) -> None:
+        other._row_time[other._last.where] = other._last_ns
+        self._time_ns = other._time_ns
+        self._row_time[common.dofs] = other._row_time[common.old_dofs]
 
     def time_at(self, time_ns: int) -> int:
         """Returns the time of the state; a message without a stamp arrived at the tick that took it."""

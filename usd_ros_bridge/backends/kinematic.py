@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
 from usd_ros_bridge.backends.settings import parse_settings
+from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, Layout, State
 from usd_ros_bridge.model.transforms import FloatArray, compose, normalized, rotate, twist_exponential
@@ -62,6 +63,19 @@ class KinematicBackend:
         """Lets the state go."""
         self._context = self._model = None
 
+    def successor(self) -> KinematicBackend:
+        """Returns another one, not open yet."""
+        return KinematicBackend()
+
+    def take_over(self, other: KinematicBackend) -> None:
+        """Goes on from where another stands, by name: joints, bodies, and what they are on their way to."""
+        assert self._context is not None, "the backend is not open"
+        assert other._context is not None, "the other backend is not open"
+        assert self._model is not None
+        assert other._model is not None
+        plan, old = self._context.plan, other._context.plan
+        self._model.take_over(other._model, common_rows(plan, old), old.layout)
+
 
 class _Model:
     """The state and everything that moves it, from rest."""
@@ -85,6 +99,21 @@ class _Model:
         self._bodies.step(seconds, commands, self._state)
         self._state.time_ns = time_ns
         return self._state
+
+    def take_over(self, other: _Model, common: CommonRows, old_layout: Layout) -> None:
+        state, old = self._state, other._state
+        state.time_ns, self._last_ns = old.time_ns, other._last_ns
+        for name in ("joint_position", "joint_velocity"):
+            carry(getattr(state, name), common.dofs, getattr(old, name), common.old_dofs)
+        assert state.body_twist is not None
+        assert old.body_twist is not None
+        # What was never moved stands where the asset says that it does now.
+        stays = (old.body_pose == old_layout.body_pose).all(axis=-1)[common.old_bodies]
+        moved, old_moved = common.bodies[~stays], common.old_bodies[~stays]
+        carry(state.body_pose, moved, old.body_pose, old_moved)
+        carry(state.body_twist, moved, old.body_twist, old_moved)
+        self._joints.take_over(other._joints, common, state)
+        self._bodies.take_over(other._bodies, common, state)
 
 
 class _Joints:
@@ -114,6 +143,20 @@ class _Joints:
     def follow(self, state: State) -> None:
         """Applies the mimic rules to the state at rest."""
         self._followers.follow(state.joint_position, state.joint_velocity)
+
+    def take_over(self, other: _Joints, common: CommonRows, state: State) -> None:
+        """Goes on from where others stand, within the limits that hold now."""
+        if self._bounded:
+            _clip(state.joint_position, self._lower, self._upper)
+        carry(self._target, common.dofs, other._target, common.old_dofs)
+        carry(self._velocity, common.dofs, other._velocity, common.old_dofs)
+        if self._bounded:
+            _clip(self._target, self._lower, self._upper)
+        self._targeted[common.dofs] = other._targeted[common.old_dofs]
+        self._all_targeted = bool(self._targeted.size and self._targeted.all())
+        self._any_velocity = _any_number(self._velocity)
+        self._moving = True
+        self.follow(state)
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
         if not commands.silent:
@@ -203,6 +246,12 @@ class _Bodies:
     def __init__(self, layout: Layout) -> None:
         self._twist = np.zeros((len(layout.bodies), 6))
         self._rows = np.zeros(0, dtype=np.intp)
+
+    def take_over(self, other: _Bodies, common: CommonRows, state: State) -> None:
+        """Goes on as others move."""
+        carry(self._twist, common.bodies, other._twist, common.old_bodies)
+        assert state.body_twist is not None
+        self._rows = np.flatnonzero(self._twist.any(axis=-1) | state.body_twist.any(axis=-1))
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
         if not commands.silent and commands.has_bodies:

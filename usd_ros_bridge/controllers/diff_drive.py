@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +156,14 @@ class DiffDrives:
         self._busy = False
         self._last_ns = None
         self._odometry.reset()
+
+    def take_over(self, row: int, other: Any, other_row: int) -> None:
+        """Has one drive go on as a drive of another group does: its odometry, and what it was told."""
+        self._odometry.take_over(row, other._odometry, other_row)
+        for name in ("_target", "_stamp", "_last", "_live"):
+            getattr(self, name)[row] = getattr(other, name)[other_row]
+        self._busy = self._busy or bool(self._live[row])
+        self._last_ns = other._last_ns
 
     # --- Commands ---------------------------------------------------------------------------------------------
 

@@ -123,6 +123,11 @@ class WheelOdometry:
         self._last = np.zeros((2, count))
         self._last_seconds = np.full(count, np.nan)
 
+    def take_over(self, row: int, other: WheelOdometry, other_row: int) -> None:
+        """Has one drive go on from the pose of a drive of another; the next state is the start of what comes."""
+        self.odom_from_base[row] = other.odom_from_base[other_row]
+        self._heading[row] = other._heading[other_row]
+
     def update(self, position: FloatArray, time_ns: NDArray[np.int64]) -> None:
         """Takes a state.
 

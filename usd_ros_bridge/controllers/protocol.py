@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,15 @@ class OdometryGroup(ControllerGroup, Protocol):
 
     twist_covariance: FloatArray
     """(K, 6) variances of the linear velocity, (m/s)^2, and of the angular one, (rad/s)^2."""
+
+
+@runtime_checkable
+class SuccessorGroup(ControllerGroup, Protocol):
+    """Controllers that go on where those of a group before stand, of the same schema, whose plan has changed."""
+
+    def take_over(self, row: int, other: Any, other_row: int) -> None:
+        """Has one controller go on as one of another group of its class does; before the first tick."""
+        ...
 
 
 class GroupFactory(Protocol):

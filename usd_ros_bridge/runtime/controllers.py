@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import nan
 
 from usd_ros_bridge.backends.protocol import Capabilities, Report
-from usd_ros_bridge.controllers.protocol import ControllerContext, OdometryGroup
+from usd_ros_bridge.controllers.protocol import ControllerContext, OdometryGroup, SuccessorGroup
 from usd_ros_bridge.controllers.registry import MadeGroup, make_groups
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BridgeError
@@ -265,9 +265,32 @@ class Controllers:
             host.call(host.group.reset)
             host.end_all("time starts over")
 
-    def close(self) -> None:
+    def take_over(self, other: Controllers) -> None:
+        """Goes on where the controllers of the plan before stand: who is active, what was set, where bases are."""
+        self._moment.time_ns = other._moment.time_ns
+        switched: dict[str, bool] = {}
+        for member in self._members():
+            for old in other._by_path.get(member.plan.path, ()):
+                if old.plan.schema != member.plan.schema:
+                    continue
+                if old.plan.enabled == member.plan.enabled:
+                    switched[member.plan.path] = old.active
+                for name, value in old.values.items():
+                    if name in member.host.group.dynamic:
+                        self.set_parameter(member.plan.path, name, value)
+                self._continue(member, old)
+        on = [path for path, active in switched.items() if active and not self.active(path)]
+        off = [path for path, active in switched.items() if not active and self.active(path)]
+        if not self.refusal(on, off):
+            self.switch(on, off)
+
+    def _continue(self, member: Member, old: Member) -> None:
+        group, row = member.host.group, member.row
+        if isinstance(group, SuccessorGroup) and type(old.host.group) is type(group):
+            member.host.call(lambda: group.take_over(row, old.host.group, old.row))
+
+    def close(self, why: str = "the bridge is closed") -> None:
         """Ends all goals, those to come included."""
-        why = "the bridge is closed"
         for desk in self._desks.values():
             desk.close(why)
         for host in self._hosts:

@@ -20,15 +20,13 @@ from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
 from usd_ros_bridge.runtime.goals import GoalDesk
 from usd_ros_bridge.runtime.inbox import Inbox, Wakeup
 from usd_ros_bridge.runtime.intake import Intake
-from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.opening import make_views, open_backend
 from usd_ros_bridge.runtime.options import RuntimeOptions
+from usd_ros_bridge.runtime.parts import RuntimeParts, Surroundings, make_parts, next_parts, take_over
 from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.schedule import NEVER_NS
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, find_frame
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
-from usd_ros_bridge.runtime.stepper import Stepper
 
 
 class Runtime:
@@ -69,20 +67,21 @@ class Runtime:
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
         self.intake = Intake(self.inbox, self.reporter.report)
         self.emissions = Emissions(self.reporter.report)
-        self.kinematics = Kinematics(plan)
-        self._stepper = Stepper(backend, plan.layout, self.reporter.report)
-        self._commands = self._stepper.commands
+        self._around = Surroundings(
+            options=self.options,
+            report=self.reporter.report,
+            inbox=self.inbox,
+            now_ns=lambda: self._last_time or 0,
+            groups=groups,
+        )
+        self._parts: RuntimeParts | None = None
         self.frame_resolver: FrameResolver | None = None
         self.inputs: tuple[BackendInput, ...] = ()
-        self._fed: frozenset[int] = frozenset()
-        self._make_groups = groups
-        self._controllers: Controllers | None = None
-        # The same where there is any, for a tick to look at.
+        # Controllers where there are any, for a tick to look at.
         self._present: Controllers | None = None
         self._control_grid = ControlGrid(self.options.controller_rate)
         self._forget: list[Callable[[], None]] = []
         self._snapshot: Snapshot | None = None
-        self._frames: FrameTable | None = None
         self._last_time: int | None = None
         # Where the state at rest stands.
         self._start_ns = 0
@@ -105,22 +104,10 @@ class Runtime:
             raise BridgeError("the runtime is open already")
         self._open = True
         try:
-            self.inputs, self._fed = open_backend(self.plan, self.backend, self.options, self.reporter.report)
-        except BridgeError:
-            self.close()
+            self._adopt(make_parts(self.plan, self.backend, self._around))
+        except BaseException:
+            self._open = False
             raise
-        self._controllers = Controllers(
-            self.plan,
-            self.capabilities,
-            report=self.reporter.report,
-            inbox=self.inbox,
-            now_ns=lambda: self._last_time or 0,
-            make=self._make_groups,
-        )
-        self._present = self._controllers if self._controllers.present else None
-        self._frames, self._snapshot = make_views(
-            self.plan, self.backend, self.kinematics, self._controllers.odometry, self.reporter.report
-        )
         return self
 
     def close(self) -> None:
@@ -128,9 +115,51 @@ class Runtime:
         if not self._open:
             return
         self._open = False
-        if self._controllers is not None:
-            self._controllers.close()
-        self._stepper.close()
+        if self._parts is not None:
+            self._parts.discard()
+
+    # --- Change ------------------------------------------------------------------------------------------------
+
+    def prepare(self, plan: BridgePlan) -> RuntimeParts:
+        """Makes what follows from a plan to come, while what runs goes on; from any thread.
+
+        Raises:
+            ChangeRefusedError: The backend can neither go on with it nor be followed by one that can.
+            BackendError: The backend's successor cannot be opened on it.
+        """
+        return next_parts(self.parts, plan, self._around)
+
+    def succeed(self, parts: RuntimeParts) -> RuntimeParts:
+        """Goes on with what `prepare` made, from where things stand; between two ticks, in the thread that ticks.
+
+        Emitters, subscriptions and time stay; who made them fits them to the plan.
+
+        Returns:
+            What was before, for `RuntimeParts.discard`.
+        """
+        old = self.parts
+        if self._passed_by and self._last_time is not None and parts.backend is not old.backend:
+            self._stepper.catch_up(self._last_time)
+        take_over(parts, old)
+        self._state_known = self._state_known and hasattr(parts.snapshot, "state")
+        self._passed_by = self._can_rest = False
+        self._adopt(parts)
+        self.emissions.set_gates(parts.controllers.gate)
+        return old
+
+    @property
+    def parts(self) -> RuntimeParts:
+        """What follows from the plan; once open."""
+        assert self._parts is not None, "the runtime is not open"
+        return self._parts
+
+    def _adopt(self, parts: RuntimeParts) -> None:
+        self._parts = parts
+        self.plan, self.backend, self.inputs = parts.plan, parts.backend, parts.inputs
+        self.kinematics = parts.kinematics
+        self._stepper, self._commands = parts.stepper, parts.stepper.commands
+        self._present = parts.controllers if parts.controllers.present else None
+        self._snapshot = parts.snapshot
 
     def __enter__(self) -> Runtime:
         return self.open()
@@ -163,14 +192,12 @@ class Runtime:
     @property
     def frames(self) -> FrameTable:
         """The frames of all robots; once open."""
-        assert self._frames is not None, "the runtime is not open"
-        return self._frames
+        return self.parts.frames
 
     @property
     def controllers(self) -> Controllers:
         """The controllers; once open."""
-        assert self._controllers is not None, "the runtime is not open"
-        return self._controllers
+        return self.parts.controllers
 
     @property
     def snapshot(self) -> Snapshot:
@@ -193,8 +220,17 @@ class Runtime:
             robot: Index of the robot whose state alone it shows, None for anything else. Where that state arrives by
                 topic it is asked when something arrived, at most at its rate, and no deadline wakes the loop for it.
         """
-        gate = None if self._controllers is None else self._controllers.gate(name)
-        self.emissions.add(emitter, name=name, rate=rate, on_arrival=robot in self._fed, gate=gate)
+        gate = None if self._parts is None else self._parts.controllers.gate(name)
+        self.emissions.add(emitter, name=name, rate=rate, on_arrival=self._arrives(robot), gate=gate)
+
+    def change_emitter(
+        self, emitter: Emitter, *, rate: float | None = None, robot: int | None = None
+    ) -> None:
+        """Changes when an emitter is asked, arguments as those of `add_emitter`; nothing else about it changes."""
+        self.emissions.change(emitter, rate=rate, on_arrival=self._arrives(robot))
+
+    def _arrives(self, robot: int | None) -> bool:
+        return self._parts is not None and robot in self._parts.fed
 
     def remove_emitter(self, emitter: Emitter) -> None:
         """Removes an emitter; one that is not there is ignored."""
@@ -210,16 +246,24 @@ class Runtime:
         """Has `forget` called at every reset: what was sent may be sent again, whatever its stamp."""
         self._forget.append(forget)
 
-    def bind_sink(self, topic: TopicPlan, *, sink: Sink | None = None) -> Delivery:
+    def off_reset(self, forget: Callable[[], None]) -> None:
+        """Calls it no more; one that is not there is ignored."""
+        if forget in self._forget:
+            self._forget.remove(forget)
+
+    def bind_sink(
+        self, topic: TopicPlan, *, sink: Sink | None = None, into: Delivery | None = None
+    ) -> Delivery:
         """Binds a subscription to what takes its samples.
 
         Args:
             topic: The subscription.
             sink: An embedder's own; by default the controllers that name the topic, else what its type has built in.
+            into: What delivered so far, where the subscription stays while what takes its samples changes.
 
         Returns:
-            Where to deliver samples. `accepted` is false, with a reason, where nothing takes them: they are counted
-            and dropped.
+            Where to deliver samples: `into`, where that was given. `accepted` is false, with a reason, where nothing
+            takes them: they are counted and dropped.
         """
         context = SinkContext(
             plan=self.plan,
@@ -228,11 +272,15 @@ class Runtime:
             report=self.reporter.report,
             resolve=self._resolve_frame,
         )
-        return self.intake.bind_sink(topic, sink, self.controllers, context, lambda: self.commands)
+        return self.intake.bind_sink(topic, sink, self.controllers, context, lambda: self.commands, into=into)
 
-    def bind_input(self, backend_input: BackendInput) -> Delivery:
+    def bind_input(self, backend_input: BackendInput, *, into: Delivery | None = None) -> Delivery:
         """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
-        return self.intake.bind_input(self.backend, backend_input)
+        return self.intake.bind_input(self.backend, backend_input, into=into)
+
+    def unbind(self, delivery: Delivery) -> None:
+        """Forgets a delivery, and what waits there."""
+        self.intake.unbind(delivery)
 
     def goal_desk(self, path: str) -> GoalDesk | None:
         """Returns where goals of an action server go, by its prim path; None where no controller serves it."""

@@ -60,6 +60,18 @@ class Emission(RateMeter):
         if gate is not None:
             gate.watch(self._gate_turned)
 
+    def set_gate(self, gate: Gate | None) -> None:
+        """Is behind another gate from here on, None for none."""
+        if gate is self.gate:
+            return
+        if self.gate is not None:
+            self.gate.leave(self._gate_turned)
+        self.gate = gate
+        if gate is not None:
+            gate.watch(self._gate_turned)
+        else:
+            self.emit = self.emitter.emit
+
     def row(self) -> object | None:
         """Returns the row of emitters that the emitter is in; None where it has none, or is not asked."""
         emitter = self._row_emitter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from usd_ros_bridge.backends.protocol import Report
@@ -75,6 +75,8 @@ class Emissions:
         self._all[emission] = None
         if rate is None:
             self._every_tick.append(emission)
+        elif scheduled and entry < len(self._scheduled):
+            self._scheduled[entry] = emission
         elif scheduled:
             self._scheduled.append(emission)
         else:
@@ -96,6 +98,37 @@ class Emissions:
                 self._scheduled[emission.entry] = None
             self._lanes.forget()
             self.move_on()
+
+    def change(self, emitter: Emitter, *, rate: float | None, on_arrival: bool) -> None:
+        """Changes when an emitter is asked, arguments as those of `add`; where they are as they were, nothing changes.
+
+        Its counters go on. With another rate it is due at the next tick.
+        """
+        for emission in [each for each in self._all if each.emitter is emitter]:
+            arrives = rate is not None and on_arrival
+            if emission.asked_rate == rate and arrives == (rate is not None and emission.entry < 0):
+                continue
+            if emission.entry >= 0 and rate is not None and not arrives:
+                self._schedule.set_rate(emission.entry, rate)
+                emission.asked_rate = rate
+            else:
+                count, errors, last_error = emission.count, emission.errors, emission.last_error
+                self.remove(emitter)
+                self.add(emitter, name=emission.name, rate=rate, on_arrival=on_arrival, gate=emission.gate)
+                added = next(reversed(self._all))
+                added.count, added.errors, added.last_error = count, errors, last_error
+            self._lanes.forget()
+            self.move_on()
+
+    def set_gates(self, find: Callable[[str], Gate | None]) -> None:
+        """Gives every emitter the gate that it has from here on.
+
+        Args:
+            find: Returns the gate of an emitter by its name, None for none.
+        """
+        for emission in self._all:
+            emission.set_gate(find(emission.name))
+        self._lanes.forget()
 
     def regroup(self) -> None:
         """Finds out before long who is asked together: to be called when a `RowEmitter` has got a row."""

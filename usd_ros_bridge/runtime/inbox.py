@@ -173,6 +173,12 @@ class Inbox:
         if wakes:
             self.wakeup.set()
 
+    def forget(self, key: Hashable) -> None:
+        """Forgets a key, its counters and what waits under it."""
+        with self._lock:
+            self._queues.pop(key, None)
+            self._sources = tuple(entry for entry in self._sources if entry[0] != key)
+
     def add_source(self, key: Hashable, take: Take) -> None:
         """Asks `take` for items of `key` at every `drain`. What it holds already is seen at once."""
         with self._lock:
@@ -197,7 +203,9 @@ class Inbox:
                 payloads = take(self._depth)
                 for payload in payloads:
                     items.append((key, payload))
-                self._queues[key].received += len(payloads)
+                queue = self._queues.get(key)
+                if queue is not None:
+                    queue.received += len(payloads)
         return items
 
     def withdraw(self, key: Hashable) -> list[object]:

@@ -80,6 +80,8 @@ class Intake:
         controllers: Controllers,
         context: SinkContext,
         commands: Callable[[], Commands],
+        *,
+        into: Delivery | None = None,
     ) -> Delivery:
         """Binds a subscription: to `sink`, else to the controllers that name it, else to the built-in of its type.
 
@@ -89,19 +91,13 @@ class Intake:
             controllers: Those of the plan. A topic that one of them names moves nothing but through it.
             context: What built-in sinks are made from.
             commands: What sinks write to.
+            into: What delivered before, which goes on to: what waits there is taken by who takes it from here on.
         """
         route = None if sink is not None else controllers.route(topic)
         if route is not None:
-            delivery = Delivery(
-                self._inbox,
-                topic.name,
-                None if route.refusal else route.take,
-                route.refusal,
-                route=route,
-                report=self._report,
-            )
-            self._inbox.configure(delivery, wakes=True)
-            return self._add(delivery)
+            take = None if route.refusal else route.take
+            made = Delivery(self._inbox, topic.name, take, route.refusal, route=route, report=self._report)
+            return self._add(made, into, wakes=True)
         reason = ""
         if sink is None:
             try:
@@ -112,14 +108,21 @@ class Intake:
         if sink is not None:
             taker = sink
             take = lambda sample: taker.apply(sample, commands())  # noqa: E731
-        return self._add(Delivery(self._inbox, topic.name, take, reason, report=self._report))
+        return self._add(Delivery(self._inbox, topic.name, take, reason, report=self._report), into)
 
-    def bind_input(self, backend: Backend, backend_input: BackendInput) -> Delivery:
+    def bind_input(
+        self, backend: Backend, backend_input: BackendInput, *, into: Delivery | None = None
+    ) -> Delivery:
         """Binds a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
         take = partial(backend.receive, backend_input.key)
-        delivery = Delivery(self._inbox, backend_input.topic, take, report=self._report)
-        self._inbox.configure(delivery, wakes=backend.capabilities.topic_driven)
-        return self._add(delivery)
+        made = Delivery(self._inbox, backend_input.topic, take, report=self._report)
+        return self._add(made, into, wakes=backend.capabilities.topic_driven)
+
+    def unbind(self, delivery: Delivery) -> None:
+        """Forgets a delivery, and what waits there; one that is not there is ignored."""
+        if delivery in self._deliveries:
+            self._deliveries.remove(delivery)
+        self._inbox.forget(delivery)
 
     def take(self, arrived: Iterable[Item]) -> None:
         """Has what waited taken, in the order of arrival."""
@@ -134,6 +137,12 @@ class Intake:
         """Returns the counters of every subscription, from any thread."""
         return tuple(delivery.status() for delivery in tuple(self._deliveries))
 
-    def _add(self, delivery: Delivery) -> Delivery:
-        self._deliveries.append(delivery)
-        return delivery
+    def _add(self, made: Delivery, into: Delivery | None, *, wakes: bool = False) -> Delivery:
+        if into is not None:
+            into.become(made)
+            made = into
+        else:
+            self._deliveries.append(made)
+        if wakes or into is not None:
+            self._inbox.configure(made, wakes=wakes)
+        return made

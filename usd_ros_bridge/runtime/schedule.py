@@ -98,6 +98,7 @@ class Schedule:
         self.earliest_ns = NEVER_NS
         self._report = report
         self._entries: list[_Entry] = []
+        self._free: set[int] = set()
         self._grids: dict[tuple[int, int], _Grid] = {}
         self._heap: list[tuple[int, int, _Grid]] = []
         self._order = count()
@@ -106,14 +107,20 @@ class Schedule:
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
 
     def add(self, name: str, rate: float) -> int:
-        """Adds an entry of `rate` Hz that is due at the next tick; returns its index. Indices stay valid."""
+        """Adds an entry of `rate` Hz that is due at the next tick; returns its index, its own until it is removed."""
         self._entries.append(_Entry(name))
-        self._join(len(self._entries) - 1, period_ns(rate), 0)
-        return len(self._entries) - 1
+        index = len(self._entries) - 1
+        self._join(index, period_ns(rate), 0)
+        return index
 
     def remove(self, index: int) -> None:
-        """Switches an entry off for good."""
+        """Removes an entry; its index may become another's."""
         self._leave(index)
+        self._free.add(index)
+        # From the end only: indices are in the order of addition, which is the order of `due`.
+        while self._entries and len(self._entries) - 1 in self._free:
+            self._entries.pop()
+            self._free.discard(len(self._entries))
         self._update_earliest()
 
     def set_rate(self, index: int, rate: float) -> None:

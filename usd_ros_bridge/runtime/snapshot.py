@@ -8,6 +8,7 @@ from math import isnan
 
 import numpy as np
 
+from usd_ros_bridge.model.carry import CommonRows, carry
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
 from usd_ros_bridge.model.transforms import FloatArray
@@ -135,6 +136,26 @@ class Snapshot:
         self._started[:] = False
         self._start[:] = np.nan
         self._all_started = False
+
+    def take_over(self, other: Snapshot, common: CommonRows, *, alike: bool) -> None:
+        """Goes on where the snapshot of another plan stands: odometry goes on from where bodies started.
+
+        Args:
+            other: The other one.
+            common: What the two plans have in common.
+            alike: Whether their layouts are the same: then its state is this one's, too.
+        """
+        self.tick = other.tick
+        carry(self._start, common.bodies, other._start, common.old_bodies)
+        self._started[common.bodies] = other._started[common.old_bodies]
+        if alike:
+            self._tracker, self._tracking, self._motions = other._tracker, other._tracking, other._motions
+            if hasattr(other, "state"):
+                self.begin(other.state)
+
+    def adopt(self, plan: BridgePlan) -> None:
+        """Shows a plan that differs in nothing that is computed here."""
+        self._plan = plan
 
     # --- For emitters ------------------------------------------------------------------------------------------
 
