@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -72,14 +73,33 @@ def add_physics(plan: BridgePlan, *, plan_options: PlanOptions | None = None) ->
         The plan with `plan.physics`, and in its diagnostics what is wrong with that. A plan that has physics already,
         or no stage, as it is.
     """
-    if plan.physics is not None or plan.stage is None:
-        return plan
-    from usd_ros_bridge.usd import read_stage
+    return read_physics_for(plan, plan_options=plan_options)()
 
-    stage = cast("Usd.Stage", plan.stage)
+
+def read_physics_for(
+    plan: BridgePlan, *, plan_options: PlanOptions | None = None
+) -> Callable[[], BridgePlan]:
+    """Does the part of `add_physics` that reads the stage, and returns the other, which any thread may do later.
+
+    Args:
+        plan: As for `add_physics`.
+        plan_options: As for `add_physics`.
+    """
+    if plan.physics is not None or plan.stage is None:
+        return lambda: plan
+    from usd_ros_bridge.usd import read_physics, read_stage
+
+    stage, options = cast("Usd.Stage", plan.stage), plan_options or PlanOptions()
     with collector_paused():
         records = read_stage(stage, asset=plan.asset)
-        return _with_physics(plan, stage, records, plan_options or PlanOptions())
+        physics = read_physics(stage)
+
+    def finish() -> BridgePlan:
+        with collector_paused():
+            scene, found = plan_physics(records, physics, plan, options)
+            return replace(plan, physics=scene, diagnostics=plan.diagnostics + found)
+
+    return finish
 
 
 def _with_physics(

@@ -7,6 +7,8 @@ from typing import Any
 
 from pxr import Usd, UsdGeom, UsdLux, UsdPhysics
 
+from usd_ros_bridge.usd.turns import turn_at
+
 _LIGHT = "light"
 _SHAPE = "shape"
 _CONTEXT = "RosContextAPI"
@@ -46,7 +48,7 @@ class StageScene:
         if visible is None:
             visible = not _is_visible(found[0][0])
         wanted = UsdGeom.Tokens.inherited if visible else UsdGeom.Tokens.invisible
-        with Usd.EditContext(self._stage, layer):
+        with turn_at(self._stage), Usd.EditContext(self._stage, layer):
             for each, _ in found:
                 UsdGeom.Imageable(each).GetVisibilityAttr().Set(wanted)
         words = _words(found, visible)

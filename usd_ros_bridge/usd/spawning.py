@@ -12,6 +12,7 @@ from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.usd.opening import first_line, quiet
 from usd_ros_bridge.usd.packages import PackageMap, scan_layers
+from usd_ros_bridge.usd.turns import turn_at
 
 _CONTEXT = "RosContextAPI"
 _NAMESPACE = "ros:context:namespace"
@@ -63,7 +64,7 @@ class Spawner:
         layer = _checked_layer(file)
         before = {str(error) for error in self._stage.GetCompositionErrors()}
         try:
-            with quiet(), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
+            with quiet(), turn_at(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
                 prim = self._stage.DefinePrim(path)
                 prim.GetReferences().AddReference(layer.identifier)
                 prim.Load()
@@ -84,7 +85,7 @@ class Spawner:
 
     def remove(self, path: str) -> None:
         """Takes out what was spawned at a prim path."""
-        with quiet(), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
+        with quiet(), turn_at(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
             self._stage.RemovePrim(path)
 
     def _place(self, prim: Any, world_from_prim: FloatArray) -> None:
