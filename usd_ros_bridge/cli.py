@@ -16,6 +16,7 @@ from usd_ros_bridge.console.asset_options import (
     split_options,
     standard_output,
 )
+from usd_ros_bridge.console.diff_command import diff
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.errors import BridgeError, StrictError
 from usd_ros_bridge.model.parse import parse_key_values
@@ -107,6 +108,9 @@ def run(
             ros_args=[*(click.get_current_context().obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
             view=live_view if on_terminal else None,
         )
+
+
+cli.add_command(diff)
 
 
 def _split_ros_args(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -20,6 +20,7 @@ from usd_ros_bridge.model.plan import (
     RobotPlan,
     TopicPlan,
 )
+from usd_ros_bridge.planning.interfaces import JOINT_STATE
 
 _LABELS = {
     ("service", "server"): "service server",
@@ -28,7 +29,7 @@ _LABELS = {
     ("action", "client"): "action client",
 }
 # The order of the joints is part of what these types mean.
-_OF_JOINTS = frozenset({"sensor_msgs/msg/JointState", "std_msgs/msg/Float64MultiArray"})
+_OF_JOINTS = frozenset({JOINT_STATE, "std_msgs/msg/Float64MultiArray"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,13 +182,13 @@ class PlanItems:
         }  # fmt: skip
         if isinstance(item, TopicPlan):
             facts |= {
-                "publish_rate": item.publish_rate,
+                "publish_rate": _value(item.publish_rate),
                 "frame_id": item.frame_id,
                 "child_frame_id": item.child_frame_id,
             }
             facts |= {f"qos.{name}": value for name, value in _parts(item.qos).items()}
             if item.type in _OF_JOINTS:
-                facts["joints"] = self._dof_names(item.dofs)
+                facts["joints"] = self._dof_names(item)
             if item.camera >= 0:
                 camera = _parts(self.plan.scene.cameras[item.camera])
                 facts |= {f"camera.{name}": value for name, value in camera.items() if name != "path"}
@@ -233,8 +234,11 @@ class PlanItems:
         names = (name for path in plan.interfaces for name in self._names.get(path, (path,)))
         return tuple(sorted(self._name(name, plan.robot) for name in names))
 
-    def _dof_names(self, rows: Iterable[int]) -> tuple[str, ...]:
-        return tuple(self.plan.layout.dofs[row] for row in rows)
+    def _dof_names(self, item: TopicPlan) -> tuple[str, ...]:
+        names = tuple(self.plan.layout.dofs[row] for row in item.dofs)
+        # Commands name their joints, in any order.
+        by_name = item.type == JOINT_STATE and item.role == "subscription"
+        return tuple(sorted(names)) if by_name else names
 
 
 def _robot_facts(robot: RobotPlan) -> dict[str, Value]:
