@@ -1,12 +1,23 @@
-"""A robot of a plan as URDF: what robot_state_publisher, RViz, MoveIt and Nav2 read a robot from."""
+"""A robot of a plan as URDF: what robot_state_publisher, RViz, MoveIt and Nav2 read a robot from.
+
+It says what the bridge publishes, in URDF's words: links are the frames of /tf, joints are those of JointState. Of the
+asset it is the resolved variant, and nothing that URDF has no word for (REP 0158 sections 3.7 and 3.8).
+"""
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from usd_ros_bridge.export.urdf_joints import UrdfJoint
+from usd_ros_bridge.export.urdf_looks import Shapes
 from usd_ros_bridge.export.urdf_meshes import MeshFiles
+from usd_ros_bridge.export.urdf_tree import LinkTree, link_tree
+from usd_ros_bridge.export.urdf_xml import Materials, add_inertial, add_joint, document
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.physics import Body, Dof, PhysicsScene
+from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +28,8 @@ class Urdf:
         name: Name of the robot: that of its context prim.
         text: The XML document.
         links: Names of the links, the root first, parents before children.
-        joints: Names of the joints, in the order of the links that they carry.
-        extra_links: Those of `links` that are no frame of the bridge: massless ones, between the several degrees of
+        joints: Names of the joints, in the order of the links that they lead to.
+        added_links: Those of `links` that are no frame of the bridge: massless ones, between the several degrees of
             freedom of a joint, or where a joint's axis does not pass through its child's origin.
         diagnostics: What URDF cannot say, and what of the asset was left out.
     """
@@ -27,7 +38,7 @@ class Urdf:
     text: str
     links: tuple[str, ...] = ()
     joints: tuple[str, ...] = ()
-    extra_links: tuple[str, ...] = ()
+    added_links: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -35,12 +46,108 @@ def robot_urdf(plan: BridgePlan, robot: int, *, meshes: MeshFiles | None = None)
     """Returns a robot of a plan as URDF.
 
     Args:
-        plan: The plan. Masses, shapes and effort limits of drives are those of `plan.physics`; a plan without physics
-            gives links and joints only.
+        plan: The plan. Masses, shapes, friction and damping are those of `plan.physics`; a plan without physics gives
+            links and joints only.
         robot: Index in `plan.robots`.
         meshes: Puts meshes into files; None leaves them out.
 
     Returns:
-        The description; it never raises for what an asset says.
+        The description; it never raises for what an asset says. Frame ids are without prefix: who reads the URDF adds
+        it (`frame_prefix` of robot_state_publisher, "TF Prefix" of RViz).
     """
-    raise NotImplementedError
+    of_robot = plan.robots[robot]
+    return _Writer(plan, of_robot, link_tree(of_robot)).write(meshes)
+
+
+class _Writer:
+    """One robot on its way into a document."""
+
+    def __init__(self, plan: BridgePlan, robot: RobotPlan, tree: LinkTree) -> None:
+        scene = plan.physics or PhysicsScene()
+        self._plan = plan
+        self._robot = robot
+        self._tree = tree
+        self._root = ET.Element("robot", {"name": robot.path.rpartition("/")[2]})
+        self._bodies: Mapping[str, Body] = {body.path: body for body in scene.bodies}
+        self._dofs: Mapping[int, Dof] = {
+            dof.row: dof for joint in scene.joints for dof in joint.dofs if dof.row >= 0
+        }
+        self._shapes = Shapes(plan, robot, tree.frames)
+        self._materials = Materials()
+        self._leaders = {
+            joint.dof.row: joint.name for chain in tree.joints.values() for joint in chain if joint.dof
+        }
+        self._links: list[str] = []
+        self._joints: list[str] = []
+        self._findings = list(tree.diagnostics)
+
+    def write(self, meshes: MeshFiles | None) -> Urdf:
+        robot, tree = self._robot, self._tree
+        if not (tree.frames and robot.frames[tree.frames[0]].id == tree.root):
+            self._add_link(tree.root)
+        for number in tree.frames:
+            frame = robot.frames[number]
+            for joint in tree.joints.get(number, ()):
+                if joint.child != frame.id:
+                    self._add_link(joint.child)
+            link = self._add_link(frame.id)
+            body = self._bodies.get(frame.path)
+            if body is not None:
+                add_inertial(link, body.inertial)
+            self._shapes.add_to(link, frame, self._materials, meshes)
+            for joint in tree.joints.get(number, ()):
+                self._add_joint(joint, frame.path)
+        for place, material in enumerate(self._materials.define()):
+            self._root.insert(place, material)
+        return Urdf(
+            name=self._root.attrib["name"],
+            text=document(self._root),
+            links=tuple(self._links),
+            joints=tuple(self._joints),
+            added_links=tree.added,
+            diagnostics=(*self._findings, *self._loops(), *self._shapes.diagnostics),
+        )
+
+    def _add_link(self, name: str) -> ET.Element:
+        self._links.append(name)
+        return ET.SubElement(self._root, "link", {"name": name})
+
+    def _add_joint(self, joint: UrdfJoint, path: str) -> None:
+        self._joints.append(joint.name)
+        dof = joint.dof
+        leader = None
+        if dof is not None and dof.mimic is not None:
+            name = self._leaders.get(dof.mimic.leader)
+            if name is not None:
+                leader = name, dof.mimic.multiplier, dof.mimic.offset
+            else:
+                self._findings.append(_lost_leader(joint.name, path))
+        physics = None if dof is None else self._dofs.get(dof.row)
+        add_joint(self._root, joint, physics=physics, leader=leader)
+
+    def _loops(self) -> list[Diagnostic]:
+        scene = self._plan.physics
+        if scene is None:
+            return []
+        links = {self._robot.frames[number].path for number in self._tree.frames}
+        own = {number for number, body in enumerate(scene.bodies) if body.path in links}
+        return [
+            Diagnostic(
+                code="3.8.loop",
+                severity="info",
+                path=joint.path,
+                message="the joint closes a loop; a URDF is a tree, and the joint is no part of it",
+            )
+            for joint in scene.joints
+            if joint.closes_loop and (joint.body0 in own or joint.body1 in own)
+        ]
+
+
+def _lost_leader(name: str, path: str) -> Diagnostic:
+    return Diagnostic(
+        code="3.8.mimic",
+        severity="warning",
+        path=path,
+        message=f"the joint {name} follows one that is no part of the URDF; there, it follows none",
+        remedy="connect both to the robot's base",
+    )
