@@ -90,17 +90,20 @@ def test_every_option_of_the_command_line_stands_in_the_table() -> None:
     pytest.importorskip("click", reason="click is not installed: make setup")
     from usd_ros_bridge.cli import cli
 
-    commands: dict[str, set[str]] = {}
+    expected: dict[str, set[str]] = {}
     for name, command in cli.commands.items():
         for parameter in command.params:
             for option in parameter.opts:
-                if option.startswith("--"):
-                    commands.setdefault(option, set()).add(name)
-    expected = {option: "both" if len(of) == 2 else of.pop() for option, of in commands.items()}
+                if option.startswith("-"):
+                    expected.setdefault(option, set()).add(name)
     for parameter in cli.params:
-        expected |= dict.fromkeys(parameter.opts, "")
-    table = {codes(option)[0].split()[0]: of for option, of, _ in rows(PAGE, "option")}
-    assert table.pop("--help") == ""
+        expected |= {option: set() for option in parameter.opts}
+    table = {
+        option: set(of.split(", ")) - {""}
+        for cell, of, _ in rows(PAGE, "option")
+        for option in (code.split()[0] for code in codes(cell))
+    }
+    assert table.pop("--help") == set()
     assert table == expected
 
 
