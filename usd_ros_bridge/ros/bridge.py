@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
+from usd_ros_bridge.ros.description import DescriptionOptions
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
@@ -77,6 +79,8 @@ class Bridge(HandlerRegistry):
         handlers: Sequence[str] | None = None,
         scene_edits: bool = False,
         publish_unmatched: bool = False,
+        publish_description: bool = True,
+        mesh_directory: str | os.PathLike[str] | None = None,
         report: Show | None = None,
         inform: Show | None = None,
     ) -> None:
@@ -105,6 +109,8 @@ class Bridge(HandlerRegistry):
             handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
+            publish_description: Describe each robot as URDF on `<its namespace>/robot_description`, once it is open.
+            mesh_directory: Where mesh files for descriptions are put; None for the user's cache.
             report: Shows a warning `(kind, message)`; the node's logger by default.
             inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
         """
@@ -127,6 +133,7 @@ class Bridge(HandlerRegistry):
         self._make_parts = partial(
             PlanParts, handlers=self._handlers, workers=self._workers, tf_rate=tf_rate, scene_edits=scene_edits,
             publish_unmatched=publish_unmatched, inform=self._inform,
+            description=DescriptionOptions(publish=publish_description, meshes=mesh_directory),
         )  # fmt: skip
         self._make_domains: Callable[[], Domains] = lambda: Domains(
             node=node,
@@ -335,7 +342,15 @@ class Bridge(HandlerRegistry):
             parts, clock = self._parts, self._clock
             assert parts is not None
             own = clock if isinstance(clock, OwnTime) else None
-            return overview(self.plan, self._backend_name, runtime, parts.interfaces, parts.transforms, own)
+            return overview(
+                self.plan,
+                self._backend_name,
+                runtime,
+                parts.interfaces,
+                parts.transforms,
+                parts.descriptions,
+                own,
+            )
 
     def summary(self) -> str:
         """Returns one line for a log: how much of what is live.

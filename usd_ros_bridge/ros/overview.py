@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ros.description import Descriptions
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.interfaces import Interfaces
 from usd_ros_bridge.ros.own_time import OwnTime
@@ -16,6 +17,7 @@ def overview(
     runtime: GuardedRuntime,
     interfaces: Interfaces,
     transforms: Transforms,
+    descriptions: Descriptions,
     own_time: OwnTime | None,
 ) -> BridgeStatus:
     """Returns what a bridge is doing.
@@ -26,10 +28,11 @@ def overview(
         runtime: Open.
         interfaces: Open.
         transforms: Open.
+        descriptions: Open.
         own_time: Where the backend owns time.
     """
     counters = runtime.status()
-    rows = [*interfaces.status(), *transforms.status(counters.time_ns or 0)]
+    rows = [*interfaces.status(), *transforms.status(counters.time_ns or 0), *descriptions.status()]
     if own_time is not None:
         rows += own_time.interfaces()
     return BridgeStatus(

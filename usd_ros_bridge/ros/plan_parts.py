@@ -10,6 +10,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning import disable_conflicts
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.controller_parameters import ControllerParameters
+from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
 from usd_ros_bridge.ros.domains import Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.handlers import Handlers
@@ -26,6 +27,7 @@ class PlanParts:
         parameters: Of the controllers.
         transforms: What is broadcast.
         interfaces: Topics, services and actions.
+        descriptions: Of the robots.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class PlanParts:
         tf_rate: float | None,
         scene_edits: bool,
         publish_unmatched: bool,
+        description: DescriptionOptions,
         inform: Report,
     ) -> None:
         """Stores what to make; `open` creates it.
@@ -52,6 +55,7 @@ class PlanParts:
             tf_rate: How often moving transforms are sent, Hz; None at every step.
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             publish_unmatched: Publish also while nobody subscribes.
+            description: How robots are described.
             inform: Shows something worth knowing `(kind, message)`.
         """
         self._runtime = runtime
@@ -74,6 +78,10 @@ class PlanParts:
             inform=inform,
             publish_unmatched=publish_unmatched,
         )
+        self.descriptions = Descriptions(
+            plan_here, domains, options=description, in_tick=partial(run_in_tick, runtime),
+            report=runtime.reporter.report,
+        )  # fmt: skip
 
     def open(self, now_ns: Callable[[], int | None]) -> None:
         """Creates all of it and begins to listen.
@@ -88,9 +96,11 @@ class PlanParts:
         self._main.start()
         self.transforms.open(now_ns() or 0)
         self.interfaces.open()
+        self.descriptions.open()
 
     def close(self) -> None:
         """Ends all of it. Idempotent."""
+        self.descriptions.close()
         self.parameters.close()
         self.interfaces.close()
         self.transforms.close()

@@ -77,8 +77,8 @@ class BridgeStatus:
         ticks: Ticks so far.
         tick_seconds: Mean wall time of recent ticks.
         backend_errors: Ticks in which the backend raised.
-        interfaces: In the plan's order, then what the backend listens to, then the TF topics, then /clock and the
-            services that control time, where the backend owns it.
+        interfaces: In the plan's order, then what the backend listens to, then the TF topics, then robot descriptions,
+            then /clock and the services that control time, where the backend owns it.
         moving_frames: Frames on /tf.
         static_frames: Frames on /tf_static.
         robots: The plan's robots, with their frames.

@@ -1,0 +1,257 @@
+"""robot_description: each robot of the plan as URDF on a latched topic, as robot_state_publisher offers it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.event_handler import PublisherEventCallbacks
+from rclpy.parameter import Parameter
+from std_msgs.msg import String
+
+from usd_ros_bridge.export.urdf import Urdf
+from usd_ros_bridge.export.urdf_meshes import MeshFiles
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.plan import BridgePlan, QosPlan
+from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.ros import qos
+from usd_ros_bridge.ros.description_maker import DescriptionMaker, InTick
+from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.status import InterfaceStatus
+
+ROBOT_DESCRIPTION = "robot_description"
+"""The topic, in the robot's namespace; and robot_state_publisher's parameter with the same text."""
+DESCRIPTION_TYPE = "std_msgs/msg/String"
+DESCRIPTION_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1)
+
+_SHOWN = 5
+_MAKING = "it is being made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescriptionOptions:
+    """How robots are described.
+
+    Attributes:
+        publish: Whether they are at all.
+        meshes: Directory for the mesh files that descriptions name; None for one in the user's cache.
+    """
+
+    publish: bool = True
+    meshes: str | os.PathLike[str] | None = None
+
+
+class Descriptions:
+    """Publishes the descriptions of a plan's robots, each as soon as it is made; nothing waits for that."""
+
+    def __init__(
+        self, plan: BridgePlan, domains: Domains, *, options: DescriptionOptions, in_tick: InTick, report: Report
+    ) -> None:  # fmt: skip
+        """Stores what to describe; `open` begins to.
+
+        Args:
+            plan: The robots.
+            domains: Where they live.
+            options: How they are described.
+            in_tick: Where the stage is read if it is a host's.
+            report: For what cannot be described.
+        """
+        self._plan = plan
+        self._domains = domains
+        self._options = options
+        self._report = report
+        self._lock = threading.Lock()
+        self._topics: dict[str, DescriptionTopic] = {}
+        self._closed = False
+        self._maker = DescriptionMaker(self, meshes=self._mesh_files, in_tick=in_tick)
+
+    def open(self) -> None:
+        """Creates the publishers, and has the descriptions made."""
+        if self._options.publish:
+            self.move_to(self._plan)
+
+    def move_to(self, plan: BridgePlan) -> None:
+        """Goes on with another plan: what is still there stays, publishers and texts."""
+        if not self._options.publish or self._closed:
+            return
+        wanted = self._places(plan)
+        with self._lock:
+            self._plan = plan
+            gone = [path for path, topic in self._topics.items() if wanted.get(path) != topic.place]
+            left = [self._topics.pop(path) for path in gone]
+            for topic in left:
+                topic.close()
+            self._topics = {
+                path: self._topics.get(path) or DescriptionTopic(path, place).open()
+                for path, place in wanted.items()
+            }
+        self._maker.ask(plan)
+
+    def close(self) -> None:
+        """Ends all of it. Idempotent, from any thread."""
+        self._maker.close()
+        with self._lock:
+            self._closed = True
+            topics, self._topics = self._topics, {}
+            for topic in topics.values():
+                topic.close()
+
+    def status(self) -> list[InterfaceStatus]:
+        """Returns a row for each robot."""
+        with self._lock:
+            return [topic.status() for topic in self._topics.values()]
+
+    def take(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
+        """Publishes a description, unless the same was sent last."""
+        path = plan.robots[robot].path
+        with self._lock:
+            topic = self._topics.get(path)
+            if self._closed or plan is not self._plan or topic is None:
+                return
+            sent = topic.send(urdf.text)
+        self._show_faults(path, urdf)
+        if sent and robot == 0:
+            self._set_parameter(urdf.text)
+
+    def fail(self, plan: BridgePlan, reason: str) -> None:
+        """Tells why there is no description."""
+        with self._lock:
+            if self._closed or plan is not self._plan:
+                return
+            for topic in self._topics.values():
+                topic.reason = topic.reason and reason
+        self._report("description", f"robots cannot be described on {ROBOT_DESCRIPTION}: {reason}")
+
+    def _places(self, plan: BridgePlan) -> dict[str, Place]:
+        """Returns where each robot is described, or why not, by prim path."""
+        main = self._domains.main
+
+        def key(domain: Domain, name: str) -> tuple[int, str]:
+            return domain.domain_id, domain.node.resolve_topic_name(name)
+
+        taken = {
+            (main.domain_id if topic.domain_id is None else topic.domain_id, topic.name): topic.path
+            for topic in plan.topics
+            if topic.enabled and topic.role == "publisher" and topic.type == DESCRIPTION_TYPE
+        }
+        places = {}
+        for robot in plan.robots:
+            name = join(robot.namespace, ROBOT_DESCRIPTION)
+            try:
+                domain = self._domains.get(robot.domain_id)
+            except DomainLimitError as error:
+                places[robot.path] = Place(name=name, reason=str(error))
+                continue
+            other = taken.get((domain.domain_id, name)) or taken.setdefault(key(domain, name), robot.path)
+            if other == robot.path:
+                places[robot.path] = Place(name=name, domain=domain)
+            else:
+                places[robot.path] = Place(name=name, reason=f"{other} has that topic")
+        return places
+
+    def _mesh_files(self) -> MeshFiles | None:
+        # Not needed before there is a robot to describe.
+        from usd_ros_bridge.export.meshes import MeshCache
+
+        try:
+            return MeshCache(self._options.meshes)
+        except BridgeError as error:
+            self._report("description.meshes", f"{ROBOT_DESCRIPTION} has no meshes: {error}")
+            return None
+
+    def _show_faults(self, path: str, urdf: Urdf) -> None:
+        faults = [each for each in urdf.diagnostics if each.severity != "info"]
+        for each in faults[:_SHOWN]:
+            self._report(f"description:{each.path}:{each.code}", str(each))
+        if len(faults) > _SHOWN:
+            more = f"{len(faults) - _SHOWN} more remarks on the description of {path}: `usd_ros_bridge urdf` has them"
+            self._report(f"description:{path}", more)
+
+    def _set_parameter(self, text: str) -> None:
+        main = self._domains.main
+        if main.node.has_parameter(ROBOT_DESCRIPTION):
+            value = Parameter(ROBOT_DESCRIPTION, Parameter.Type.STRING, text)
+            # Its callbacks run where those of requests do.
+            main.defer(lambda: main.node.set_parameters([value]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a robot is described.
+
+    Attributes:
+        name: Absolute topic name, before remaps.
+        domain: In which domain; None where it is not described.
+        reason: Why not.
+    """
+
+    name: str
+    domain: Domain | None = None
+    reason: str = ""
+
+
+class DescriptionTopic:
+    """The latched topic of one robot.
+
+    Attributes:
+        place: Where.
+        reason: Why nothing was sent; "" once something was.
+    """
+
+    def __init__(self, path: str, place: Place) -> None:
+        """Stores where to publish; `open` creates the publisher, where there is to be one.
+
+        Args:
+            path: Prim path of the robot.
+            place: Where.
+        """
+        self.place = place
+        self.reason = place.reason or _MAKING
+        self._path = path
+        self._publisher: Any = None
+        self._text = ""
+        self._count = 0
+
+    def open(self) -> DescriptionTopic:
+        """Creates the publisher, through the node so that remap rules apply; returns itself."""
+        place = self.place
+        if place.domain is not None:
+            # Nothing can be asked for that this does not offer; and without events no executor has to look at it.
+            callbacks = PublisherEventCallbacks(use_default_callbacks=False)
+            self._publisher = place.domain.node.create_publisher(
+                String, place.name, qos.profile(DESCRIPTION_QOS), event_callbacks=callbacks
+            )
+        return self
+
+    def send(self, text: str) -> bool:
+        """Publishes a description, and returns True, unless it is the one that was sent last."""
+        if self._publisher is None or text == self._text:
+            return False
+        self._publisher.publish(String(data=text))
+        self._text, self.reason = text, ""
+        self._count += 1
+        return True
+
+    def close(self) -> None:
+        """Destroys the publisher. Idempotent."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None and self.place.domain is not None:
+            self.place.domain.node.destroy_publisher(publisher)
+
+    def status(self) -> InterfaceStatus:
+        """Returns a row."""
+        publisher, domain = self._publisher, self.place.domain
+        return InterfaceStatus(
+            kind="topic",
+            role="publisher",
+            path=self._path,
+            name=self.place.name if publisher is None else publisher.topic_name,
+            type=DESCRIPTION_TYPE,
+            domain_id=None if domain is None else domain.domain_id,
+            matched=0 if publisher is None else publisher.get_subscription_count(),
+            count=self._count,
+            state="disabled" if domain is None else "active" if self._count else "idle",
+            reason=self.reason,
+        )

@@ -1,0 +1,157 @@
+"""Robot descriptions made beside the ticks: the stage's shapes are read, and each robot becomes a URDF, in a thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Protocol
+
+from usd_ros_bridge.api import read_physics_for
+from usd_ros_bridge.export.urdf import Urdf, robot_urdf
+from usd_ros_bridge.export.urdf_meshes import MeshFiles
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.runtime.report import describe
+
+Finish = Callable[[], BridgePlan]
+InTick = Callable[[Callable[[], Finish]], "Future[Finish]"]
+"""`in_tick(job)`: has a job done in the thread that ticks, where a host's stage may be read."""
+
+_REST = 4.0
+"""How long the thread rests after a plan, as a multiple of what that took: changes that follow each other closely are
+not to cost the ticks more than a fifth of a core."""
+_LONGEST_REST_S = 2.0
+_JOIN_S = 1.0
+
+
+class Taker(Protocol):
+    """What gets the descriptions, in the maker's thread."""
+
+    def take(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
+        """Gets the description of a robot of a plan that was asked for."""
+        ...
+
+    def fail(self, plan: BridgePlan, reason: str) -> None:
+        """Hears why a plan that was asked for gets no (further) description."""
+        ...
+
+
+class DescriptionMaker:
+    """Makes the descriptions of a plan, the latest one that was asked for.
+
+    The thread exists while there is something to make. It is no daemon: one that is killed inside of OpenUSD at the
+    end of the interpreter would take the process down with it; it looks often whether it is still wanted.
+    """
+
+    def __init__(self, taker: Taker, *, meshes: Callable[[], MeshFiles | None], in_tick: InTick) -> None:
+        """Stores who gets what is made.
+
+        Args:
+            taker: Gets the descriptions.
+            meshes: Returns where the mesh files of a plan are put, None for nowhere; asked in the thread.
+            in_tick: Where a stage that is a host's is read.
+        """
+        self._taker = taker
+        self._meshes = meshes
+        self._in_tick = in_tick
+        self._work = threading.Condition()
+        self._wanted: tuple[BridgePlan, Finish] | None = None
+        self._plan: BridgePlan | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def ask(self, plan: BridgePlan) -> None:
+        """Has descriptions made of all robots of a plan; those of a plan before that are not made yet never are."""
+        self._plan = plan
+        if plan.physics is not None or plan.stage is None or plan.stage_owned:
+            self._want(plan, lambda: _read(plan))
+            return
+
+        def read() -> Finish:
+            return read_physics_for(plan, plan_options=plan.options)
+
+        def hand_over(future: Future[Finish]) -> None:
+            if future.cancelled():
+                return
+            error = future.exception()
+            if error is not None:
+                self._fail(plan, f"the stage could not be read: {describe(error)}")
+            elif self._is_wanted(plan):
+                self._want(plan, future.result())
+
+        self._in_tick(read).add_done_callback(hand_over)
+
+    def close(self) -> None:
+        """Ends the thread, waiting a moment for it. Idempotent."""
+        with self._work:
+            self._closed = True
+            self._wanted = self._plan = None
+            thread, self._thread = self._thread, None
+            self._work.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_JOIN_S)
+
+    def _is_wanted(self, plan: BridgePlan) -> bool:
+        return self._plan is plan and not self._closed
+
+    def _want(self, plan: BridgePlan, finish: Finish) -> None:
+        with self._work:
+            if not self._is_wanted(plan):
+                return
+            self._wanted = plan, finish
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="usd_ros_bridge-description")
+                self._thread.start()
+            else:
+                self._work.notify_all()
+
+    def _run(self) -> None:
+        """The body of the thread."""
+        until = 0.0
+        while True:
+            with self._work:
+                while not self._closed and (left := until - time.monotonic()) > 0.0:
+                    self._work.wait(left)
+                wanted, self._wanted = self._wanted, None
+                if self._closed or wanted is None:
+                    if not self._closed:
+                        self._thread = None
+                    return
+            start = time.monotonic()
+            self._make(*wanted)
+            # A reference here would keep a plan, and its stage, alive while the thread rests.
+            del wanted
+            now = time.monotonic()
+            until = now + min(_LONGEST_REST_S, _REST * (now - start))
+
+    def _make(self, plan: BridgePlan, finish: Finish) -> None:
+        try:
+            for robot, urdf in self._each(plan, finish):
+                self._taker.take(plan, robot, urdf)
+        except Exception as error:  # noqa: BLE001 - the bridge goes on without descriptions
+            self._fail(plan, describe(error))
+
+    def _each(self, plan: BridgePlan, finish: Finish) -> Iterator[tuple[int, Urdf]]:
+        if not self._is_wanted(plan):
+            return
+        whole, meshes = finish(), self._meshes()
+        for robot in range(len(whole.robots)):
+            if not self._is_wanted(plan):
+                return
+            yield robot, robot_urdf(whole, robot, meshes=meshes)
+
+    def _fail(self, plan: BridgePlan, reason: str) -> None:
+        if self._is_wanted(plan):
+            self._taker.fail(plan, reason)
+
+
+def _read(plan: BridgePlan) -> BridgePlan:
+    """Returns a plan with the physics of a stage that is the bridge's own."""
+    if plan.physics is not None or plan.stage is None:
+        return plan
+    from usd_ros_bridge.usd.turns import turn_at
+
+    with turn_at(plan.stage):
+        finish = read_physics_for(plan, plan_options=plan.options)
+    return finish()
