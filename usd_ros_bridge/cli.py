@@ -17,6 +17,7 @@ from usd_ros_bridge.console.asset_options import (
     standard_output,
 )
 from usd_ros_bridge.console.diff_command import diff
+from usd_ros_bridge.console.urdf_command import urdf
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.errors import BridgeError, StrictError
 from usd_ros_bridge.model.parse import parse_key_values
@@ -111,6 +112,7 @@ def run(
 
 
 cli.add_command(diff)
+cli.add_command(urdf)
 
 
 def _split_ros_args(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

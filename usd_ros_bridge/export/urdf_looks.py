@@ -72,7 +72,8 @@ class Shapes:
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What was left out so far."""
-        found = tuple(self._findings)
+        # One that holds for the whole directory comes back for every mesh.
+        found = tuple(dict.fromkeys(self._findings))
         if not self._without_file:
             return found
         return (
@@ -160,6 +161,7 @@ class Shapes:
         if isinstance(file, Diagnostic):
             self._findings.append(file)
             return
+        self._findings += file.diagnostics
         element = ET.SubElement(link, part.kind, {"name": names.claim(_prim_name(part.path))})
         add_origin(element, part.link_from_shape)
         attributes = {"filename": file.uri}

@@ -53,8 +53,9 @@ def roll_pitch_yaw(a_from_b: FloatArray) -> tuple[float, float, float]:
     Roll follows from what yaw and pitch leave, so that the three together are exact where pitch is a right angle, too.
     """
     m = to_matrix(a_from_b)[:3, :3].tolist()
-    yaw = math.atan2(m[1][0], m[0][0])
-    pitch = math.atan2(-m[2][0], math.hypot(m[0][0], m[1][0]))
+    level = math.hypot(m[0][0], m[1][0])
+    yaw = math.atan2(m[1][0], m[0][0]) if level > _ROUNDING else 0.0
+    pitch = math.atan2(-m[2][0], level)
     sine, cosine = math.sin(yaw), math.cos(yaw)
     roll = math.atan2(sine * m[0][2] - cosine * m[1][2], cosine * m[1][1] - sine * m[0][1])
     return roll, pitch, yaw

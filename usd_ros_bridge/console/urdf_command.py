@@ -1,0 +1,89 @@
+"""`usd_ros_bridge urdf`: a robot of an asset as URDF, without ROS."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.console.asset_options import asset_options, split_options
+from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.model.errors import AssetError, OptionError, StrictError, choices
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.model.diagnostics import Diagnostic
+    from usd_ros_bridge.model.plan import RobotPlan
+
+
+@click.command()
+@asset_options
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE."
+)
+@click.option(
+    "--meshes", type=click.Path(file_okay=False, path_type=Path), metavar="DIRECTORY",
+    help="Where mesh files go [default: usd_ros_bridge/meshes in the user's cache].",
+)  # fmt: skip
+@click.option("--robot", default=None, metavar="PRIM", help="Which robot, of an asset with several.")
+@click.option("--frames-from-xforms", is_flag=True, help="Make plain Xforms directly below bodies links.")
+def urdf(
+    output: Path | None, meshes: Path | None, robot: str | None, frames_from_xforms: bool, strict: bool,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Print a robot of ASSET as URDF.
+
+    Links are the frames of /tf and joints those of joint_states; of variants it is the selected one. The document alone
+    is on standard output, remarks are on standard error.
+    """
+    from usd_ros_bridge.api import load_plan
+    from usd_ros_bridge.export.meshes import MeshCache
+    from usd_ros_bridge.export.urdf import robot_urdf
+    from usd_ros_bridge.usd import quiet
+
+    read, plan_options = split_options(options)
+    plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
+    with quiet():
+        plan = load_plan(options["asset"], read_options=read, plan_options=plan_options, physics=True)
+    number = _choose(options["asset"], plan.robots, robot)
+    found = robot_urdf(plan, number, meshes=MeshCache(meshes))
+    of_asset = [each for each in plan.diagnostics if each.severity != "info"]
+    _tell([*of_asset, *found.diagnostics])
+    if strict and has_errors([*of_asset, *found.diagnostics]):
+        raise StrictError(f"{options['asset']} has errors")
+    if output is None:
+        sys.stdout.write(found.text)
+        return
+    try:
+        output.write_text(found.text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _choose(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
+    """Returns the index of the robot that is asked for.
+
+    Raises:
+        AssetError: The asset has no robot.
+        OptionError: It has several and none is named, or none of that name.
+    """
+    paths = [each.path for each in robots]
+    if not paths:
+        raise AssetError(
+            f"{asset} has no robot: no prim has RosContextAPI, and nothing is below the default prim"
+        )
+    if wanted is None and len(paths) == 1:
+        return 0
+    if wanted is None:
+        raise OptionError(f"{asset} has several robots; name one by --robot: {choices(paths)}")
+    if wanted not in paths:
+        raise OptionError(f"{asset} has no robot {wanted}; there is: {choices(paths)}")
+    return paths.index(wanted)
+
+
+def _tell(diagnostics: Iterable[Diagnostic]) -> None:
+    for diagnostic in diagnostics:
+        print(diagnostic, file=sys.stderr)
