@@ -23,6 +23,7 @@ NAMES = (
     "physics",
     "sensors",
     "rates",
+    "live_change",
 )
 
 
