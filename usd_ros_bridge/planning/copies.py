@@ -79,6 +79,8 @@ def find_fleet(records: StageRecords, options: PlanOptions) -> Fleet | None:
     findings = Findings()
     contexts = plan_contexts(records, options, findings)
     barred = {contexts.root_of(finding.path) for finding in findings.all()}
+    # What the caller decides for one robot's interfaces, it decides for that robot alone.
+    barred |= {contexts.root_of(path) for path in (*options.enabled, *options.rates)}
     index = index_stage(records, Findings())
     spans = _spans(records, contexts.roots)
     originals = _Search(index, contexts, spans, barred).originals()

@@ -21,6 +21,8 @@ InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
 
 MAX_RATE = 10_000.0
 STARTS_DISABLED = "starts_enabled is false"
+SWITCHED_OFF = "it is switched off"
+"""By the caller: PlanOptions.enabled."""
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 TRAJECTORY = "control_msgs/action/FollowJointTrajectory"
@@ -83,7 +85,7 @@ class InterfaceDraft:
     @property
     def is_switchable(self) -> bool:
         """Whether it works, or would if it were switched on."""
-        return not self.reason or self.reason == STARTS_DISABLED
+        return self.reason in ("", STARTS_DISABLED, SWITCHED_OFF)
 
 
 def draft_interfaces(

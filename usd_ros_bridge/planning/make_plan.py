@@ -17,6 +17,7 @@ from usd_ros_bridge.planning.interfaces import OF_A_BODY, check_duplicates, draf
 from usd_ros_bridge.planning.joints import read_joints
 from usd_ros_bridge.planning.kinematics import plan_kinematics, rest_body_poses
 from usd_ros_bridge.planning.layout import assign_rows, build_layout
+from usd_ros_bridge.planning.overrides import check_overrides, overridden, with_rates
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.placed_frames import place_frames
 from usd_ros_bridge.planning.resolvers import check_solvers
@@ -57,6 +58,7 @@ def make_plan(
 def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None) -> BridgePlan:
     """Plans every robot by itself, also those that repeat others; arguments as for `make_plan`."""
     findings = Findings(records.diagnostics)
+    records = with_rates(records, options)
     index = index_stage(records, findings)
     contexts = plan_contexts(records, options, findings)
 
@@ -66,8 +68,9 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
 
     declared = draft_interfaces(index, contexts, options, catalog, findings)
     declared += external_interfaces(records.controllers, contexts, options)
-    interfaces = check_duplicates(declared, findings)
-    interfaces += implicit_interfaces(declared, kinematics, options)
+    interfaces = check_duplicates(overridden(declared, options), findings)
+    interfaces += overridden(implicit_interfaces(declared, kinematics, options), options)
+    check_overrides(interfaces, options, findings)
 
     needing = [*contexts.by_path, *(r.path for r in records.frames), *(d.path for d in interfaces)]
     bases = choose_bases(
