@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Payloads = Literal["all", "none"]
-TfOutput = Literal["namespaced", "global", "both"]
+TfOutput = Literal["namespaced", "global", "both", "shared"]
 BaseTransform = Literal["auto", "ground_truth", "odometry", "none"]
 SystemDefaultQos = Literal["resolved", "rmw"]
+Interfaces = Literal["all", "none"]
 
 SOLVERS: tuple[str, ...] = ("newton", "physx", "mjc")
 
@@ -51,15 +52,18 @@ class PlanOptions:
         schema_resolvers: Solvers whose attributes are read, in order of priority.
         system_default_qos: `resolved` replaces system_default by the bridge's own rule, `rmw` leaves it to the
             middleware.
-        tf_output: Whether /tf goes to the robot's namespace, to the global topics with prefixed ids, or to both.
+        tf_output: Whether /tf goes to the robot's namespace, to the global topics with prefixed ids, to both, or to the
+            global topics with ids as they are, `shared` by all robots as under robot_state_publisher.
         frame_prefix: Put before every frame id, as robot_state_publisher's parameter of that name.
         publish_tf: Whether the bridge broadcasts transforms at all.
         base_transform: Who owns the transform of the mobile base; `auto` is `odometry` where a differential drive
-            with an odometry publisher owns the robot, else `ground_truth`.
+            with an odometry publisher owns the robot, else `ground_truth`. With `none` nothing hangs from parent_frame.
         controller_rate: How often controllers act at least, Hz; the rate of joint states for external controllers.
         external_joint_states: Name of the topic with those joint states, the default of ros2_control's topic-based
             hardware interfaces.
         external_joint_commands: Name of the topic that external controllers command joints on, likewise.
+        interfaces: Whether the topics, services, actions and controllers of the asset are there at all; with `none`
+            transforms and descriptions are all that is.
         enabled: By prim path of an interface, whether it is to be there, whatever `starts_enabled` says.
         rates: By prim path of a publisher, its rate in Hz instead of the authored one.
     """
@@ -78,6 +82,7 @@ class PlanOptions:
     controller_rate: float = 100.0
     external_joint_states: str = "robot_joint_states"
     external_joint_commands: str = "robot_joint_commands"
+    interfaces: Interfaces = "all"
     enabled: Mapping[str, bool] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
 

@@ -1,11 +1,14 @@
-"""Publishers that would feed the backend its own state."""
+"""Interfaces that are not to be: publishers that would feed the backend its own state, or all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
-from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan, TopicPlan
+
+NO_INTERFACES = "interfaces is none"
 
 
 def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]) -> BridgePlan:
@@ -38,3 +41,25 @@ def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]
         for controller in plan.controllers
     )
     return replace(plan, topics=topics, controllers=controllers)
+
+
+Interface = TypeVar("Interface", TopicPlan, ServicePlan, ActionPlan)
+
+
+def without_interfaces(plan: BridgePlan) -> BridgePlan:
+    """Returns the plan with everything disabled but transforms, each with a reason."""
+
+    def disabled(interfaces: tuple[Interface, ...]) -> tuple[Interface, ...]:
+        return tuple(replace(each, enabled=False, reason=each.reason or NO_INTERFACES) for each in interfaces)
+
+    controllers = tuple(
+        replace(each, enabled=False, reason=each.reason or NO_INTERFACES, switchable=False)
+        for each in plan.controllers
+    )
+    return replace(
+        plan,
+        topics=disabled(plan.topics),
+        services=disabled(plan.services),
+        actions=disabled(plan.actions),
+        controllers=controllers,
+    )

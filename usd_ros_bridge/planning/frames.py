@@ -264,9 +264,11 @@ class FramePlanner:
         links = {r.path: r.name_override for r in self._index.records.isaac_links if r.name_override}
         for draft in self._drafts.values():
             context = self._kinematics.robots[draft.robot].context
-            table = tables.get((context.domain_id, context.namespace))
+            # One for each TF topic.
+            tree = "" if self._options.tf_output == "shared" else context.namespace
+            table = tables.get((context.domain_id, tree))
             if table is None:
-                table = tables[context.domain_id, context.namespace] = names.UniqueNames()
+                table = tables[context.domain_id, tree] = names.UniqueNames()
             table.claim(context.parent_frame, "")
             odom = self._odom_frames.get(self._bases[draft.robot].body)
             if odom is not None:

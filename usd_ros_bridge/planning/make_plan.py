@@ -7,6 +7,7 @@ from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import base_frames, choose_bases
+from usd_ros_bridge.planning.conflicts import without_interfaces
 from usd_ros_bridge.planning.contexts import plan_contexts
 from usd_ros_bridge.planning.controllers import odometry_owners, plan_controllers, wheel_joints
 from usd_ros_bridge.planning.copies import find_fleet
@@ -47,12 +48,17 @@ def make_plan(
     """
     check_solvers(options.schema_resolvers)
     with collector_paused():
-        fleet = find_fleet(records, options)
-        if fleet is not None:
-            plan = stamp(plan_each(fleet.distinct, options, catalog), fleet, options)
-            if plan is not None:
-                return plan
-        return plan_each(records, options, catalog)
+        plan = _plan_fleet(records, options, catalog) or plan_each(records, options, catalog)
+        return without_interfaces(plan) if options.interfaces == "none" else plan
+
+
+def _plan_fleet(
+    records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None
+) -> BridgePlan | None:
+    """Plans robots that repeat others as copies of them; None where that cannot be done, or there are none."""
+    # On a topic that all share no two robots have the same frame ids.
+    fleet = None if options.tf_output == "shared" else find_fleet(records, options)
+    return None if fleet is None else stamp(plan_each(fleet.distinct, options, catalog), fleet, options)
 
 
 def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None) -> BridgePlan:

@@ -35,7 +35,10 @@ def resolve_base_transforms(
     odom_frames: dict[int, str] = {}
     for robot, base in enumerate(bases):
         chosen: BaseTransform = "ground_truth"
-        if base.free:
+        if options.base_transform == "none":
+            # Of a robot that is anchored: its place in the world.
+            chosen = "none"
+        elif base.free:
             if options.base_transform != "auto":
                 chosen = options.base_transform
             elif robot in owners:
@@ -54,7 +57,9 @@ def tf_outputs(namespace: str, options: PlanOptions) -> tuple[TfOutput, ...]:
         tf=join(namespace, "tf"), tf_static=join(namespace, "tf_static"), prefix=options.frame_prefix
     )
     everyone = TfOutput(tf="/tf", tf_static="/tf_static", prefix=global_prefix(namespace, options))
-    return {"namespaced": (own,), "global": (everyone,), "both": (own, everyone)}[options.tf_output]
+    shared = TfOutput(tf="/tf", tf_static="/tf_static", prefix=options.frame_prefix)
+    of_choice = {"namespaced": (own,), "global": (everyone,), "both": (own, everyone), "shared": (shared,)}
+    return of_choice[options.tf_output]
 
 
 def build_robots(

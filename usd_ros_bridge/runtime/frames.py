@@ -140,7 +140,11 @@ class FrameTable:
             moving = tuple(
                 i for i, frame in enumerate(robot.frames) if not frame.static and not _skipped(robot, i)
             )
-            static = tuple(i for i, frame in enumerate(robot.frames) if frame.static and self._usable(frame))
+            static = tuple(
+                i
+                for i, frame in enumerate(robot.frames)
+                if frame.static and not _skipped(robot, i) and self._usable(frame)
+            )
             robots.append(
                 RobotFrames(
                     moving=moving,
@@ -238,8 +242,10 @@ def _square(values: FloatArray) -> float:
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:
-    """Whether another node owns the frame: the base's, where `base_transform` says so."""
-    return number == robot.base and robot.base_transform == "none"
+    """Whether another node owns the frame's place: the robot's in the world, where `base_transform` says so."""
+    if robot.base_transform != "none":
+        return False
+    return number == robot.base or robot.frames[number].parent_index < 0
 
 
 def _posed(robot: RobotPlan, number: int, slot: int) -> PosedFrame | None:

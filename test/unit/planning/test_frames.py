@@ -278,6 +278,10 @@ def test_a_context_that_cannot_be_placed_leaves_its_frames_to_the_parent_frame()
                 TfOutput(tf="/tf", tf_static="/tf_static", prefix="robot/"),
             ],
         ),
+        (
+            {"tf_output": "shared", "frame_prefix": "p_"},
+            [TfOutput(tf="/tf", tf_static="/tf_static", prefix="p_")],
+        ),
         ({"publish_tf": False}, []),
         ({"namespace": "fleet"}, [TfOutput(tf="/fleet/robot/tf", tf_static="/fleet/robot/tf_static")]),
     ],
@@ -291,6 +295,22 @@ def test_without_a_namespace_they_go_to_the_global_topics() -> None:
     stage.context(namespace=None)
     (output,) = stage.plan(tf_output="global").robots[0].tf_outputs
     assert output == TfOutput(tf="/tf", tf_static="/tf_static")
+
+
+def test_on_a_topic_that_all_share_every_frame_of_every_robot_has_an_id_of_its_own() -> None:
+    stage = Stage()
+    for number in (1, 2):
+        stage.context(f"/world/robot_{number}", f"robot_{number}")
+        stage.body(f"/world/robot_{number}/base")
+        stage.body(f"/world/robot_{number}/tool")
+        stage.joint(
+            f"/world/robot_{number}/joint", f"/world/robot_{number}/base", f"/world/robot_{number}/tool"
+        )
+    alone = [frame.id for robot in stage.plan().robots for frame in robot.frames]
+    shared = [frame.id for robot in stage.plan(tf_output="shared").robots for frame in robot.frames]
+    assert len(alone) == len(shared) == 6
+    assert len(set(alone)) < 6
+    assert len(set(shared)) == 6
 
 
 @pytest.mark.parametrize(
@@ -327,6 +347,7 @@ def test_only_an_active_drive_with_odometry_owns_the_base(change: Any) -> None:
 
 
 def test_an_anchored_robot_has_no_free_base() -> None:
+    assert arm().plan(base_transform="none").robots[0].base_transform == "none", "its place is another's"
     (robot,) = arm().plan(base_transform="odometry").robots
     assert (robot.base, robot.base_row, robot.base_transform) == (-1, 0, "ground_truth")
 

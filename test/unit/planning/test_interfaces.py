@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from planning_records import Stage, arm, found, rover, topics
+from planning_records import Stage, arm, diff_drive, found, rover, topics
 
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.planning import disable_conflicts
@@ -374,3 +374,21 @@ def test_publishers_that_the_backend_listens_to_are_disabled() -> None:
     assert [c.enabled for c in settled.controllers if c.schema == "RosControlJointStateBroadcasterAPI"] == [
         False
     ]
+
+
+def test_without_interfaces_each_says_why_it_is_not_there() -> None:
+    stage = rover()
+    stage.controller(diff_drive())
+    plan = stage.plan(interfaces="none")
+    assert plan.robots == stage.plan().robots, "frames and joints stay"
+    everything = [*plan.topics, *plan.services, *plan.actions, *plan.controllers]
+    assert len(everything) > 2
+    assert not any(each.enabled for each in everything)
+    assert {each.reason for each in everything} == {"interfaces is none"}
+    assert not any(controller.switchable for controller in plan.controllers)
+
+
+def test_without_interfaces_there_are_no_implicit_ones_either() -> None:
+    stage = arm()
+    assert [topic.enabled for topic in stage.plan().topics] == [True, True]
+    assert [topic.enabled for topic in stage.plan(interfaces="none").topics] == [False, False]

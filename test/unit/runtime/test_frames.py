@@ -185,6 +185,16 @@ def test_a_base_that_another_node_owns_is_left_out() -> None:
     assert "mast" in scenario.transforms()
 
 
+def test_a_robot_whose_place_another_node_owns_hangs_from_nothing() -> None:
+    builder = rover()
+    builder.robots[0].options["base_transform"] = "none"
+    plan = builder.build()
+    sent = Scenario(plan).frames.robots[0]
+    left_out = set(range(len(plan.robots[0].frames))) - {*sent.moving, *sent.static}
+    tops = {n for n, frame in enumerate(plan.robots[0].frames) if frame.parent_index < 0}
+    assert left_out == tops | {plan.robots[0].base}
+
+
 def test_a_pose_that_is_no_unit_quaternion_is_normalised() -> None:
     scenario = Scenario(rover().build())
     scenario.state.body_pose[0, 3:] = [0.0, 0.0, 0.0, 2.0]
