@@ -187,4 +187,5 @@ def test_urdfs_of_all_assets(path: Path) -> None:
         edges = [robot.edges[f.edge] for f in robot.frames if f.edge >= 0 and f.id in urdf.links[1:]]
         joints = [robot.joints[number] for edge in edges for number in edge.joints]
         assert {dof.name for joint in joints for dof in joint.dofs} <= set(urdf.joints)
-        assert {joint.name for joint in joints if not joint.dofs} <= set(urdf.joints)
+        rigid = [robot.joints[edge.joints[0]].name for edge in edges if edge.rigid]
+        assert set(rigid) <= set(urdf.joints)
