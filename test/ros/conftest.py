@@ -73,3 +73,28 @@ def start() -> Iterator[Start]:
             return running
 
         yield run
+
+
+@pytest.fixture
+def step_on(ros_harness: Any) -> Iterator[Callable[..., Any]]:
+    """`step_on(stage, **options)`: a bridge on a host's stage that the test steps, closed at its end."""
+    from live_changes import Stepped
+
+    with ExitStack() as stack:
+
+        def run(stage: Any, **options: Any) -> Stepped:
+            stepped = Stepped(stage, ros_harness, **options)
+            stack.callback(stepped.bridge.close)
+            return stepped
+
+        yield run
+
+
+@pytest.fixture
+def edited_asset(tmp_path: Path) -> Path:
+    """The stage of several robots as a file, which a bridge that opens it owns."""
+    from edited_stage import edited_stage
+
+    path = tmp_path / "robots.usda"
+    edited_stage().GetRootLayer().Export(str(path))
+    return path

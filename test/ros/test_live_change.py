@@ -1,0 +1,375 @@
+"""A running bridge goes on with another plan: what did not change stays, and the rest is as after a fresh start."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from action_plans import SUCCEEDED, Client, goal
+from edited_stage import edited_stage
+from live_changes import (
+    FOLLOW,
+    HEAD,
+    LATCHED,
+    POINTS,
+    ROVER,
+    SCAN,
+    STATES,
+    STATIC,
+    STEP_NS,
+    TIMEOUT_S,
+    fresh,
+    gids,
+    head,
+    names,
+    publishers,
+)
+from pxr import Gf, Sdf, UsdGeom
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from usd_ros_bridge import Bridge, PlanOptions, ReadOptions, VariantSelection, load_plan
+from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.testing.graphs import graph_of, transform_line
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(Bridge, "change"), reason="this version of the bridge cannot change"
+)
+
+
+# --- What stays ------------------------------------------------------------------------------------------------------
+
+
+def test_publishers_that_did_not_change_are_the_same_to_everyone(start, edited_asset, ros_harness):
+    running = start(load_plan(edited_asset))
+    bridge, node = running.bridge, ros_harness.node
+    ros_harness.wait_for(lambda: gids(node, SCAN) and gids(node, STATES), what="discovery")
+    before, known = publishers(bridge), {name: gids(node, name) for name in (STATES, SCAN, "/rover/tf")}
+    report = bridge.change(variants=head("both")).result(TIMEOUT_S)
+    assert report.opened == (f"publisher {POINTS}",)
+    assert report.closed == ()
+    assert report.kept >= len(before) - 4
+    ros_harness.wait_for(lambda: gids(node, POINTS), what="the new publisher")
+    after = publishers(bridge)
+    assert after.keys() - before.keys() == {POINTS}
+    assert all(after[name] is each for name, each in before.items())
+    assert known == {name: gids(node, name) for name in known}
+
+
+def test_a_change_and_its_undoing_end_where_it_began(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    before = graph_of(bridge)
+    for _ in range(3):
+        bridge.change(variants=head("bare")).result(TIMEOUT_S)
+        assert SCAN not in names(bridge)
+        bridge.change(variants=[]).result(TIMEOUT_S)
+        assert not graph_of(bridge).difference(before)
+
+
+def test_no_message_of_an_unchanged_publisher_is_left_out(step_on, ros_harness):
+    stage = edited_stage()
+    stage.GetPrimAtPath("/World/arm/joint_states").GetAttribute("ros:topic:publish_rate").Set(100.0)
+    stamps: list[int] = []
+
+    def take(message: JointState) -> None:
+        stamps.append(message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec)
+
+    ros_harness.node.create_subscription(JointState, STATES, take, 1000)
+    stepped = step_on(stage)
+    bridge = stepped.bridge
+    stepped.until(lambda: len(stamps) > 3, "discovery")
+    for variant in ("both", "bare", "lidar", "both", "bare"):
+        stepped.finish(bridge.change(variants=head(variant)))
+    stepped.step(3)
+    last = stepped.time_ns
+    ros_harness.wait_for(lambda: stamps[-1] == last, what="the last message")
+    assert stamps == list(range(stamps[0], last + 1, STEP_NS))
+
+
+def test_joints_stay_where_they_are_by_name(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    bridge = stepped.bridge
+    dofs = bridge.plan.layout.dofs
+    commanded = bridge.runtime.commands.joint_position
+    commanded[dofs.index("shoulder")], commanded[dofs.index("elbow")] = 0.7, 0.25
+    stepped.step(2)
+    with Sdf.ChangeBlock():
+        # A robot in front of the others: all rows move.
+        layer = stage.GetRootLayer()
+        Sdf.CopySpec(layer, "/World/rover", layer, "/World/first")
+        layer.GetAttributeAtPath("/World/first.ros:context:namespace").default = "first"
+        layer.GetPrimAtPath("/World").nameChildrenOrder = ["first"]
+    stepped.until(lambda: len(bridge.plan.layout.dofs) > len(dofs), "the new robot")
+    stepped.step()
+    state = bridge.runtime.snapshot.state
+    dofs = bridge.plan.layout.dofs
+    assert state.joint_position[dofs.index("shoulder")] == pytest.approx(0.7)
+    assert state.joint_position[dofs.index("elbow")] == pytest.approx(0.25)
+
+
+def test_a_changed_rate_is_a_schedule_and_no_new_publisher(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    bridge = stepped.bridge
+    before = publishers(bridge)[STATES]
+    stage.GetPrimAtPath("/World/arm/joint_states").GetAttribute("ros:topic:publish_rate").Set(20.0)
+    emitters = bridge.runtime.status
+
+    def rate() -> float | None:
+        return next(each.rate for each in emitters().emitters if each.name == "/World/arm/joint_states")
+
+    stepped.until(lambda: rate() == 20.0, "the new rate")
+    assert publishers(bridge)[STATES] is before
+
+
+def test_a_goal_goes_on_while_another_robot_changes(start, edited_asset, ros_harness):
+    from control_msgs.action import FollowJointTrajectory
+
+    bridge = start(load_plan(edited_asset)).bridge
+    client = Client(ros_harness, FollowJointTrajectory, FOLLOW)
+    try:
+        sent = client.send(goal(1.5, 0.4, joint="shoulder"))
+        assert sent.handle.accepted
+        for variant in ("both", "bare", "lidar"):
+            bridge.change(variants=head(variant)).result(TIMEOUT_S)
+        assert client.wait(sent).status == SUCCEEDED
+        position = bridge.runtime.snapshot.state.joint_position
+        assert position[bridge.plan.layout.dofs.index("shoulder")] == pytest.approx(0.4)
+    finally:
+        client.close()
+
+
+# --- What changes ----------------------------------------------------------------------------------------------------
+
+
+def test_static_frames_that_vanished_are_superseded(start, edited_asset, ros_harness):
+    heard: list[list[str]] = []
+
+    def take(message: TFMessage) -> None:
+        heard.append([transform_line(each).split()[2] for each in message.transforms])
+
+    subscription = ros_harness.node.create_subscription(TFMessage, STATIC, take, LATCHED)
+    bridge = start(load_plan(edited_asset)).bridge
+    ros_harness.wait_for(lambda: heard and "scan" in heard[-1], what="the first set")
+    bridge.change(variants=head("bare")).result(TIMEOUT_S)
+    ros_harness.wait_for(lambda: "scan" not in heard[-1], what="the set without the lidar")
+    bridge.change(variants=head("both")).result(TIMEOUT_S)
+    ros_harness.wait_for(lambda: {"scan", "points"} <= set(heard[-1]), what="the set with both")
+    ros_harness.node.destroy_subscription(subscription)
+    heard.clear()
+    ros_harness.node.create_subscription(TFMessage, STATIC, take, LATCHED)
+    ros_harness.wait_for(lambda: bool(heard), what="what a late joiner gets")
+    assert {"scan", "points", "imu"} <= set(heard[-1])
+
+
+def test_options_of_planning_change(start, edited_asset, domain_id):
+    bridge = start(load_plan(edited_asset)).bridge
+    options = PlanOptions(tf_output="global", rates={"/World/arm/joint_states": 10.0})
+    bridge.change(plan_options=options).result(TIMEOUT_S)
+    assert bridge.plan.options == options
+    assert "/tf" in names(bridge)
+    assert not graph_of(bridge).difference(
+        fresh(edited_asset, plan_options=options, domain_id=domain_id % 101 + 1)
+    )
+
+
+def test_two_changes_at_once_are_both_done(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    first = bridge.change(variants=head("both"))
+    second = bridge.change(plan_options=PlanOptions(enabled={"/World/rover/odom": False}))
+    for each in (first, second):
+        assert isinstance(each.result(TIMEOUT_S), ChangeReport)
+    assert POINTS in names(bridge)
+    assert "/rover/odom" not in names(bridge)
+
+
+def test_changes_from_several_threads_are_all_done(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    done: list[ChangeReport] = []
+
+    def change(variant: str) -> None:
+        done.extend(bridge.change(variants=head(variant)).result(TIMEOUT_S) for _ in range(5))
+
+    threads = [threading.Thread(target=change, args=(variant,)) for variant in ("both", "bare", "lidar")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(TIMEOUT_S)
+    assert len(done) == 15
+
+
+def test_an_edit_by_the_bridge_is_an_edit_of_its_stage(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+
+    def edit(stage: Any) -> None:
+        stage.GetPrimAtPath("/World/mast").SetActive(False)
+
+    report = bridge.change(edit=edit).result(TIMEOUT_S)
+    assert "publisher /mast/view" in report.closed
+    assert not any(name.startswith("/mast/") for name in names(bridge))
+
+
+def test_files_are_read_again(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    before = publishers(bridge)
+    text = edited_asset.read_text()
+    edited_asset.write_text(
+        text.replace('string ros:topic:name = "upper_pose"', 'string ros:topic:name = "elbow_pose"')
+    )
+    report = bridge.reload().result(TIMEOUT_S)
+    assert (report.opened, report.closed) == (("publisher /arm/elbow_pose",), ("publisher /arm/upper_pose",))
+    assert publishers(bridge)[STATES] is before[STATES]
+    edited_asset.write_text(text)
+    bridge.reload().result(TIMEOUT_S)
+    assert "/arm/upper_pose" in names(bridge)
+
+
+def test_a_context_that_moves_to_another_domain_takes_its_interfaces_along(step_on, domain_id):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    other = domain_id % 101 + 1
+    with Sdf.ChangeBlock():
+        mast = stage.GetPrimAtPath("/World/mast")
+        mast.CreateAttribute("ros:context:domain_id", Sdf.ValueTypeNames.Int, custom=False).Set(other)
+
+    def row() -> Any:
+        return next(each for each in stepped.bridge.status().interfaces if each.name == "/mast/view")
+
+    stepped.until(lambda: row().domain_id == other, "the other domain")
+    assert "/mast/view" not in publishers(stepped.bridge)
+
+
+def test_whoever_asks_is_told_of_each_change(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    told: list[ChangeReport] = []
+    heard = threading.Event()
+
+    def tell(report: ChangeReport) -> None:
+        told.append(report)
+        heard.set()
+
+    bridge.changes.on_change(tell)
+    bridge.change(variants=head("both")).result(TIMEOUT_S)
+    assert heard.wait(TIMEOUT_S)
+    assert told[0].opened == (f"publisher {POINTS}",)
+    assert str(told[0]).endswith("unchanged")
+    assert bridge.changes.variants == tuple(head("both"))
+    assert bridge.changes.plan is bridge.plan
+
+
+# --- Edits of a host's stage -----------------------------------------------------------------------------------------
+
+
+def test_an_edit_of_the_hosts_stage_is_followed_between_two_steps(step_on, domain_id):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    stage.GetPrimAtPath(ROVER).GetVariantSet(HEAD).SetVariantSelection("both")
+    stepped.until(lambda: POINTS in names(stepped.bridge), "the publisher of the other variant")
+    assert not graph_of(stepped.bridge).difference(fresh(stage, domain_id=domain_id % 101 + 1))
+
+
+def test_without_threads_the_host_does_it_all(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage, threaded=False)
+    stage.GetPrimAtPath(ROVER).GetVariantSet(HEAD).SetVariantSelection("bare")
+    stepped.until(lambda: SCAN not in names(stepped.bridge), "the end of the scan")
+    report = stepped.finish(stepped.bridge.change(plan_options=PlanOptions(publish_tf=False)))
+    assert f"publisher {STATIC}" in report.closed
+
+
+def test_a_hosts_node_and_executor_serve_a_change(step_on, ros_harness):
+    stage = edited_stage()
+    stepped = step_on(stage, node=ros_harness.node)
+    stage.GetPrimAtPath("/World/rover/lamps").SetActive(False)
+    stepped.until(lambda: "/rover/lamps" not in names(stepped.bridge), "the end of the service")
+    stage.GetPrimAtPath("/World/rover/lamps").SetActive(True)
+    stepped.until(lambda: "/rover/lamps" in names(stepped.bridge), "the service")
+    stepped.bridge.close()
+    left = {each.topic_name for each in ros_harness.node.publishers}
+    assert left == {"/parameter_events"}, left
+
+
+def test_bodies_that_a_host_moves_are_no_change(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    reports: list[ChangeReport] = []
+    stepped.bridge.changes.on_change(reports.append)
+    before = graph_of(stepped.bridge)
+    for number in range(50):
+        UsdGeom.XformCommonAPI(stage.GetPrimAtPath("/World/box")).SetTranslate(
+            Gf.Vec3d(0.0, 0.0, 0.1 * number)
+        )
+        stepped.step()
+    # What is asked for afterwards is done in its turn: by then the moves would have been.
+    stepped.finish(stepped.bridge.change(variants=head("lidar")))
+    assert len(reports) <= 1
+    assert not graph_of(stepped.bridge).difference(before)
+
+
+# --- Physics ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_simulation_goes_on_from_where_it_is(start, tmp_path):
+    pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+    world = Path(__file__).parents[2] / "examples" / "rover" / "world.usda"
+    path = tmp_path / "mast.usda"
+    path.write_text(MAST.replace("WORLD", str(world)))
+    plan = load_plan(path, physics=True, read_options=ReadOptions(variants=mast("off")))
+    running = start(plan, "mujoco")
+    bridge = running.bridge
+    before = publishers(bridge)
+    report = bridge.change(variants=mast("on")).result(TIMEOUT_S)
+    assert "publisher /rover/mast_scan" in report.opened
+    after = publishers(bridge)
+    assert all(after[name] is each for name, each in before.items())
+    first = bridge.status().time_ns
+    report = bridge.change(variants=mast("off")).result(TIMEOUT_S)
+    assert "publisher /rover/mast_scan" in report.closed
+    assert bridge.status().time_ns >= first > 0
+    assert not [each for each in bridge.status().reports if "backwards" in each.kind]
+
+
+def mast(variant: str) -> tuple[VariantSelection, ...]:
+    return (VariantSelection("/World/rover", "mast", variant),)
+
+
+MAST = """#usda 1.0
+(
+    defaultPrim = "World"
+    kilogramsPerUnit = 1
+    metersPerUnit = 1
+    subLayers = [@WORLD@]
+    timeCodesPerSecond = 1
+    upAxis = "Z"
+)
+
+over "World"
+{
+    over "rover" (
+        prepend variantSets = "mast"
+    )
+    {
+        variantSet "mast" = {
+            "off" {
+            }
+            "on" {
+                def Xform "mast" (
+                    prepend apiSchemas = ["RosFrameAPI", "RosTopicAPI"]
+                )
+                {
+                    string ros:topic:name = "mast_scan"
+                    double ros:topic:publish_rate = 10
+                    token ros:topic:role = "publisher"
+                    string ros:topic:type = "sensor_msgs/msg/LaserScan"
+                }
+            }
+        }
+    }
+}
+"""

@@ -1,0 +1,135 @@
+"""A change that cannot be is refused with a reason, and what runs goes on as it was."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from edited_stage import edited_stage
+from live_changes import (
+    HEAD,
+    POINTS,
+    ROVER,
+    TIMEOUT_S,
+    head,
+    names,
+    quiet,
+)
+from pxr import Sdf
+
+from usd_ros_bridge import Bridge, BridgeError, VariantSelection, load_plan
+from usd_ros_bridge.testing.graphs import graph_of
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(Bridge, "change"), reason="this version of the bridge cannot change"
+)
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_stage_that_loses_its_default_prim_is_not_followed(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    before = graph_of(stepped.bridge)
+    stage.GetRootLayer().ClearDefaultPrim()
+    stepped.until(lambda: stepped.reported("default prim"), "a report")
+    assert not graph_of(stepped.bridge).difference(before)
+    stage.GetRootLayer().defaultPrim = "World"
+    stage.GetPrimAtPath(ROVER).GetVariantSet(HEAD).SetVariantSelection("both")
+    stepped.until(lambda: POINTS in names(stepped.bridge), "the change after the repair")
+
+
+def test_a_stage_that_loses_all_contexts_is_not_followed(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    before = graph_of(stepped.bridge)
+    with Sdf.ChangeBlock():
+        for name in ("arm", "rover", "mast"):
+            stage.GetPrimAtPath(f"/World/{name}").RemoveAppliedSchema("RosContextAPI")
+    stepped.until(lambda: stepped.reported("context"), "a report")
+    assert not graph_of(stepped.bridge).difference(before)
+
+
+def test_a_variant_that_does_not_exist_is_refused_with_what_there_is(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    before = graph_of(bridge)
+    with pytest.raises(BridgeError, match=r"bare.*both.*lidar"):
+        bridge.change(variants=head("wings")).result(TIMEOUT_S)
+    with pytest.raises(BridgeError, match="/World/nothing"):
+        bridge.change(variants=[VariantSelection("/World/nothing", HEAD, "both")]).result(TIMEOUT_S)
+    assert bridge.changes.variants == ()
+    assert not graph_of(bridge).difference(before)
+    assert bridge.change(variants=head("both")).result(TIMEOUT_S).opened
+
+
+def test_an_edit_that_raises_is_refused_and_taken_back(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    before = graph_of(bridge)
+
+    def edit(stage: Any) -> None:
+        stage.GetPrimAtPath("/World/mast").SetActive(False)
+        raise ValueError("the editor gives up")
+
+    with pytest.raises(BridgeError, match="the editor gives up"):
+        bridge.change(edit=edit).result(TIMEOUT_S)
+    assert not graph_of(bridge).difference(before)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "robots.usda"),
+        ("", "robots.usda"),
+        ('#usda 1.0\n(\n    defaultPrim = "World"\n', "robots.usda"),
+        ("#usda 1.0\n", "robots.usda"),
+    ],
+    ids=["gone", "empty", "half written", "without a default prim"],
+)
+def test_a_file_that_is_no_asset_any_more_is_not_followed(start, edited_asset, content, words):
+    bridge = start(load_plan(edited_asset)).bridge
+    before, text = graph_of(bridge), edited_asset.read_text()
+    if content is None:
+        edited_asset.unlink()
+    else:
+        edited_asset.write_text(content)
+    with pytest.raises(BridgeError, match=words):
+        bridge.reload().result(TIMEOUT_S)
+    assert not graph_of(bridge).difference(before)
+    edited_asset.write_text(text.replace('"both"', '"all"'))
+    bridge.reload().result(TIMEOUT_S)
+    assert bridge.change(variants=head("all")).result(TIMEOUT_S).opened == (f"publisher {POINTS}",)
+
+
+def test_a_bridge_without_a_stage_cannot_change(start):
+    from ros_plans import JOINT_STATES, plan
+
+    bridge = start(plan(JOINT_STATES)).bridge
+    with pytest.raises(BridgeError, match="stage"):
+        bridge.change(variants=head("both")).result(TIMEOUT_S)
+    with pytest.raises(BridgeError, match="stage"):
+        bridge.reload().result(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("rounds", range(5))
+def test_a_bridge_that_closes_during_a_change_ends_and_says_so(edited_asset, rounds):
+    bridge = Bridge(load_plan(edited_asset), **quiet()).open()
+    spin = threading.Thread(target=bridge.spin)
+    spin.start()
+    refusals: list[str] = []
+    calls = [bridge.change(variants=head(variant)) for variant in ("both", "bare")[: 1 + rounds % 2]]
+    bridge.close()
+    spin.join(TIMEOUT_S)
+    assert not spin.is_alive()
+    for each in calls:
+        try:
+            each.result(TIMEOUT_S)
+        except BridgeError as error:
+            refusals.append(str(error))
+    assert all("closed" in each for each in refusals), refusals
+    with pytest.raises(BridgeError):
+        bridge.change(variants=head("both"))
