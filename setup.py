@@ -57,7 +57,15 @@ setup(
     ],
     python_requires=">=3.10",
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed", "usd/schemas/**"]},
+    package_data={
+        NAME: [
+            "py.typed",
+            "usd/schemas/**",
+            "usd/resolver/*.cpp",
+            "usd/resolver/*.hpp",
+            "usd/resolver/*.json",
+        ]
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
@@ -72,6 +80,8 @@ setup(
         "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         "cli": ["rich", "click"],
+        # Headers and library are of one release: C++ classes of another one are laid out otherwise.
+        "resolver": ["usd-core==26.8", "pxr-ar-dev==26.8"],
         "test": ["pytest", "pytest-timeout", "hypothesis", "PyYAML", "scipy", "rosbags"],
     },
     zip_safe=False,
@@ -79,6 +89,7 @@ setup(
         "console_scripts": [
             f"{NAME} = {NAME}.cli:main",
             f"bridge = {NAME}.ros.node:main",
+            f"robot_state_publisher = {NAME}.ros.robot_state_publisher:main",
         ],
         f"{NAME}.backends": [
             f"null = {NAME}.backends.null:NullBackend",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
-from usd_ros_bridge.backends.settings import parse_settings, setting, topic_name
+from usd_ros_bridge.backends.settings import flag, parse_settings, setting, topic_name
 from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan
@@ -41,7 +41,8 @@ class JointStatesBackend:
     Messages of several publishers add up to one state, whose time is the newest stamp; one that is older than what is
     known of a joint that it names is ignored. Of a name that a message holds twice, the first counts.
 
-    Options: `topic` (default `joint_states`), relative to each robot's namespace or absolute.
+    Options: `topic` (default `joint_states`), relative to each robot's namespace or absolute; `ignore_timestamp`
+    (default false) shows what every message says with the stamp that it has, however old that is.
     """
 
     capabilities = Capabilities(topic_driven=True, commands=False, every_step=False)
@@ -55,12 +56,17 @@ class JointStatesBackend:
 
     def open(self, context: BackendContext) -> None:
         """Takes the state at rest; robots with joints are unknown until their first message."""
-        values = parse_settings("joint_states", context.options, {"topic": topic_name})
+        values = parse_settings(
+            "joint_states", context.options, {"topic": topic_name, "ignore_timestamp": flag}
+        )
         self._topic = setting(values, "topic", str, DEFAULT_TOPIC)
+        any_stamp = setting(values, "ignore_timestamp", bool, False)
         self._plan = context.plan
         mimic = MimicRules(context.plan)
         self._robots = {
-            f"{DEFAULT_TOPIC}:{index}": _Robot(context.plan, index, mimic, context.report)
+            f"{DEFAULT_TOPIC}:{index}": _Robot(
+                context.plan, index, mimic, context.report, any_stamp=any_stamp
+            )
             for index, robot in enumerate(context.plan.robots)
             if any(joint.dofs for joint in robot.joints)
         }
@@ -153,8 +159,11 @@ class _Assignment:
 class _Robot:
     """One robot's messages: names to rows, mimic rules, stamps."""
 
-    def __init__(self, plan: BridgePlan, index: int, mimic: MimicRules, report: Report) -> None:
+    def __init__(
+        self, plan: BridgePlan, index: int, mimic: MimicRules, report: Report, *, any_stamp: bool
+    ) -> None:
         self.index = index
+        self._any_stamp = any_stamp
         robot = plan.robots[index]
         self._path = robot.path
         self._report = report
@@ -226,11 +235,13 @@ class _Robot:
     def _is_in_time(self, assignment: _Assignment, stamp_ns: int) -> bool:
         """Whether a message that is no newer than the last one tells anything new.
 
-        It does where it has no stamp, where time started over, and where nothing newer is known of its joints; else it
-        was overtaken on its way.
+        It does where it has no stamp, where stamps are ignored, where time started over, and where nothing newer is
+        known of its joints; else it was overtaken on its way.
         """
         if stamp_ns == 0:
             self._time_ns = _ON_ARRIVAL_NS
+        elif self._any_stamp:
+            self._time_ns = stamp_ns
         elif stamp_ns < self._time_ns - RESTART_NS:
             self._start_over(stamp_ns)
         elif stamp_ns < self._time_ns:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks
-from rclpy.parameter import Parameter
 from std_msgs.msg import String
 
 from usd_ros_bridge.export.urdf import Urdf
@@ -18,11 +17,10 @@ from usd_ros_bridge.model.plan import BridgePlan, QosPlan
 from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.ros import qos
 from usd_ros_bridge.ros.description_maker import DescriptionMaker, InTick
+from usd_ros_bridge.ros.description_parameter import ROBOT_DESCRIPTION, DescriptionParameter
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
 from usd_ros_bridge.ros.status import InterfaceStatus
 
-ROBOT_DESCRIPTION = "robot_description"
-"""The topic, in the robot's namespace; and robot_state_publisher's parameter with the same text."""
 DESCRIPTION_TYPE = "std_msgs/msg/String"
 DESCRIPTION_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1)
 
@@ -64,12 +62,14 @@ class Descriptions:
         self._report = report
         self._lock = threading.Lock()
         self._topics: dict[str, DescriptionTopic] = {}
+        self._parameter = DescriptionParameter(domains.main)
         self._closed = False
         self._maker = DescriptionMaker(self, meshes=self._mesh_files, in_tick=in_tick)
 
     def open(self) -> None:
         """Creates the publishers, and has the descriptions made."""
         if self._options.publish:
+            self._parameter.open()
             self.move_to(self._plan)
 
     def move_to(self, plan: BridgePlan) -> None:
@@ -92,6 +92,7 @@ class Descriptions:
     def close(self) -> None:
         """Ends all of it. Idempotent, from any thread."""
         self._maker.close()
+        self._parameter.close()
         with self._lock:
             self._closed = True
             topics, self._topics = self._topics, {}
@@ -113,7 +114,7 @@ class Descriptions:
             sent = topic.send(urdf.text)
         self._show_faults(path, urdf)
         if sent and robot == 0:
-            self._set_parameter(urdf.text)
+            self._parameter.show(urdf.text)
 
     def fail(self, plan: BridgePlan, reason: str) -> None:
         """Tells why there is no description."""
@@ -168,13 +169,6 @@ class Descriptions:
         if len(faults) > _SHOWN:
             more = f"{len(faults) - _SHOWN} more remarks on the description of {path}: `usd_ros_bridge urdf` has them"
             self._report(f"description:{path}", more)
-
-    def _set_parameter(self, text: str) -> None:
-        main = self._domains.main
-        if main.node.has_parameter(ROBOT_DESCRIPTION):
-            value = Parameter(ROBOT_DESCRIPTION, Parameter.Type.STRING, text)
-            # Its callbacks run where those of requests do.
-            main.defer(lambda: main.node.set_parameters([value]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

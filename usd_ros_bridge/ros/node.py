@@ -7,26 +7,32 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from usd_ros_bridge.model.errors import BridgeError, OptionError, StrictError
+from usd_ros_bridge.ros.roles import BRIDGE, Role
 from usd_ros_bridge.ros.signals import ending_at_once
 
 EXIT_STRICT = 1
 EXIT_USAGE = 2
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the node and exits: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr)."""
+def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoReturn:
+    """Runs the node and exits: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr).
+
+    Args:
+        arguments: What follows the executable's name; None for those of the process.
+        role: What the node is.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     status = 0
     with ending_at_once():
         try:
-            _run(given)
+            _run(given, role)
         except BridgeError as error:
             print(f"usd_ros_bridge: {' '.join(str(error).split())}", file=sys.stderr)
             status = EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
     sys.exit(status)
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str], role: Role) -> None:
     from rclpy.utilities import remove_ros_args
 
     from usd_ros_bridge.ros.compat import ROS_ERRORS
@@ -37,9 +43,10 @@ def _run(arguments: list[str]) -> None:
         rest = remove_ros_args(arguments)
     except ROS_ERRORS as error:
         raise OptionError(f"ROS 2 refuses its arguments: {describe(error)}") from error
+    asset = rest.pop(0) if rest and role.takes_asset else None
     if rest:
         raise OptionError(f"unexpected argument {rest[0]!r}; it takes --ros-args -p asset:=robot.usda")
-    run_node(ros_args=arguments)
+    run_node(asset=asset, ros_args=arguments, role=role)
 
 
 if __name__ == "__main__":

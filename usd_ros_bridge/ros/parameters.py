@@ -14,6 +14,7 @@ from usd_ros_bridge.model.errors import OptionError, choices
 from usd_ros_bridge.model.options import (
     SOLVERS,
     BaseTransform,
+    Interfaces,
     Payloads,
     PlanOptions,
     ReadOptions,
@@ -21,6 +22,7 @@ from usd_ros_bridge.model.options import (
     TfOutput,
 )
 from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
+from usd_ros_bridge.ros.description import DescriptionOptions
 from usd_ros_bridge.runtime.time_control import TimeOptions
 
 Kind = Literal["string", "strings", "bool", "double"]
@@ -28,6 +30,9 @@ Kind = Literal["string", "strings", "bool", "double"]
 # How ROS 2 writes an array of no strings: an empty one has no type, and a parameter that is declared without a
 # value makes rclpy answer every request that names it, as `ros2 param dump` does, with nothing at all.
 _NO_STRINGS = [""]
+
+JOINT_STATES = "joint_states"
+"""The backend that follows joint states, as robot_state_publisher does."""
 
 NO_HANDLERS = "none"
 """The only one of `handlers` where none is wanted: an array of nothing stands for all."""
@@ -108,6 +113,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         read_only=True,
     ),
     _spec("namespace", "string", "", "Outermost namespace of relative names; empty: the node's own."),
+    _spec(
+        "interfaces",
+        "string",
+        "all",
+        "Whether the asset's topics, services, actions and controllers are there, beside transforms.",
+        options=get_args(Interfaces),
+    ),
     _spec("implicit_context", "bool", True, "Treat the default prim as a context if the asset has none."),
     _spec(
         "implicit_interfaces",
@@ -133,9 +145,26 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ),
     _spec("publish_tf", "bool", True, "Whether to broadcast transforms."),
     _spec("tf_rate", "double", 50.0, "How often moving transforms are sent, Hz.", range=(0.001, 10000.0)),
+    _spec(
+        "publish_frequency",
+        "double",
+        0.0,
+        "As robot_state_publisher's: tf_rate by another name, which counts unless it is 0.",
+        range=(0.0, 1000.0),
+    ),
+    _spec(
+        "ignore_timestamp",
+        "bool",
+        False,
+        "As robot_state_publisher's: the backend joint_states shows every message, however old.",
+    ),
     _spec("tf_output", "string", "namespaced", "Where transforms go.", options=get_args(TfOutput)),
     _spec("frame_prefix", "string", "", "Put before every frame id."),
     _spec("base_transform", "string", "auto", "Who places the base.", options=get_args(BaseTransform)),
+    _spec("publish_description", "bool", True, "Whether robots are described on robot_description."),
+    _spec(
+        "mesh_directory", "string", "", "Where mesh files for descriptions are put; empty: the user's cache."
+    ),
     _spec(
         "controller_rate",
         "double",
@@ -161,7 +190,8 @@ class NodeOptions:
         backend: Name of the backend.
         backend_options: Its options.
         time: How time passes where the backend owns it.
-        tf_rate: Hz.
+        tf_rate: Hz; None for every state.
+        description: How robots are described.
         handlers: Names of the installed handlers that are asked to serve, None for all.
         spawn_roots: Directories whose files may be spawned.
         read: How the asset is opened.
@@ -173,20 +203,27 @@ class NodeOptions:
     backend: str = "auto"
     backend_options: Mapping[str, str] = field(default_factory=dict)
     time: TimeOptions = field(default_factory=TimeOptions)
-    tf_rate: float = 50.0
+    tf_rate: float | None = 50.0
+    description: DescriptionOptions = field(default_factory=DescriptionOptions)
     handlers: tuple[str, ...] | None = None
     spawn_roots: tuple[str, ...] = ()
     read: ReadOptions = field(default_factory=ReadOptions)
     plan: PlanOptions = field(default_factory=PlanOptions)
 
 
-def declare(node: Any) -> dict[str, Any]:
+def declare(node: Any, defaults: Mapping[str, object] | None = None) -> dict[str, Any]:
     """Declares all parameters on `node` and returns their values.
+
+    Args:
+        node: An rclpy node.
+        defaults: Of parameters whose default is to be another.
 
     Raises:
         OptionError: A value has the wrong type or is not possible.
     """
-    values = {spec.name: _declare(node, spec) for spec in PARAMETERS}
+    other = defaults or {}
+    specs = [dataclasses.replace(each, default=other.get(each.name, each.default)) for each in PARAMETERS]
+    values = {spec.name: _declare(node, spec) for spec in specs}
     node.add_on_set_parameters_callback(_refuse_changes)
     return values
 
@@ -210,14 +247,17 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         asset=values["asset"],
         strict=values["strict"],
         backend=values["backend"],
-        backend_options=parse_key_values(values["backend_options"], what="backend option"),
+        backend_options=_backend_options(values),
         time=TimeOptions(
             real_time_factor=values["real_time_factor"],
             paused=values["start_paused"],
             publish_clock=values["publish_clock"],
             clock_rate=values["clock_rate"],
         ),
-        tf_rate=values["tf_rate"],
+        tf_rate=_tf_rate(values),
+        description=DescriptionOptions(
+            publish=values["publish_description"], meshes=values["mesh_directory"] or None
+        ),
         handlers=_handlers(values["handlers"]),
         spawn_roots=tuple(values["spawn_roots"]),
         read=ReadOptions(
@@ -227,6 +267,20 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         ),
         plan=PlanOptions(**plan_values),
     )
+
+
+def _backend_options(values: Mapping[str, Any]) -> dict[str, str]:
+    given = parse_key_values(values["backend_options"], what="backend option")
+    if values["ignore_timestamp"] and values["backend"] == JOINT_STATES:
+        given = {"ignore_timestamp": "true", **given}
+    return given
+
+
+def _tf_rate(values: Mapping[str, Any]) -> float | None:
+    if values["ignore_timestamp"] and values["backend"] == JOINT_STATES:
+        # robot_state_publisher finds out from stamps how often it publishes.
+        return None
+    return float(values["publish_frequency"] or values["tf_rate"])
 
 
 def _handlers(names: Sequence[str]) -> tuple[str, ...] | None:

@@ -17,9 +17,11 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.ros import parameters
 from usd_ros_bridge.ros.backend_choice import AUTO, wants_physics
-from usd_ros_bridge.ros.bridge import NODE_NAME, Bridge
+from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.description_parameter import declare_description
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.parameters import NodeOptions
+from usd_ros_bridge.ros.roles import BRIDGE, Role
 from usd_ros_bridge.ros.signals import Ending, ended_by_signals
 from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
 from usd_ros_bridge.ros.status import BridgeStatus
@@ -44,6 +46,7 @@ def run_node(
     plan_options: PlanOptions | None = None,
     strict: bool = False,
     ros_args: Sequence[str] = (),
+    role: Role = BRIDGE,
     view: View | None = None,
 ) -> None:
     """Runs a bridge in a node of its own, in the main thread, until SIGINT or SIGTERM.
@@ -60,6 +63,7 @@ def run_node(
         plan_options: How it is planned; fields at their default are the parameters' to decide.
         strict: Refuse an asset with errors.
         ros_args: ROS arguments (`--ros-args ...`).
+        role: What the node is.
         view: Shows the running bridge.
 
     Raises:
@@ -75,11 +79,17 @@ def run_node(
         # Read by the middleware with its first node, which is before any parameter can be.
         use_large_message_transport()
         domains = Domains(
-            node_name=NODE_NAME, namespace=namespace or None, ros_args=ros_args, report=log_warning
+            node_name=role.node_name, namespace=namespace or None, ros_args=ros_args, report=log_warning
         )
         try:
             node = domains.main.node
-            options = parameters.options_from(parameters.declare(node), node_namespace=node.get_namespace())
+            values = parameters.declare(node, role.defaults)
+            given = declare_description(node) if role.description_parameter else ""
+            options = parameters.options_from(values, node_namespace=node.get_namespace())
+            if given and not (asset or options.asset):
+                raise OptionError(
+                    "robot_description is made from the parameter asset, an OpenUSD file: give that"
+                )
             options = _overlaid(options, asset, backend, backend_options, read_options, plan_options, strict)
             options = replace(options, time=_timed(options.time, real_time_factor, paused=paused))
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
@@ -91,6 +101,8 @@ def run_node(
                 options.backend,
                 backend_options=options.backend_options,
                 tf_rate=options.tf_rate,
+                publish_description=options.description.publish,
+                mesh_directory=options.description.meshes,
                 controller_rate=options.plan.controller_rate,
                 time_options=options.time,
                 spawning=SpawnOptions(roots=options.spawn_roots, plan=options.plan, catalog=AmentCatalog()),

@@ -86,7 +86,7 @@ def test_every_robot_with_joints_needs_a_topic_with_sensor_data_qos() -> None:
 
 def test_the_topic_is_an_option() -> None:
     assert Bench(rover(), topic="/measured").backend.inputs()[0].topic == "/measured"
-    with pytest.raises(BackendError, match="its options: topic"):
+    with pytest.raises(BackendError, match="its options: ignore_timestamp, topic"):
         Bench(rover(), queue="3")
 
 
