@@ -1,126 +1,262 @@
-"""Finds other nodes that publish transforms of the bridge's own frames: a frame has one parent (REP 105)."""
+"""Watches one TF topic for other nodes that send the bridge's own frames: a frame has one parent (REP 105)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
 from tf2_msgs.msg import TFMessage
 
+from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros import qos
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.endpoints.tf import TfTopic
-from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.ros.endpoints.tf_judge import Fault, Heard, OwnFrames, TfJudge, inside, split_frames
 
-CHECK_RATE = 0.5
 LISTEN_S = 5.0
+AGAIN_S = 60.0
+"""How long after a look at foreign publishers they are looked at again: some begin late, or come to their senses."""
+_ASK_EVERY = 5
 _UNKNOWN = "_NODE_NAME_UNKNOWN_"  # What rmw says of a publisher whose node it has yet to hear of.
+# A latched topic has as many messages at once as it has publishers: with a depth of 1 the last one would win.
+_STATIC_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1000)
+_MOVING_QOS = QosPlan(reliability="best_effort", durability="volatile", depth=100)
 
 
-class TfGuard:
-    """Watches one TF topic. An `Emitter` for the runtime, which only gives it its turn.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TfFinding:
+    """Something that is wrong with what reaches a TF topic.
 
-    It looks at the graph, and listens to the topic for a few seconds when a publisher appears that is not the
-    bridge's own: decoding all of /tf all the time would cost more than sending it.
+    Attributes:
+        topic: Resolved name.
+        kind: As in reports: `guard`, `parents`, `loop` or `split`.
+        nodes: Who publishes there beside the bridge: one of them is at fault.
+        message: One line.
+    """
+
+    topic: str
+    kind: str
+    nodes: tuple[str, ...]
+    message: str
+
+
+class TopicGuard:
+    """Watches one TF topic: who else publishes there and, for a few seconds now and then, what.
+
+    Attributes:
+        name: Resolved name.
+        own: What the bridge itself publishes there.
+        findings: What is wrong, as far as is known now.
+        judge: Of its tree; None for a global topic on which the bridge sends nothing.
+        other: The guard of the tree's other topic.
+        split: The bridge's trees on topics of their own, by namespace, where it is such a global topic.
     """
 
     def __init__(self, name: str, domain: Domain, *, static: bool, report: Report) -> None:
         """Stores what to watch.
 
         Args:
-            name: Absolute topic name.
+            name: Resolved topic name.
             domain: Where.
             static: Whether it is a latched topic.
             report: For what is found, once per topic and set of nodes.
         """
-        self._name = name
+        self.name = name
+        self.own: tuple[TfTopic, ...] = ()
+        self.findings: tuple[TfFinding, ...] = ()
+        self.judge: TfJudge | None = None
+        self.other: TopicGuard | None = None
+        self.split: dict[str, OwnFrames] = {}
         self._domain = domain
-        self._qos = qos.TF_STATIC_QOS if static else qos.TF_QOS
+        self._qos = _STATIC_QOS if static else _MOVING_QOS
         self._report = report
-        self._parents: dict[str, str] = {}
-        self._own: TfTopic | None = None
-        self._resolved = ""
-        self._seen: set[tuple[str, int]] = set()
-        self._foreign: dict[bytes, str] = {}
+        self._foreign: dict[bytes, tuple[str, str]] = {}
+        self._count = -1
+        self._looks = 0
         self._subscription: Any = None
+        self._again = False
+        self._from = 0.0
         self._until = 0.0
-        self._closed = False
+        self._found: dict[str, TfFinding] = {}
 
-    def add_frames(self, parents: Mapping[str, str], own: TfTopic | None) -> None:
-        """Adds frames of the bridge's own.
+    @property
+    def listening(self) -> bool:
+        """Whether it listens now."""
+        return self._subscription is not None
+
+    def sent(self, stamp_ns: int) -> bool:
+        """Returns whether the bridge published something with that stamp there lately."""
+        return any(stamp_ns in each.recent_stamps for each in self.own)
+
+    def watch_tree(self, own: OwnFrames) -> None:
+        """Has what is heard judged by what the bridge sends in a tree; anew, where that has changed."""
+        if self.judge is None or self.judge.own is not own:
+            self.judge = TfJudge(own, self.sent, static=self._qos is _STATIC_QOS)
+        self._again = True
+
+    def check(self, *, room: bool) -> None:
+        """Looks at the graph, and begins or ends to listen; as a job of the domain.
 
         Args:
-            parents: Parent by child frame id, as they are sent.
-            own: What the bridge sends on this topic, where it sends anything.
+            room: Whether one more topic may be listened to.
         """
-        self._parents.update(parents)
-        self._own = own or self._own
+        now = time.monotonic()
+        changed = self._look()
+        if self._again:
+            self._again, self._from = False, now
+            self._end()
+        elif changed:
+            self._from, self._until = now, now + LISTEN_S
+        if not self._foreign:
+            self._end()
+            self.findings = ()
+        elif self.listening:
+            if now >= self._until:
+                self._end()
+                self._from = now + AGAIN_S
+                self.findings = tuple(self._found.values())
+        elif now >= self._from and room:
+            self._begin()
+            self._until = now + LISTEN_S
 
-    def emit(self, snapshot: Snapshot) -> bool:  # noqa: ARG002 - Emitter
-        """Has the graph looked at soon, outside of the tick; that was its turn."""
-        self._domain.defer(self._check, urgent=False)
-        return False
+    def leave(self) -> None:
+        """Stops listening for good, outside of callbacks of its domain."""
+        self._foreign, self.findings = {}, ()
+        self._domain.defer(self._end)
 
     def close(self) -> None:
         """Stops listening. Idempotent."""
-        self._closed = True
+        self._end()
+
+    def _look(self) -> bool:
+        """Finds out who else publishes; returns whether somebody came or went."""
+        node = self._domain.node
+        # Who publishes costs far more to ask than how many do; there may be thousands of topics.
+        count = node.count_publishers(self.name)
+        if count <= len(self.own):
+            gone, self._foreign, self._count = bool(self._foreign), {}, count
+            return gone
+        self._looks += 1
+        if count == self._count and self._foreign and self._looks % _ASK_EVERY:
+            return False
+        self._count = count
+        foreign = self._others(node.get_publishers_info_by_topic(self.name))
+        if self.judge is None:
+            foreign = {gid: who for gid, who in foreign.items() if self._concerns(who[0])}
+        changed = foreign.keys() != self._foreign.keys()
+        if self._foreign.keys() - foreign.keys():
+            # Who is left is heard anew: who has gone is not to blame any more.
+            self.findings, self._again = (), True
+        self._foreign = foreign
+        return changed
+
+    def _others(self, infos: Sequence[Any]) -> dict[bytes, tuple[str, str]]:
+        """Returns namespace and name of those who publish beside the bridge, by endpoint.
+
+        A publisher is told apart by its node. Where more of them have the bridge's name than the bridge itself has,
+        another bridge or the host has them; which ones are whose nobody can tell.
+        """
+        node = self._domain.node
+        me = (node.get_namespace(), node.get_name())
+        named = {bytes(each.endpoint_gid): (each.node_namespace, each.node_name) for each in infos}
+        known = {gid: who for gid, who in named.items() if who[1] != _UNKNOWN}
+        namesakes = sum(who == me for who in known.values()) > len(self.own)
+        return {gid: who for gid, who in known.items() if who != me or namesakes}
+
+    def _concerns(self, namespace: str) -> bool:
+        return namespace == "/" or any(inside(namespace, name) for name in self.split)
+
+    def _nodes(self) -> tuple[str, ...]:
+        node = self._domain.node
+        me = (node.get_namespace(), node.get_name())
+        return tuple(
+            sorted(
+                {
+                    ("another " if who == me else "") + f"{who[0].rstrip('/')}/{who[1]}"
+                    for who in self._foreign.values()
+                }
+            )
+        )
+
+    def _begin(self) -> None:
+        if self.judge is not None:
+            self.judge.begin()
+        self._found = {}
+        self._subscription = self._domain.node.create_subscription(
+            TFMessage,
+            self.name,
+            self._receive,
+            qos.profile(self._qos),
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+        )
+
+    def _end(self) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             self._domain.node.destroy_subscription(subscription)
 
-    def _check(self) -> None:
-        if self._closed:
-            return
-        node = self._domain.node
-        name = self._resolved = self._resolved or node.resolve_topic_name(self._name)
-        # Who publishes costs a hundred times as much to ask as how many do; there may be thousands of topics.
-        if not self._foreign and node.count_publishers(name) <= (self._own is not None):
-            return
-        me = (node.get_name(), node.get_namespace())
-        foreign = {
-            bytes(info.endpoint_gid): f"{info.node_namespace.rstrip('/')}/{info.node_name}"
-            for info in node.get_publishers_info_by_topic(name)
-            if (info.node_name, info.node_namespace) != me and info.node_name != _UNKNOWN
-        }
-        if foreign.keys() - self._foreign.keys():
-            self._until = time.monotonic() + LISTEN_S
-            self._seen.clear()
-        self._foreign = foreign
-        listen = bool(foreign) and time.monotonic() < self._until
-        if listen and self._subscription is None:
-            self._subscription = node.create_subscription(
-                TFMessage,
-                self._name,
-                self._receive,
-                qos.profile(self._qos),
-                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-            )
-        elif not listen and self._subscription is not None:
-            subscription, self._subscription = self._subscription, None
-            node.destroy_subscription(subscription)
-
     def _receive(self, message: Any) -> None:
         # Who sent a message cannot be asked: EventsExecutor fails on callbacks that take a MessageInfo.
-        shared = sorted({each.child_frame_id for each in message.transforms if self._is_foreign(each)})
-        if shared and self._foreign:
-            nodes = " or ".join(sorted(set(self._foreign.values())))
-            names = ", ".join(shared[:5]) + (" and more" if len(shared) > 5 else "")
-            self._report(
-                f"tf.guard:{self._name}:{nodes}",
-                f"{nodes} publishes transforms of the bridge's own frames on {self._name}: {names}; "
-                "a frame has one parent: stop it, or see publish_tf and base_transform",
+        if not self._foreign:
+            return
+        heard = [
+            Heard(
+                each.child_frame_id,
+                each.header.frame_id,
+                each.header.stamp.sec * 1_000_000_000 + each.header.stamp.nanosec,
             )
+            for each in message.transforms
+        ]
+        judge = self.judge
+        if judge is None:
+            namespaces = [who[0] for who in self._foreign.values()]
+            for namespace, frames in split_frames(heard, namespaces, self.split).items():
+                self._tell_split(namespace, frames)
+            return
+        other = None if self.other is None else self.other.judge
+        for kind in judge.hear(heard, other):
+            self._tell(judge.faults[kind])
 
-    def _is_foreign(self, transform: Any) -> bool:
-        """Tells by what the bridge sends itself: another parent, a stamp that it never sent, or a stamp twice."""
-        child = transform.child_frame_id
-        parent = self._parents.get(child)
-        if parent is None:
-            return False
-        key = (child, transform.header.stamp.sec * 1_000_000_000 + transform.header.stamp.nanosec)
-        again = key in self._seen
-        self._seen.add(key)
-        sent = self._own is not None and key[1] in self._own.recent_stamps
-        return again or not sent or transform.header.frame_id != parent
+    def _tell(self, fault: Fault) -> None:
+        nodes = self._nodes()
+        who = " or ".join(nodes)
+        if fault.kind == "guard":
+            message = (
+                f"{who} publishes transforms of the bridge's own frames on {self.name}: {fault}; "
+                "a frame has one parent: stop it, or see publish_tf and base_transform"
+            )
+            self._report(f"tf.guard:{self.name}:{who}", message)
+        elif fault.kind == "parents":
+            message = (
+                f"frames have two parents on {self.name}: {fault}; {who} publishes there; a frame has one parent: "
+                "stop one of the two, or see publish_tf, base_transform and frame_prefix"
+            )
+            self._report(f"tf.parents:{self.name}:{who}", message)
+        else:
+            message = (
+                f"frames are above themselves on {self.name}: {fault}; {who} publishes there; a frame has one parent: "
+                "stop one of the two"
+            )
+            self._report(f"tf.loop:{self.name}:{who}", message)
+        self._keep(TfFinding(topic=self.name, kind=fault.kind, nodes=nodes, message=message))
+
+    def _tell_split(self, namespace: str, frames: Iterable[str]) -> None:
+        nodes = self._nodes()
+        who = " or ".join(nodes)
+        told = Fault("split", dict.fromkeys(frames, ""))
+        message = (
+            f"{who} publishes on {self.name}, the bridge's transforms of {namespace} are on topics of their own: who "
+            f"listens to one knows nothing of the other: {told}; remap {self.name} to {self.name[1:]} there, or see "
+            "tf_output"
+        )
+        self._report(f"tf.split:{self.name}:{who}", message)
+        self._keep(TfFinding(topic=self.name, kind="split", nodes=nodes, message=message))
+
+    def _keep(self, finding: TfFinding) -> None:
+        """Adds a finding to those of before, which stand until a few seconds have passed without them."""
+        self._found[finding.kind] = finding
+        kept = {each.kind: each for each in self.findings}
+        self.findings = tuple({**kept, **self._found}.values())

@@ -26,11 +26,12 @@ STAMPS = "transforms[].header.stamp"
 def make_transform(robot: RobotPlan, frame: FramePlan, prefix: str) -> Any:
     """Returns a TransformStamped of a frame, its ids prefixed; the topmost `parent_frame` never is."""
     message = TransformStamped()
-    message.header.frame_id, message.child_frame_id = _frame_ids(robot, frame, prefix)
+    message.header.frame_id, message.child_frame_id = frame_ids(robot, frame, prefix)
     return message
 
 
-def _frame_ids(robot: RobotPlan, frame: FramePlan, prefix: str) -> tuple[str, str]:
+def frame_ids(robot: RobotPlan, frame: FramePlan, prefix: str) -> tuple[str, str]:
+    """Returns the ids of a frame's parent and of the frame, as `make_transform` writes them."""
     topmost = frame.parent_index < 0 and frame.parent == robot.parent_frame
     return frame.parent if topmost else prefix + frame.parent, prefix + frame.id
 
@@ -199,7 +200,7 @@ class RobotTransforms:
         if not self._templates:
             return None
         frames = [self._robot.frames[index] for index in self._frames.moving]
-        names = tuple(_frame_ids(self._robot, frame, self._prefix) for frame in frames)
+        names = tuple(frame_ids(self._robot, frame, self._prefix) for frame in frames)
         # What only rotates is translated once, as it is in every sample.
         translated = poses if self._frames.rotate_only else None
         key = (names, None if translated is None else translated[:, :3].tobytes())
