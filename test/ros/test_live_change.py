@@ -80,7 +80,7 @@ def test_no_message_of_an_unchanged_publisher_is_left_out(step_on, ros_harness):
         stamps.append(message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec)
 
     ros_harness.node.create_subscription(JointState, STATES, take, 1000)
-    stepped = step_on(stage)
+    stepped = step_on(stage, scene_edits=True)
     bridge = stepped.bridge
     stepped.until(lambda: len(stamps) > 3, "discovery")
     for variant in ("both", "bare", "lidar", "both", "bare"):
@@ -297,7 +297,7 @@ def test_a_hosts_node_and_executor_serve_a_change(step_on, ros_harness):
 
 def test_bodies_that_a_host_moves_are_no_change(step_on):
     stage = edited_stage()
-    stepped = step_on(stage)
+    stepped = step_on(stage, scene_edits=True)
     reports: list[ChangeReport] = []
     stepped.bridge.changes.on_change(reports.append)
     before = graph_of(stepped.bridge)

@@ -51,7 +51,7 @@ def test_a_stage_that_loses_all_contexts_is_not_followed(step_on):
     with Sdf.ChangeBlock():
         for name in ("arm", "rover", "mast"):
             stage.GetPrimAtPath(f"/World/{name}").RemoveAppliedSchema("RosContextAPI")
-    stepped.until(lambda: stepped.reported("context"), "a report")
+    stepped.until(lambda: stepped.reported("RosContextAPI"), "a report")
     assert not graph_of(stepped.bridge).difference(before)
 
 
@@ -65,6 +65,17 @@ def test_a_variant_that_does_not_exist_is_refused_with_what_there_is(start, edit
     assert bridge.changes.variants == ()
     assert not graph_of(bridge).difference(before)
     assert bridge.change(variants=head("both")).result(TIMEOUT_S).opened
+
+
+def test_a_hosts_stage_is_read_only_unless_the_host_says_otherwise(step_on):
+    stage = edited_stage()
+    stepped = step_on(stage)
+    before, session = graph_of(stepped.bridge), stage.GetSessionLayer().ExportToString()
+    assert "scene_edits" in stepped.refusal(stepped.bridge.change(variants=head("both")))
+    assert "scene_edits" in stepped.refusal(stepped.bridge.change(edit=lambda stage: stage.RemovePrim(ROVER)))
+    assert not graph_of(stepped.bridge).difference(before)
+    assert stage.GetSessionLayer().ExportToString() == session
+    assert stage.GetPrimAtPath(ROVER)
 
 
 def test_an_edit_that_raises_is_refused_and_taken_back(start, edited_asset):

@@ -82,10 +82,12 @@ class Edited:
 
     def refusal(self) -> str:
         """Why a bridge that has a default prim and declared contexts must not follow; "" where it must."""
-        if not self.stage.GetDefaultPrim():
-            return "the stage has no default prim"
-        if all(robot.implicit for robot in load_plan(self.stage).robots):
-            return "no declared context is left"
+        prim = self.stage.GetDefaultPrim()
+        if not (prim and prim.IsActive() and prim.IsDefined()):
+            return "no default prim"
+        robots = load_plan(self.stage).robots
+        if all(robot.implicit for robot in robots):
+            return "no RosContextAPI is left"
         return ""
 
     def follow(self, wanted: Graph) -> str:
