@@ -131,6 +131,8 @@ class _Writer:
             return []
         links = {self._robot.frames[number].path for number in self._tree.frames}
         own = {number for number, body in enumerate(scene.bodies) if body.path in links}
+        # A distance joint leads to its child, and holds it in no tree of an engine.
+        edges = {joint.path for joint in self._robot.joints}
         return [
             Diagnostic(
                 code="3.8.loop",
@@ -139,7 +141,7 @@ class _Writer:
                 message="the joint closes a loop; a URDF is a tree, and the joint is no part of it",
             )
             for joint in scene.joints
-            if joint.closes_loop and (joint.body0 in own or joint.body1 in own)
+            if joint.closes_loop and joint.path not in edges and (joint.body0 in own or joint.body1 in own)
         ]
 
 

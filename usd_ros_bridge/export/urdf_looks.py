@@ -82,7 +82,7 @@ class Shapes:
                 code="3.8.mesh",
                 severity="info",
                 path=self._robot.path,
-                message=f"{self._without_file} mesh(es) are left out: URDF names files, and there is no place for them",
+                message=f"URDF names mesh files, and there is no place for them: {self._without_file} left out",
                 remedy="name a directory for mesh files",
             ),
         )
