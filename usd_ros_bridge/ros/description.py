@@ -64,7 +64,12 @@ class Descriptions:
         self._topics: dict[str, DescriptionTopic] = {}
         self._parameter = DescriptionParameter(domains.main)
         self._closed = False
-        self._maker = DescriptionMaker(self, meshes=self._mesh_files, in_tick=in_tick)
+        self._maker = DescriptionMaker(
+            self,
+            meshes=self._mesh_files,
+            in_tick=in_tick,
+            defer=None if domains.threaded else domains.main.defer,
+        )
 
     def open(self) -> None:
         """Creates the publishers, and has the descriptions made."""

@@ -44,17 +44,23 @@ class DescriptionMaker:
     end of the interpreter would take the process down with it; it looks often whether it is still wanted.
     """
 
-    def __init__(self, taker: Taker, *, meshes: Callable[[], MeshFiles | None], in_tick: InTick) -> None:
+    def __init__(
+        self, taker: Taker, *, meshes: Callable[[], MeshFiles | None], in_tick: InTick,
+        defer: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:  # fmt: skip
         """Stores who gets what is made.
 
         Args:
             taker: Gets the descriptions.
-            meshes: Returns where the mesh files of a plan are put, None for nowhere; asked in the thread.
+            meshes: Returns where the mesh files of a plan are put, None for nowhere; asked where descriptions are made.
             in_tick: Where a stage that is a host's is read.
+            defer: Has a job done soon: descriptions are made there, one a job, where there is to be no thread.
         """
         self._taker = taker
         self._meshes = meshes
         self._in_tick = in_tick
+        self._defer = defer
+        self._steps: Iterator[None] = iter(())
         self._work = threading.Condition()
         self._wanted: tuple[BridgePlan, Finish] | None = None
         self._plan: BridgePlan | None = None
@@ -100,7 +106,9 @@ class DescriptionMaker:
             if not self._is_wanted(plan):
                 return
             self._wanted = plan, finish
-            if self._thread is None:
+            if self._defer is not None:
+                self._defer(self._step)
+            elif self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="usd_ros_bridge-description")
                 self._thread.start()
             else:
@@ -119,16 +127,30 @@ class DescriptionMaker:
                         self._thread = None
                     return
             start = time.monotonic()
-            self._make(*wanted)
+            for _ in self._make(*wanted):
+                pass
             # A reference here would keep a plan, and its stage, alive while the thread rests.
             del wanted
             now = time.monotonic()
             until = now + min(_LONGEST_REST_S, _REST * (now - start))
 
-    def _make(self, plan: BridgePlan, finish: Finish) -> None:
+    def _step(self) -> None:
+        """Makes one description, as a job."""
+        with self._work:
+            wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._steps = self._make(*wanted)
+        for _ in self._steps:
+            assert self._defer is not None
+            self._defer(self._step)
+            return
+
+    def _make(self, plan: BridgePlan, finish: Finish) -> Iterator[None]:
+        """Makes descriptions, one a step."""
         try:
             for robot, urdf in self._each(plan, finish):
                 self._taker.take(plan, robot, urdf)
+                yield
         except Exception as error:  # noqa: BLE001 - the bridge goes on without descriptions
             self._fail(plan, describe(error))
 

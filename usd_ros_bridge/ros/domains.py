@@ -247,6 +247,11 @@ class Domains:
         return domain
 
     @property
+    def threaded(self) -> bool:
+        """Whether threads of the bridge's own are wanted."""
+        return self._threaded
+
+    @property
     def opened(self) -> tuple[Domain, ...]:
         """All domains that are open."""
         return tuple(self._domains.values())
