@@ -137,9 +137,8 @@ def _static_frames(bridge: Bridge) -> Iterator[str]:
     for (domain_id, name), topic in parts.transforms._topics.items():
         main = bridge.node.context.get_domain_id()
         where = "" if domain_id == main else f" in domain {domain_id}"
-        for share in topic._whole.values():
-            for sent in share:
-                yield f"static frame on {name}{where}: {transform_line(sent)}"
+        for sent in topic._whole:
+            yield f"static frame on {name}{where}: {transform_line(sent)}"
 
 
 def transform_line(transform: Any) -> str:
