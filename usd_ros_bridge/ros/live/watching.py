@@ -18,7 +18,7 @@ LONGEST_MS = 500
 """How long files that change all the time are waited for."""
 
 LOOK_S = 1.0
-"""How often files are looked at without a hint that they changed: neither every file system nor every link gives one."""
+"""How often files are looked at without a hint that they changed: neither all file systems nor all links give one."""
 
 _JOIN_S = 2.0
 
