@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test bench lint format test-robots test-newton check-examples clean
+.PHONY: help setup setup-tests run test bench lint format test-robots test-newton test-resolver check-examples clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,6 +54,9 @@ test-robots: setup-tests ## converted robots on /tf against pinocchio
 
 test-newton: ## the newton backend, in an environment of its own (about 1 GB)
 	@tools/test_newton.sh $(ARGS)
+
+test-resolver: ## package:// by the compiled resolver, in an environment of its own (about 280 MB)
+	@tools/test_resolver.sh $(ARGS)
 
 check-examples: ## the public REP 0158 compliance checker on every example (needs Python 3.12)
 	@tools/check_examples.sh

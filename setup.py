@@ -58,13 +58,7 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={
-        NAME: [
-            "py.typed",
-            "usd/schemas/**",
-            "usd/resolver/*.cpp",
-            "usd/resolver/*.hpp",
-            "usd/resolver/*.json",
-        ]
+        NAME: ["py.typed", "usd/schemas/**", *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json"))]
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),

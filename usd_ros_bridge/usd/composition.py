@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, Final
 
 from pxr import Usd
 
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
-from usd_ros_bridge.usd.packages import Refusal, is_package_path
+from usd_ros_bridge.usd.packages import PackageMap, Refusal, is_package_path
+from usd_ros_bridge.usd.resolver import Way, packages_in, way_in_use
 
 CODES: Final = {
     "ErrorInvalidAssetPath": ("1.2.5.asset", "correct the path or add the missing file"),
@@ -54,7 +56,7 @@ def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
     """Returns a diagnostic for each arc that did not compose, refused package:// arcs included."""
     notes = _noted(stage)
     if notes is None:
-        return [*_host_diagnostics(stage), *(_of_error(error) for error in _errors(stage))]
+        return _on_hosts_stage(stage)
     found: dict[Diagnostic, None] = {}
     refused = {identifier: diagnostic for identifier, diagnostic in notes if identifier}
     placed: set[Diagnostic] = set()
@@ -96,6 +98,31 @@ def _of_error(error: Any) -> Diagnostic:
         message=f"not composed: {quoted(' '.join(_text(error).split()))}",
         remedy=remedy,
     )
+
+
+def _on_hosts_stage(stage: Usd.Stage) -> list[Diagnostic]:
+    errors = _errors(stage)
+    if way_in_use() is not Way.PLUGIN:
+        return [*_host_diagnostics(stage), *map(_of_error, errors)]
+    given = packages_in(stage.GetPathResolverContext())
+    packages = PackageMap({name: directory for name, directory in given.items() if Path(directory).is_dir()})
+    return [_of_package(error, packages) or _of_error(error) for error in errors]
+
+
+def _of_package(error: Any, packages: PackageMap) -> Diagnostic | None:
+    """Returns why the plugin does not resolve a package:// path, None where that is not what is wrong."""
+    for asset_path in _ASSET.findall(_text(error)):
+        refused = packages.refuses(asset_path) if is_package_path(asset_path) else None
+        if refused is not None:
+            why, remedy = refused
+            return Diagnostic(
+                code="1.2.5.package",
+                severity="error",
+                path=_prim_path(error),
+                message=f"{quoted(asset_path)} is not followed: {why}",
+                remedy=remedy,
+            )
+    return None
 
 
 def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:

@@ -14,6 +14,7 @@ from usd_ros_bridge.model.errors import AssetError, choices
 from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.usd.composition import note_refusals
 from usd_ros_bridge.usd.packages import PackageMap, Scan, package_remedy, scan_layers, split_package_path
+from usd_ros_bridge.usd.resolver import register_resolver
 from usd_ros_bridge.usd.schemas import register_schemas
 from usd_ros_bridge.usd.variants import author_selections, check_selections
 
@@ -41,6 +42,7 @@ def open_stage(asset: str, options: ReadOptions | None = None) -> Usd.Stage:
     """
     options = options or ReadOptions()
     register_schemas()
+    register_resolver()
     packages = PackageMap(options.packages)
     identifier = _identifier(asset, packages)
     root = _root_layer(asset, identifier)

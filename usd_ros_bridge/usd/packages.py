@@ -1,5 +1,6 @@
 """Packages: where package://name/path leads, and which arcs of an asset may not be followed (REP 0158 section 1.2.5).
 
+Where the compiled resolver of `usd/resolver/` is in use, it does, by the rules that stand here. Elsewhere links do:
 OpenUSD's own resolver takes `package://name/path` for a search path and normalises it to `package:/name/path`. A
 directory that holds a folder `package:` of links to packages therefore resolves it: for references, payloads,
 sublayers and asset values, nested and inside usdz. `..` is not contained there, hence the scan before composition.
@@ -22,6 +23,7 @@ from pxr import Ar, Sdf, Tf, UsdUtils
 
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.usd.resolver import Way, context_with, way_in_use
 
 SCHEME: Final = "package:"
 PATH_VARIABLE: Final = "USD_ROS_PACKAGE_PATH"
@@ -51,6 +53,11 @@ class PackageMap:
                 raise OptionError(f"package {name}: no such directory: {quoted(directory)}")
             self._explicit[name] = Path(directory).absolute()
 
+    @property
+    def explicit(self) -> Mapping[str, Path]:
+        """The caller's map."""
+        return self._explicit
+
     def directory(self, name: str) -> Path | None:
         """Returns the directory of a package, None where none is known by that name."""
         if name in self._explicit:
@@ -63,6 +70,15 @@ class PackageMap:
         for prefix in _paths_in("AMENT_PREFIX_PATH"):
             if (prefix / "share/ament_index/resource_index/packages" / name).is_file():
                 return prefix / "share" / name
+        return None
+
+    def refuses(self, asset_path: str) -> tuple[str, str] | None:
+        """Returns why a package:// path is not followed, and what to do about it; None where it is followed."""
+        name, path = split_package_path(asset_path)
+        if path is None:
+            return f"it leaves the package {quoted(name)}", "name the other package"
+        if self.directory(name) is None:
+            return f"no package {quoted(name)} is known", package_remedy(name)
         return None
 
     def resolve(self, asset_path: str) -> Path | None:
@@ -176,8 +192,9 @@ class _Scanner:
         self._links: _LinkFolder | None = None
         self._scan = Scan(layers=[root])
         self._seen = {root.identifier}
-        # A host may bring a resolver of its own for the scheme: then where packages are is its business.
-        self._is_resolved_elsewhere = SCHEME.rstrip(":") in Ar.GetRegisteredURISchemes()
+        self._way = way_in_use()
+        if self._way is Way.PLUGIN and packages.explicit:
+            self._scan.context = context_with(packages.explicit, self._search_path())
 
     def run(self) -> Scan:
         pending = [self._root]
@@ -232,29 +249,28 @@ class _Scanner:
         if not is_package_path(asset_path):
             return True
         name, path = split_package_path(asset_path)
-        if path is None:
-            self._refuse(
-                layer, asset_path, is_arc, f"it leaves the package {quoted(name)}", "name the other package"
-            )
-            return False
-        if self._is_resolved_elsewhere:
+        # A host may bring a resolver of its own for the scheme: then where packages are is its business.
+        if self._way is Way.HOST and path is not None:
             return True
-        directory = self._packages.directory(name)
-        if directory is None:
-            self._refuse(
-                layer, asset_path, is_arc, f"no package {quoted(name)} is known", package_remedy(name)
-            )
+        refused = self._packages.refuses(asset_path)
+        if refused is not None:
+            self._refuse(layer, asset_path, is_arc, *refused)
             return False
-        self._link(name, directory)
+        directory = self._packages.directory(name)
+        if self._way is Way.LINKS and directory is not None:
+            self._link(name, directory)
         return True
+
+    def _search_path(self) -> str:
+        """Returns what OpenUSD searches by default, which a context of our own would replace."""
+        return (
+            "" if self._root.anonymous or not self._root.realPath else str(Path(self._root.realPath).parent)
+        )
 
     def _link(self, name: str, directory: Path) -> None:
         if self._links is None:
             self._links = _LinkFolder()
-            search = [str(self._links.root)]
-            # What OpenUSD searches by default, which a context of our own would replace.
-            if not self._root.anonymous and self._root.realPath:
-                search.insert(0, str(Path(self._root.realPath).parent))
+            search = [path for path in (self._search_path(), str(self._links.root)) if path]
             self._scan.context = Ar.ResolverContext(Ar.DefaultResolverContext(search))
         self._links.add(name, directory)
 

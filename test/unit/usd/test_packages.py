@@ -1,7 +1,12 @@
-"""package://: where it leads, and what is not followed (REP 0158 section 1.2.5)."""
+"""package://: where it leads, and what is not followed (REP 0158 section 1.2.5).
+
+Every test runs for both ways of resolving. OpenUSD collects resolvers once in a process, so a process runs those of one
+way: `make test` those of links, `make test-resolver` builds the compiled resolver and runs both, in two processes.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +19,26 @@ from usd_ros_bridge.model.options import Payloads, ReadOptions
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.usd import read_asset, read_stage
 from usd_ros_bridge.usd.packages import PackageMap, split_package_path
+from usd_ros_bridge.usd.resolver import Way, register_resolver
 
 Write = Callable[..., str]
 
 TOPIC = 'def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {}'
+
+
+WHERE = {
+    Way.LINKS: "the compiled resolver resolves package:// in this process",
+    Way.PLUGIN: "the compiled resolver is not built for this OpenUSD: make test-resolver",
+}
+
+
+@pytest.fixture(params=[Way.LINKS, Way.PLUGIN], ids=lambda way: way.value, autouse=True)
+def way(request: pytest.FixtureRequest) -> Way:
+    found = register_resolver()
+    assert found.value == os.environ.get("EXPECTED_WAY", found.value)
+    if found is not request.param:
+        pytest.skip(WHERE[request.param])
+    return found
 
 
 @pytest.fixture
@@ -207,13 +228,18 @@ def test_a_package_option_that_is_not_possible(name: str, directory: str) -> Non
         PackageMap({name: directory})
 
 
-def test_a_hosts_stage_resolves_as_the_host_does(write: Write) -> None:
+def test_a_hosts_stage_resolves_as_the_host_does(
+    write: Write, sensors: Path, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USD_ROS_PACKAGE_PATH", str(sensors.parent))
     path = write('def Xform "Robot" (prepend references = @package://sensors/lidar.usda@) {}')
     records = read_stage(Usd.Stage.Open(path), asset=path)
-    assert [(d.code, d.severity) for d in records.diagnostics] == [
-        ("1.2.5.package", "info"),
-        ("1.2.5.asset", "error"),
-    ]
+    found = [(d.code, d.severity) for d in records.diagnostics]
+    if way is Way.LINKS:
+        assert found == [("1.2.5.package", "info"), ("1.2.5.asset", "error")]
+    else:
+        assert [topic.path for topic in records.topics] == ["/Robot"]
+        assert found == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""Resolver: who resolves package:// in this process, and the compiled ArResolver that REP 0158 section 1.2.5 asks for.
+
+The resolver is an OpenUSD plugin in C++ (`resolver.cpp`), optional, and built against one OpenUSD (`build.py`). Where
+it was built for the one that runs here, the bridge registers it; where not, `usd/packages.py` makes links instead.
+OpenUSD collects its resolvers when a process first resolves anything: later it is too late, and links it is again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from pxr import Ar, Plug, Tf, Usd
+
+from usd_ros_bridge.model.errors import OptionError
+
+SCHEME_NAME: Final = "package"
+PLUGIN: Final = "usdRosBridgePackages"
+RESOLVER_TYPE: Final = "UsdRosBridgePackageResolver"
+PLUGIN_FILE: Final = "plugInfo.json"
+
+_LIBRARY: Final = re.compile(r"lib\w*(usd|pxr|Pxr)_?\w*[-.].*so[.\d]*")
+"""File names of OpenUSD's libraries: one of all (libusd_ms), or one per module, with the prefix of the build."""
+
+
+class Way(Enum):
+    """How package:// is resolved in this process."""
+
+    LINKS = "links"
+    PLUGIN = "plugin"
+    HOST = "host"
+
+
+def register_resolver() -> Way:
+    """Registers the plugin with OpenUSD, where it was built for this one and nobody resolves package:// yet.
+
+    Returns:
+        Who resolves package:// in this process from now on.
+    """
+    directory = default_directory()
+    if not _claimants() and (directory / PLUGIN_FILE).is_file():
+        # A folder that cannot be read is as good as none.
+        with suppress(Tf.ErrorException):
+            Plug.Registry().RegisterPlugins(str(directory))
+    return way_in_use()
+
+
+def way_in_use() -> Way:
+    """Returns who resolves package:// in this process; from this call on it stays as it is."""
+    if SCHEME_NAME not in Ar.GetRegisteredURISchemes():
+        return Way.LINKS
+    claimants = _claimants()
+    # Of several, OpenUSD takes the first by its type's name.
+    first = min(claimants, default="")
+    if first and not _loads(claimants[first]):
+        return Way.LINKS
+    return Way.PLUGIN if first == RESOLVER_TYPE else Way.HOST
+
+
+def context_with(packages: Mapping[str, Path], search: str) -> Any:
+    """Returns a resolver context for the plugin.
+
+    Args:
+        packages: Directories by name, which go before the environment's.
+        search: Directory that relative paths are searched in, "" for none, as OpenUSD has it by default.
+
+    Raises:
+        OptionError: A directory's name cannot be told to OpenUSD.
+    """
+    for name, directory in packages.items():
+        if "\n" in str(directory) or not str(directory).isprintable():
+            raise OptionError(
+                f"package {name}: its directory has characters that OpenUSD's plugin cannot take"
+            )
+    lines = "".join(f"{name}={directory}\n" for name, directory in packages.items())
+    return Ar.GetResolver().CreateContextFromStrings([("", search), (SCHEME_NAME, lines)])
+
+
+def packages_in(context: Any) -> dict[str, str]:
+    """Returns the directories of packages that a resolver context of the plugin's holds."""
+    return next((dict(held) for held in context.Get() if isinstance(held, dict)), {})
+
+
+def default_directory() -> Path:
+    """Returns where the plugin is for the OpenUSD and the Python that run: below $XDG_DATA_HOME, built or not."""
+    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
+    return Path(home) / "usd_ros_bridge" / "resolver" / build_key()
+
+
+def build_key() -> str:
+    """Returns a name that differs wherever a plugin built for one OpenUSD and Python would not load into another."""
+    names = sorted(path.name for path in libraries())
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return f"{openusd_version()}-{python}-{digest}"
+
+
+def openusd_version() -> str:
+    """Returns the release of OpenUSD as it is known by: 26.8."""
+    return ".".join(str(part) for part in Usd.GetVersion()[1:])
+
+
+def libraries() -> list[Path]:
+    """Returns the libraries of the OpenUSD that is loaded."""
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return []
+    files = {fields[5] for line in maps.splitlines() if len(fields := line.split(maxsplit=5)) == 6}
+    return sorted(
+        path for path in map(Path, files) if _LIBRARY.fullmatch(path.name) and PLUGIN not in path.name
+    )
+
+
+def _claimants() -> dict[str, Any]:
+    """Returns the plugins that say they resolve package://, by the name of the type that does."""
+    return {
+        name: plugin
+        for plugin in Plug.Registry().GetAllPlugins()
+        for name, said in plugin.metadata.get("Types", {}).items()
+        if isinstance(said, dict)
+        and any(str(scheme).lower() == SCHEME_NAME for scheme in said.get("uriSchemes", ()))
+    }
+
+
+def _loads(plugin: Any) -> bool:
+    """Returns whether a plugin's library is, or can be, loaded: one built for another OpenUSD cannot."""
+    if plugin.isLoaded:
+        return True
+    with suppress(Tf.ErrorException):
+        return bool(plugin.Load())
+    with suppress(Tf.ErrorException):
+        # OpenUSD tries once more, and would raise into whatever resolves first.
+        Ar.GetResolver().Resolve("package:/")
+    return False
