@@ -209,6 +209,9 @@ def fans(
     counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int, *, flip: bool = False
 ) -> tuple[NDArray[np.int64], int, int]:
     """Returns (T, 3) rows of `indices` at the corners of triangles, and what else `triangulated` does; see there."""
+    if _are_triangles(counts, indices, holes, points):
+        rows = np.arange(len(indices)).reshape(-1, 3)
+        return (rows[:, [0, 2, 1]] if flip else rows), 0, len(counts)
     counts = np.maximum(counts.astype(np.int64), 0)
     indices = indices.astype(np.int64)
     ends = np.cumsum(counts)
@@ -226,6 +229,18 @@ def fans(
     if flip:
         corners = (corners[0], corners[2], corners[1])
     return np.stack(corners, axis=1), int((solid & ~usable).sum()), int(solid.sum())
+
+
+def _are_triangles(counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int) -> bool:
+    """Returns whether faces are triangles that can be used as they are, as most converters write them."""
+    return bool(
+        len(counts)
+        and not len(holes)
+        and len(indices) == 3 * len(counts)
+        and (counts == 3).all()
+        and indices.min() >= 0
+        and indices.max() < points
+    )
 
 
 class Corners(NamedTuple):

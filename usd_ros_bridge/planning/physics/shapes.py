@@ -49,6 +49,7 @@ _SMALLEST_SIZE: Final = 1.0 / MAX_MAGNITUDE
 _SMALLEST_AREA: Final = 1e-12
 _SLIMMEST: Final = 1e-9
 """Least area of a mesh, in m^2 and in squares of its largest side."""
+_FEW: Final = 64
 
 APPROXIMATIONS: Final[tuple[Approximation, ...]] = (
     "none",
@@ -310,12 +311,11 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | Non
     known = meshes.get(key)
     if known is not None:
         return prim.placed(known)
-    used, renumbered = np.unique(triangles, return_inverse=True)
-    if not (np.abs(points[used]) <= MAX_MAGNITUDE).all():
+    points, triangles = _used(points, triangles)
+    if not (np.abs(points) <= MAX_MAGNITUDE).all():
         _report_mesh(prim, f"the mesh has points that are not finite, or above {MAX_MAGNITUDE:g}")
         return None
-    triangles = renumbered.reshape(-1, 3).astype(np.int32)
-    placed = points[used] @ pose_from_prim.T
+    placed = points @ pose_from_prim.T
     if not _has_area(placed, triangles):
         _report_mesh(prim, "the mesh has no area: its points are at one place or on one line")
         return None
@@ -330,6 +330,16 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | Non
     return prim.placed(mesh)
 
 
+def _used(points: FloatArray, triangles: NDArray[np.int32]) -> tuple[FloatArray, NDArray[np.int32]]:
+    """Returns the points that triangles name, in their order, and the triangles that name these."""
+    is_used = np.zeros(len(points), dtype=bool)
+    is_used[triangles.ravel()] = True
+    if is_used.all():
+        return points, triangles
+    rows = np.cumsum(is_used, dtype=np.int32) - 1
+    return points[is_used], rows[triangles].astype(np.int32)
+
+
 def _rounded(matrix: FloatArray) -> FloatArray:
     magnitude = 10.0 ** math.floor(math.log10(float(np.abs(matrix).max())))
     # Zeros have one sign only: equal matrices shall have equal bytes.
@@ -339,10 +349,14 @@ def _rounded(matrix: FloatArray) -> FloatArray:
 
 def _has_area(points: FloatArray, triangles: NDArray[np.int32]) -> bool:
     """Returns whether triangles span anything: engines refuse to make a body of what does not."""
+    least = max(_SMALLEST_AREA, _SLIMMEST * float(np.ptp(points, axis=0).max()) ** 2)
+    # Of an ordinary mesh a few triangles show it.
+    return _area(points, triangles[:_FEW]) > least or _area(points, triangles) > least
+
+
+def _area(points: FloatArray, triangles: NDArray[np.int32]) -> float:
     a, b, c = points[triangles].transpose(1, 0, 2)
-    area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
-    extent = np.ptp(points, axis=0).max()
-    return bool(area > max(_SMALLEST_AREA, _SLIMMEST * extent**2))
+    return float(0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum())
 
 
 def _report_mesh(prim: _Prim, fault: str) -> None:

@@ -149,7 +149,8 @@ def enclosed(points: FloatArray, triangles: NDArray[np.int32]) -> Solid | None:
     center = (six_volumes[:, None] * corners.sum(axis=1)).sum(axis=0) / 24.0 / volume
     shifted = corners - center
     # A tetrahedron's second moments are those of the canonical one, mapped by its three edges at the centre.
-    second = np.einsum("t,tia,ij,tjb->ab", np.linalg.det(shifted), shifted, _CANONICAL, shifted)
+    weighted = np.linalg.det(shifted)[:, None, None] * shifted
+    second = weighted.reshape(-1, 3).T @ (_CANONICAL @ shifted).reshape(-1, 3)
     second *= math.copysign(1.0, volume)
     inertia = np.trace(second) * np.eye(3) - second
     return Solid(abs(volume), middle + center, inertia)
