@@ -1,0 +1,373 @@
+"""Parameters that change a running bridge: variants, options of planning, and what of the interfaces is there.
+
+What one request sets together is carried out together.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import ParameterException
+from rclpy.parameter import Parameter
+
+from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.errors import BridgeError, OptionError, choices
+from usd_ros_bridge.model.options import PlanOptions, VariantSelection
+from usd_ros_bridge.model.parse import parse_variants
+from usd_ros_bridge.ros.live.protocol import Changes
+from usd_ros_bridge.ros.live.switches import ABOUT_RATE, ENABLED, Switches
+from usd_ros_bridge.ros.parameters import PARAMETERS
+from usd_ros_bridge.runtime.report import Show
+
+VARIANTS: Final = "variants"
+TF_RATE: Final = "tf_rate"
+FREQUENCY: Final = "publish_frequency"
+OPTIONS: Final = (
+    "implicit_context",
+    "implicit_interfaces",
+    "interfaces",
+    "isaac_names",
+    "frames_from_xforms",
+    "schema_resolvers",
+    "system_default_qos",
+    "publish_tf",
+    "tf_output",
+    "frame_prefix",
+    "base_transform",
+)
+"""Parameters that are fields of PlanOptions and may change while the bridge runs."""
+
+MAX_DECLARED: Final = 1000
+"""How many parameters of interfaces are declared at once, at 40 us each; of more, each when it is first set."""
+
+_SPECS: Final = {spec.name: spec for spec in PARAMETERS}
+_NAMES_SHOWN: Final = 3
+_LONGEST_PREFIX: Final = 128
+
+
+class LiveParameters:
+    """Keeps a node's parameters and a running bridge alike.
+
+    A request is refused, with the reason, where it is known at once that it cannot be carried out. One that is
+    refused later, once it is planned, has the parameters set back, and a report says why.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        changes: Changes,
+        *,
+        owned: bool,
+        controlled: Callable[[], Collection[str]],
+        tf_rate: float | None,
+        set_tf_rate: Callable[[float], None],
+        defer: Callable[[Callable[[], None]], None],
+        report: Show,
+    ) -> None:
+        """Stores what is to be alike; `open` declares.
+
+        Args:
+            node: The node.
+            changes: The way to change the bridge.
+            owned: Whether the node is the bridge's own: a host's gets parameters of interfaces only.
+            controlled: Returns the prim paths whose parameter `enabled.<path>` is that of controllers.
+            tf_rate: How often moving transforms are sent, Hz; None at every step, which no parameter shows.
+            set_tf_rate: Changes that, from any thread.
+            defer: Has something done where the node's callbacks run.
+            report: For changes that are refused after all.
+        """
+        self._node = node
+        self._changes = changes
+        self._is_owned = owned
+        self._controlled = controlled
+        self._tf_rate = tf_rate
+        self._set_tf_rate = set_tf_rate
+        self._defer = defer
+        self._report = report
+        self._own = threading.local()
+        self._declared: set[str] = set()
+        self._switches = Switches()
+        self._is_open = False
+
+    # --- Life cycle --------------------------------------------------------------------------------------------
+
+    def open(self) -> LiveParameters:
+        """Declares the parameters, and asks for what values given at the start say of interfaces; returns itself.
+
+        Raises:
+            OptionError: A value is not possible.
+        """
+        if self._is_owned:
+            for name, value in self._held_options():
+                if not self._node.has_parameter(name):
+                    # What the caller's plan was made with counts, not what a parameter file might say.
+                    self._node.declare_parameter(name, value, _SPECS[name].descriptor(), True)
+                    self._declared.add(name)
+        given = self._follow()
+        if refusal := self._switches.refusal(given):
+            raise OptionError(refusal)
+        self._node.add_pre_set_parameters_callback(self._make_known)
+        self._node.add_on_set_parameters_callback(self._check)
+        self._node.add_post_set_parameters_callback(self._apply)
+        self._is_open = True
+        self._changes.on_change(self._changed)
+        self._ask(given)
+        self.show()
+        return self
+
+    def close(self) -> None:
+        """Takes the parameters back. Idempotent."""
+        if self._is_open:
+            self._is_open = False
+            self._node.remove_pre_set_parameters_callback(self._make_known)
+            self._node.remove_on_set_parameters_callback(self._check)
+            self._node.remove_post_set_parameters_callback(self._apply)
+        declared, self._declared = self._declared, set()
+        for name in declared:
+            self._node.undeclare_parameter(name)
+
+    def show(self) -> None:
+        """Has the parameters show what holds."""
+        if not self._is_open:
+            return
+        options = self._changes.plan_options
+        held = dict(self._held_options())
+        held |= {name: self._switches.held(name, options) for name in self._switches.names}
+        other = [
+            _parameter(name, value)
+            for name, value in held.items()
+            if self._node.has_parameter(name) and _plain(self._node.get_parameter(name).value) != value
+        ]
+        if other:
+            with self._showing():
+                self._node.set_parameters_atomically(other)
+
+    # --- What there is -----------------------------------------------------------------------------------------
+
+    def _held_options(self) -> Iterator[tuple[str, Any]]:
+        if not self._is_owned:
+            return
+        options = self._changes.plan_options
+        yield VARIANTS, [_text(each) for each in self._changes.variants] or [""]
+        for name in OPTIONS:
+            yield name, _plain(getattr(options, name))
+        if self._tf_rate is not None and not self._frequency:
+            yield TF_RATE, self._tf_rate
+
+    def _follow(self) -> dict[str, Any]:
+        """Declares parameters of the interfaces that the plan has; returns what was given for them at the start."""
+        switches = self._switches
+        switches.follow(self._changes.plan, frozenset(self._controlled()))
+        for name in [each for each in self._declared if each not in _SPECS and each not in switches]:
+            self._declared.discard(name)
+            self._node.undeclare_parameter(name)
+        names: Sequence[str] = switches.names
+        if len(names) > MAX_DECLARED:
+            overrides = getattr(self._node, "_parameter_overrides", {})
+            names = [name for name in names if name in overrides]
+        options = self._changes.plan_options
+        given = {}
+        for name in names:
+            if name not in self._declared:
+                held = switches.held(name, options)
+                value = self._declare(name, held)
+                if value != held:
+                    given[name] = value
+        return given
+
+    def _declare(self, name: str, default: Any) -> Any:
+        """Returns the value of a parameter, which may be given already: in a parameter file, by a host's node."""
+        if self._node.has_parameter(name):
+            value = self._node.get_parameter(name).value
+        else:
+            is_switch = name.startswith(ENABLED)
+            descriptor = ParameterDescriptor(
+                description="Whether the interfaces of this prim are there." if is_switch else "Hz.",
+                additional_constraints="" if is_switch else ABOUT_RATE,
+            )
+            try:
+                with self._showing():
+                    value = self._node.declare_parameter(name, default, descriptor).value
+            except ParameterException as error:
+                raise OptionError(f"parameter {name}: {' '.join(str(error).split())}") from error
+            self._declared.add(name)
+        if type(value) is not type(default):
+            raise OptionError(f"parameter {name}: {value!r} is no {type(default).__name__}")
+        return value
+
+    def _changed(self, _report: ChangeReport) -> None:
+        """Goes on with the plan that is live now; called where the node's callbacks run."""
+        if not self._is_open:
+            return
+        try:
+            self._ask(self._follow())
+        except OptionError as error:
+            self._report(f"parameter.start:{error}", str(error))
+        self.show()
+
+    # --- Being set ---------------------------------------------------------------------------------------------
+
+    def _make_known(self, parameters: list[Any]) -> list[Any]:
+        """Declares what is set for the first time, where there are too many to declare at once."""
+        options = self._changes.plan_options
+        for parameter in parameters:
+            name = parameter.name
+            if name in self._switches and not self._node.has_parameter(name):
+                self._declare(name, self._switches.held(name, options))
+        return parameters
+
+    def _check(self, parameters: Sequence[Any]) -> Any:
+        if getattr(self._own, "showing", False):
+            return SetParametersResult(successful=True)
+        values = self._mine(parameters)
+        reason = next((f"{name} cannot be unset" for name, value in values.items() if value is None), "")
+        reason = reason or self._refusal(values)
+        return SetParametersResult(successful=not reason, reason=reason)
+
+    def _apply(self, parameters: Sequence[Any]) -> None:
+        if not getattr(self._own, "showing", False):
+            self._ask(self._mine(parameters))
+
+    def _mine(self, parameters: Sequence[Any]) -> dict[str, Any]:
+        options = (VARIANTS, TF_RATE, FREQUENCY, *OPTIONS) if self._is_owned else ()
+        return {
+            each.name: each.value
+            for each in parameters
+            if each.name in options or each.name in self._switches
+        }
+
+    def _refusal(self, values: Mapping[str, Any]) -> str:
+        """Returns why parameters cannot have these values, "" where they can as far as is known."""
+        for name, value in values.items():
+            if reason := _option_fault(name, value):
+                return reason
+        if self._changes.plan.stage is None and set(values) - {TF_RATE, FREQUENCY}:
+            return "the plan has no stage that could be read again"
+        if VARIANTS in values:
+            try:
+                selections = _selections(values[VARIANTS])
+            except OptionError as error:
+                return str(error)
+            if selections != self._changes.variants:
+                reason = self._changes.refuse_variants(selections)
+                if reason:
+                    return reason
+        return self._switches.refusal(
+            {name: value for name, value in values.items() if name in self._switches}
+        )
+
+    def _ask(self, values: Mapping[str, Any]) -> None:
+        """Asks for the changes that values mean."""
+        if TF_RATE in values or FREQUENCY in values:
+            self._change_tf_rate(values)
+        now = self._changes.plan_options
+        fields = {
+            name: _field(values[name])
+            for name in OPTIONS
+            if name in values and _field(values[name]) != getattr(now, name)
+        }
+        switch = self._switches.change(
+            {name: value for name, value in values.items() if name in self._switches}, now
+        )
+        variants = _selections(values[VARIANTS]) if VARIANTS in values else None
+        if variants == self._changes.variants:
+            variants = None
+        if not fields and switch is None and variants is None:
+            return
+
+        def options(before: PlanOptions) -> PlanOptions:
+            return replace(before if switch is None else switch(before), **fields)
+
+        why = _why([name for name in values if name not in (TF_RATE, FREQUENCY)])
+        asked = self._changes.request(
+            why=why, variants=variants, options=options if fields or switch is not None else None
+        )
+        asked.add_done_callback(lambda done: self._done(why, done))
+
+    def _change_tf_rate(self, values: Mapping[str, Any]) -> None:
+        rate = float(values.get(FREQUENCY, self._frequency) or values.get(TF_RATE, self._tf_rate or 0.0))
+        if rate > 0.0:
+            if TF_RATE in values:
+                self._tf_rate = float(values[TF_RATE])
+            self._set_tf_rate(rate)
+
+    @property
+    def _frequency(self) -> float:
+        """The rate of moving transforms by the name that robot_state_publisher has for it, 0 where it is not set."""
+        value = self._node.get_parameter(FREQUENCY).value if self._node.has_parameter(FREQUENCY) else 0.0
+        return float(value or 0.0)
+
+    def _done(self, why: str, done: Future[ChangeReport]) -> None:
+        refusal = CancelledError() if done.cancelled() else done.exception()
+        if refusal is None or not self._is_open:
+            return
+        # What else may go wrong has been reported by whoever carries changes out.
+        if isinstance(refusal, BridgeError):
+            self._report(f"parameter.refused:{refusal}", f"{why}: set back: {refusal}")
+        self._defer(self.show)
+
+    @contextmanager
+    def _showing(self) -> Iterator[None]:
+        """What is set while the context lasts is what holds, and asks for nothing."""
+        self._own.showing = True
+        try:
+            yield
+        finally:
+            self._own.showing = False
+
+
+# --- Values ----------------------------------------------------------------------------------------------------
+
+
+def _option_fault(name: str, value: Any) -> str:
+    spec = _SPECS.get(name)
+    if spec is None or not spec.options:
+        return _prefix_fault(value) if name == "frame_prefix" else ""
+    for each in _field(value) if spec.kind == "strings" else [value]:
+        if each not in spec.options:
+            return f"{name}: {each!r} is not possible; there are: {choices(spec.options)}"
+    return ""
+
+
+def _prefix_fault(prefix: str) -> str:
+    if prefix.startswith("/"):
+        return f"frame_prefix: {prefix!r} is not possible: tf2 has no frame ids that begin with '/'"
+    if len(prefix) > _LONGEST_PREFIX or not prefix.isprintable() or any(each.isspace() for each in prefix):
+        return f"frame_prefix: {prefix[:_LONGEST_PREFIX]!r} is not possible: letters, digits, '_' and '/'"
+    return ""
+
+
+def _selections(value: Sequence[str]) -> tuple[VariantSelection, ...]:
+    return parse_variants(each for each in value if each)
+
+
+def _text(selection: VariantSelection) -> str:
+    return f"{selection.prim_path}:{selection.variant_set}={selection.variant}"
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as parameters have it: an array of nothing has one empty string in ROS 2."""
+    if isinstance(value, (list, tuple)):
+        return list(value) or [""]
+    return value
+
+
+def _field(value: Any) -> Any:
+    """Returns a parameter's value as PlanOptions has it."""
+    return tuple(each for each in value if each) if isinstance(value, (list, tuple)) else value
+
+
+def _parameter(name: str, value: Any) -> Any:
+    make: Any = Parameter
+    return make(name, value=value)
+
+
+def _why(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (" and others" if len(names) > _NAMES_SHOWN else "")
+    return f"the parameter{'s' if len(names) > 1 else ''} {shown}"
