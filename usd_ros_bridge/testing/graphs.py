@@ -19,6 +19,8 @@ from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.endpoints.tf import TF_TYPE
 from usd_ros_bridge.ros.status import InterfaceStatus
 
+_MOMENTARY = {NO_SUBSCRIBER, "it is being made"}
+"""Reasons of rows that pass by themselves: that of descriptions, too, which a thread makes after the start."""
 _DIGITS = 9
 _POLICIES = ("reliability", "durability", "history", "depth")
 
@@ -76,7 +78,7 @@ def graph_of(bridge: Bridge) -> Graph:
 
 def _row(row: InterfaceStatus) -> str:
     state = "open" if row.state in {"active", "idle"} else row.state
-    reason = "" if row.reason == NO_SUBSCRIBER else row.reason
+    reason = "" if row.reason in _MOMENTARY else row.reason
     rate = "" if row.authored_rate is None else f" at {row.authored_rate:g} Hz"
     return (
         f"row: {row.kind} {row.role} {row.name} [{row.type}] of {row.path or 'the bridge'}{rate}: {state}"
