@@ -26,6 +26,9 @@ NODE_PARAMETERS = {
     "tf_rate": float,
     "tf_output": str,
     "publish_tf": bool,
+    "frame_prefix": str,
+    "publish_description": bool,
+    "mesh_directory": str,
     "controller_rate": float,
     "payloads": str,
     "use_sim_time": bool,
@@ -122,14 +125,31 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "tf_output",
                 default_value="",
-                choices=["", "namespaced", "global", "both"],
+                choices=["", "namespaced", "global", "both", "shared"],
                 description="Where transforms go: namespaced (<namespace>/tf, frame ids as authored), global "
-                "(/tf, frame ids prefixed with the namespace) or both. Empty: as in params_file.",
+                "(/tf, frame ids prefixed with the namespace), both, or shared (/tf, frame ids as authored). "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_tf",
                 default_value="",
                 description="Whether to publish transforms at all (true or false). Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "frame_prefix",
+                default_value="",
+                description="A prefix for every frame id. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "publish_description",
+                default_value="",
+                description="Whether to describe each robot, as URDF, on its robot_description (true or false). "
+                "Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "mesh_directory",
+                default_value="",
+                description="Where mesh files are put that descriptions name. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "controller_rate",

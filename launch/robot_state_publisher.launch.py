@@ -1,0 +1,159 @@
+"""Launch robot_state_publisher for an OpenUSD asset, or the one of the package robot_state_publisher in its place.
+
+    ros2 launch usd_ros_bridge robot_state_publisher.launch.py asset:=robot.usda
+    ros2 launch usd_ros_bridge robot_state_publisher.launch.py asset:=robot.usda package:=robot_state_publisher
+
+Both nodes have the same name, parameters and topics: a launch file that includes this one changes between them by the
+argument `package`. The other package's node gets its robot_description from the asset, too, unless one is given.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.substitutions import Command, LaunchConfiguration, TextSubstitution
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+NAME = "robot_state_publisher"
+OWN_PACKAGE = "usd_ros_bridge"
+
+# Parameters that both nodes have, and those that ours alone has, with their types.
+SHARED_PARAMETERS = {
+    "publish_frequency": float,
+    "ignore_timestamp": bool,
+    "frame_prefix": str,
+    "use_sim_time": bool,
+}
+OWN_PARAMETERS = {"asset": str, "mesh_directory": str}
+
+
+def given(context: LaunchContext, names: dict[str, type]) -> dict[str, ParameterValue]:
+    """Return the parameters among those names whose launch arguments are not empty."""
+    return {
+        name: ParameterValue(LaunchConfiguration(name), value_type=value_type)
+        for name, value_type in names.items()
+        if LaunchConfiguration(name).perform(context)
+    }
+
+
+def variant_list(context: LaunchContext) -> list[str]:
+    """Return the variant selections that were given."""
+    text = LaunchConfiguration("variants").perform(context)
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def parameters(context: LaunchContext) -> dict[str, ParameterValue]:
+    """Return the node's parameters."""
+    values = given(context, SHARED_PARAMETERS)
+    variants = variant_list(context)
+    if LaunchConfiguration("package").perform(context) == OWN_PACKAGE:
+        values |= given(context, OWN_PARAMETERS)
+        if variants:
+            values["variants"] = ParameterValue(
+                TextSubstitution(text=f"[{', '.join(variants)}]"), value_type=list[str]
+            )
+        return values
+    description = LaunchConfiguration("robot_description")
+    if not description.perform(context):
+        asset, meshes = (LaunchConfiguration(name).perform(context) for name in ("asset", "mesh_directory"))
+        words = [sys.executable, "-m", "usd_ros_bridge.cli", "urdf", asset]
+        words += ["--meshes", meshes] if meshes else []
+        words += [word for variant in variants for word in ("--variant", variant)]
+        # What the asset cannot say in URDF stands on stderr, and is no reason to give up.
+        description = Command(shlex.join(words), on_stderr="ignore")
+    values["robot_description"] = ParameterValue(description, value_type=str)
+    return values
+
+
+def publisher(context: LaunchContext) -> list[Node]:
+    """Return the node."""
+    return [
+        Node(
+            package=LaunchConfiguration("package"),
+            executable=NAME,
+            name=NAME,
+            namespace=LaunchConfiguration("namespace"),
+            parameters=[parameters(context)],
+            ros_arguments=["--log-level", LaunchConfiguration("log_level")],
+            respawn=LaunchConfiguration("respawn"),
+            respawn_delay=2.0,
+            output="both",
+        )
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Declare the arguments and the node."""
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "asset",
+                default_value="",
+                description="The OpenUSD asset: a path (relative to the current directory) or package://NAME/PATH. "
+                "Required, except where the other package's node gets a robot_description.",
+            ),
+            DeclareLaunchArgument(
+                "package",
+                default_value=OWN_PACKAGE,
+                choices=[OWN_PACKAGE, NAME],
+                description="Whose node is started: usd_ros_bridge, or robot_state_publisher (in C++).",
+            ),
+            DeclareLaunchArgument(
+                "robot_description",
+                default_value="",
+                description="URDF text for the node of the package robot_state_publisher. Empty: made from the "
+                "asset.",
+            ),
+            DeclareLaunchArgument(
+                "namespace",
+                default_value="",
+                description="The node's namespace: joint_states and robot_description are there.",
+            ),
+            DeclareLaunchArgument(
+                "variants",
+                default_value="",
+                description="Variant selections /Prim/Path:set=choice of the asset, separated by commas.",
+            ),
+            DeclareLaunchArgument(
+                "publish_frequency",
+                default_value="",
+                description="How often /tf is published at most, in Hz. Empty: 20.",
+            ),
+            DeclareLaunchArgument(
+                "ignore_timestamp",
+                default_value="",
+                description="Whether every message on joint_states counts, however old (true or false). Empty: "
+                "false.",
+            ),
+            DeclareLaunchArgument(
+                "frame_prefix",
+                default_value="",
+                description="A prefix for every frame id. Empty: none.",
+            ),
+            DeclareLaunchArgument(
+                "use_sim_time",
+                default_value="",
+                description="Whether to follow /clock instead of the wall clock (true or false). Empty: false.",
+            ),
+            DeclareLaunchArgument(
+                "mesh_directory",
+                default_value="",
+                description="Where mesh files are put that the description names. Empty: the user's cache.",
+            ),
+            DeclareLaunchArgument(
+                "respawn",
+                default_value="false",
+                description="Whether to start the node again, 2 s later, when it ends by itself.",
+            ),
+            DeclareLaunchArgument(
+                "log_level",
+                default_value="info",
+                description="The node's log level: debug, info, warn, error or fatal; or LOGGER:=LEVEL.",
+            ),
+            OpaqueFunction(function=publisher),
+        ]
+    )
