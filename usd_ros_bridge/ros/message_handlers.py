@@ -23,6 +23,8 @@ class MessageFeed:
 
     Attributes:
         errors: How often the handler raised.
+        last_error: One line, "" where it never did.
+        dropped: How many messages gave way to newer ones.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class MessageFeed:
             report: For handlers that raise.
         """
         self.errors = 0
+        self.last_error = ""
+        self.dropped = 0
         self._path = path
         self._class = message_class
         self._handlers = handlers
@@ -63,6 +67,7 @@ class MessageFeed:
             self._waiting.append(data)
             busy, self._busy = self._busy, True
         if full:
+            self.dropped += 1
             self._report(
                 f"message.dropped:{self._path}",
                 f"{self._path}: messages come faster than they are handled: the oldest are dropped",
@@ -100,7 +105,8 @@ class MessageFeed:
 
     def _fail(self, error: BaseException) -> None:
         self.errors += 1
-        self._report(f"message.error:{self._path}", f"{self._path}: a message was lost: {describe(error)}")
+        self.last_error = describe(error)
+        self._report(f"message.error:{self._path}", f"{self._path}: a message was lost: {self.last_error}")
 
 
 class SourceFeed:
@@ -108,6 +114,8 @@ class SourceFeed:
 
     Attributes:
         errors: How often it raised or returned something else.
+        last_error: One line, "" where it never did.
+        skipped: How often it was not done with the time before.
         published: How many messages were sent.
     """
 
@@ -124,6 +132,8 @@ class SourceFeed:
             report: For sources that raise.
         """
         self.errors = 0
+        self.last_error = ""
+        self.skipped = 0
         self.published = 0
         self._path = path
         self._class = message_class
@@ -140,6 +150,7 @@ class SourceFeed:
     def ask(self, bound: Bound[Any], time_ns: int, publish: Callable[[Any], None]) -> bool:
         """Asks for a message, which `publish` gets in another thread; returns whether the source was free."""
         if self._asked is not None and not self._asked.done():
+            self.skipped += 1
             self._report(
                 f"source.slow:{self._path}",
                 f"{self._path}: its source is slower than its rate: times are skipped",
@@ -172,7 +183,8 @@ class SourceFeed:
             # The publisher is gone, too.
             return
         self.errors += 1
-        self._report(f"source.error:{self._path}", f"{self._path}: its source failed: {describe(error)}")
+        self.last_error = describe(error)
+        self._report(f"source.error:{self._path}", f"{self._path}: its source failed: {self.last_error}")
 
 
 def _error(future: Future[Any]) -> BaseException | None:

@@ -29,8 +29,11 @@ class InterfaceStatus:
         matched: How many peers the middleware has connected: subscribers, publishers, clients or servers.
         count: Messages sent or received, requests or goals answered.
         errors: How many of them failed.
+        last_error: What was wrong with the last one, in one line; "" where that is not known.
+        dropped: Messages that arrived and nothing took; periods of a publisher that passed without a tick or a message.
         state: `active` (data flows), `idle` (would flow), `silent` (nothing here feeds or uses it) or `disabled`.
-        reason: Why it is silent, disabled or, as a publisher without subscribers, idle, else "".
+        reason: Why it is silent, disabled or, as a publisher without subscribers or of an inactive controller, idle,
+            else "".
         served_by: Who answers, takes messages or makes them: `embedder`, `package NAME`, `backend`, `built-in` or a
             controller's prim path; "" where nobody does, and for topics that carry what the plan says.
     """
@@ -46,6 +49,8 @@ class InterfaceStatus:
     matched: int = 0
     count: int = 0
     errors: int = 0
+    last_error: str = ""
+    dropped: int = 0
     state: InterfaceState
     reason: str = ""
     served_by: str = ""

@@ -93,6 +93,7 @@ class Emission(RateMeter):
             skipped=skipped,
             errors=self.errors,
             last_error=self.last_error,
+            asked=self.gate is None or self.gate.open,
         )
 
     def _gate_turned(self, is_open: bool) -> None:

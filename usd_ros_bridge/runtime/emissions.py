@@ -189,10 +189,15 @@ class Emissions:
 
     def status(self, time_ns: int) -> tuple[EmitterStatus, ...]:
         """Returns the counters at bridge time `time_ns`, from any thread."""
-        return tuple(
-            emission.status(time_ns, self._schedule.skipped(emission.entry) if emission.entry >= 0 else 0)
-            for emission in tuple(self._all)
-        )
+        return tuple(self.status_of(emission, time_ns) for emission in tuple(self._all))
+
+    def named(self) -> dict[str, Emission]:
+        """Returns all by name, from any thread."""
+        return {emission.name: emission for emission in tuple(self._all)}
+
+    def status_of(self, emission: Emission, time_ns: int) -> EmitterStatus:
+        """Returns the counters of one at bridge time `time_ns`, from any thread."""
+        return emission.status(time_ns, self._schedule.skipped(emission.entry) if emission.entry >= 0 else 0)
 
     def _emit_due(self, snapshot: Snapshot) -> None:
         state_ns = snapshot.time_ns

@@ -22,6 +22,7 @@ class EmitterStatus:
         skipped: Periods that passed without a tick of their own.
         errors: How often it raised.
         last_error: One line, "" where it never raised.
+        asked: Whether it is asked at all: not while the controller that it shows is inactive.
     """
 
     name: str
@@ -31,6 +32,7 @@ class EmitterStatus:
     skipped: int
     errors: int
     last_error: str
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 
 from usd_ros_bridge.backends.protocol import Backend, Report, SensorBackend
 from usd_ros_bridge.model.state import Commands, Layout, State
@@ -22,6 +23,9 @@ class Stepper:
         commands: What the next step is told; nothing again after it.
         errors: How often the backend raised.
         last_error: One line, "" where it never did.
+        steps: How many steps the backend took and came back from.
+        seconds: Wall time that it took for them, altogether.
+        longest_s: Wall time of the longest of them since `forget_longest`, seconds.
     """
 
     def __init__(self, backend: Backend, layout: Layout, report: Report) -> None:
@@ -32,11 +36,21 @@ class Stepper:
         self.commands = Commands.empty(layout)
         self.errors = 0
         self.last_error = ""
+        self.steps = 0
+        self.seconds = 0.0
+        self.longest_s = 0.0
 
     def step(self, time_ns: int, show: Callable[[State], None]) -> bool:
         """Steps with what is commanded and shows the state; returns False, with a report, where either raises."""
         try:
-            show(self._backend.step(time_ns, self.commands))
+            began = perf_counter()
+            state = self._backend.step(time_ns, self.commands)
+            took = perf_counter() - began
+            self.steps += 1
+            self.seconds += took
+            if took > self.longest_s:
+                self.longest_s = took
+            show(state)
             return True
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
             self.count("step", error)
@@ -53,6 +67,11 @@ class Stepper:
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on
             self.count("step", error)
             return None
+
+    def forget_longest(self) -> float:
+        """Returns `longest_s` and begins anew; from any thread."""
+        longest, self.longest_s = self.longest_s, 0.0
+        return longest
 
     def reset(self) -> None:
         """Takes the backend back to the state at rest and what was commanded away."""

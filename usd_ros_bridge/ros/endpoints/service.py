@@ -68,6 +68,7 @@ class ServiceServer:
         self._send: Callable[[Any, Any], None]
         self._meter = RateMeter()
         self._errors = 0
+        self._last_error = ""
         self._look_again = 0.0
 
     def open(self) -> None:
@@ -91,8 +92,8 @@ class ServiceServer:
         server = self._services.find(self.plan)
         self._look_for_others()
         return _row(
-            self.plan, self._domain, self._meter, errors=self._errors, reason=server.reason,
-            served_by=server.owner,
+            self.plan, self._domain, self._meter, errors=self._errors, last_error=self._last_error,
+            reason=server.reason, served_by=server.owner,
         )  # fmt: skip
 
     def _receive(self, given: tuple[Any, Any], header: Any) -> None:
@@ -139,7 +140,7 @@ class ServiceServer:
         if self._service is None:
             return
         self._errors += 1
-        reason = str(error) if isinstance(error, BridgeError) else describe(error)
+        reason = self._last_error = str(error) if isinstance(error, BridgeError) else describe(error)
         message = f"{self.plan.path}: a request to {self.plan.name} was refused ({server.owner}): {reason}"
         if isinstance(error, HandlerTimeoutError):
             self._report(f"service.timeout:{self.plan.path}", message)
@@ -289,8 +290,9 @@ def _pass_on(future: Future[Any], waiting: Future[Any]) -> None:
 
 
 def _row(
-    plan: ServicePlan, domain: Domain, meter: RateMeter, *, errors: int, reason: str = "", served_by: str = ""
-) -> InterfaceStatus:
+    plan: ServicePlan, domain: Domain, meter: RateMeter, *, errors: int, last_error: str = "", reason: str = "",
+    served_by: str = "",
+) -> InterfaceStatus:  # fmt: skip
     node = domain.node
     name = node.resolve_service_name(plan.name)
     rate = meter.rate(time.monotonic_ns())
@@ -305,6 +307,7 @@ def _row(
         matched=node.count_clients(name) if plan.role == "server" else node.count_services(name),
         count=meter.count,
         errors=errors,
+        last_error=last_error,
         state="silent" if reason else "active" if rate > 0.0 else "idle",
         reason=reason,
         served_by=served_by,

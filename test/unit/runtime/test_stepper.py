@@ -1,0 +1,57 @@
+"""The backend at the runtime's edge: what its steps take, and that one that raises is counted and not timed."""
+
+from __future__ import annotations
+
+import time
+
+from usd_ros_bridge.backends.null import NullBackend
+from usd_ros_bridge.backends.protocol import BackendContext
+from usd_ros_bridge.runtime.stepper import Stepper
+from usd_ros_bridge.testing.plans import PlanBuilder
+
+LONG_S = 0.02
+
+
+class Backend(NullBackend):
+    """Takes as long as it is told to, or raises."""
+
+    def __init__(self):
+        super().__init__()
+        self.takes_s = 0.0
+        self.raises = False
+
+    def step(self, time_ns, commands):
+        if self.raises:
+            raise RuntimeError("a gear is stuck")
+        end = time.perf_counter() + self.takes_s
+        while time.perf_counter() < end:
+            pass
+        return super().step(time_ns, commands)
+
+
+def make():
+    plan, backend, reports = PlanBuilder().build(), Backend(), []
+    backend.open(BackendContext(plan=plan, options={}, report=lambda *each: reports.append(each)))
+    return Stepper(backend, plan.layout, lambda *each: reports.append(each)), backend
+
+
+def test_steps_are_counted_and_timed_and_the_longest_is_kept_until_it_is_asked_for():
+    stepper, backend = make()
+    shown = []
+    for takes_s in (0.0, LONG_S, 0.0):
+        backend.takes_s = takes_s
+        assert stepper.step(1, shown.append)
+    assert stepper.steps == len(shown) == 3
+    assert LONG_S <= stepper.longest_s <= stepper.seconds
+    longest = stepper.longest_s
+    assert stepper.forget_longest() == longest
+    assert stepper.longest_s == 0.0
+    assert stepper.seconds >= longest
+
+
+def test_a_step_that_raises_is_an_error_and_takes_no_time():
+    stepper, backend = make()
+    backend.raises = True
+    assert not stepper.step(1, lambda state: None)
+    assert (stepper.steps, stepper.seconds, stepper.errors) == (0, 0.0, 1)
+    assert stepper.last_error == "RuntimeError: a gear is stuck"
