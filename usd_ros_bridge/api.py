@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from usd_ros_bridge.model.collector import collector_paused
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
+from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning import make_plan, plan_physics
@@ -58,8 +58,46 @@ def load_plan(
         plan = replace(
             plan, stage=stage, stage_owned=owned, options=plan_options or PlanOptions(), catalog=catalog,
             variants=read_options.variants if read_options is not None and owned else (),
+            default_prim=_default_prim(stage),
         )  # fmt: skip
         return _with_physics(plan, stage, records, plan_options or PlanOptions()) if physics else plan
+
+
+def reread(
+    plan: BridgePlan, *, variants: tuple[VariantSelection, ...] = ()
+) -> Callable[[PlanOptions], BridgePlan]:
+    """Reads the stage of a plan anew, and returns what makes the plan of it, which any thread may call later.
+
+    Args:
+        plan: A plan that holds its stage; physics is read, too, where it has any.
+        variants: The selections that are made on the stage's session layer.
+    """
+    from usd_ros_bridge.usd import read_physics, read_stage
+
+    stage = cast("Usd.Stage", plan.stage)
+    with collector_paused():
+        records = read_stage(stage, asset=plan.asset)
+        physics = None if plan.physics is None else read_physics(stage)
+        default_prim = _default_prim(stage)
+
+    def finish(options: PlanOptions) -> BridgePlan:
+        with collector_paused():
+            made = make_plan(records, options, catalog=plan.catalog)
+            made = replace(
+                made, stage=stage, stage_owned=plan.stage_owned, options=options, catalog=plan.catalog,
+                variants=variants, default_prim=default_prim,
+            )  # fmt: skip
+            if physics is None:
+                return made
+            scene, found = plan_physics(records, physics, made, options)
+            return replace(made, physics=scene, diagnostics=made.diagnostics + found)
+
+    return finish
+
+
+def _default_prim(stage: Usd.Stage) -> str:
+    prim = stage.GetDefaultPrim()
+    return str(prim.GetPath()) if prim else ""
 
 
 def add_physics(plan: BridgePlan, *, plan_options: PlanOptions | None = None) -> BridgePlan:

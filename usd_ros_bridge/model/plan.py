@@ -348,6 +348,7 @@ class BridgePlan:
         physics: What engines simulate and measure; None where nobody asked for it to be read.
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
         stage_owned: Whether it was opened to make the plan, and is nobody else's.
+        default_prim: Prim path of the stage's default prim, "" where it has none.
         options: How it was made, so that it can be made again.
         catalog: Which types were known, likewise; None where only their form was checked.
         variants: Selections that were made on the session layer.
@@ -365,6 +366,7 @@ class BridgePlan:
     physics: PhysicsScene | None = field(default=None, repr=False, compare=False)
     stage: object | None = field(default=None, repr=False, compare=False)
     stage_owned: bool = field(default=False, repr=False, compare=False)
+    default_prim: str = field(default="", repr=False, compare=False)
     options: PlanOptions = field(default_factory=PlanOptions, repr=False, compare=False)
     catalog: TypeCatalog | None = field(default=None, repr=False, compare=False)
     variants: tuple[VariantSelection, ...] = field(default=(), repr=False, compare=False)

@@ -6,27 +6,31 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from usd_ros_bridge.backends.protocol import Backend
 from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.model.options import PlanOptions, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
 from usd_ros_bridge.ros.description import DescriptionOptions
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
 from usd_ros_bridge.ros.installed_handlers import bind_installed
+from usd_ros_bridge.ros.live.changer import Changer
+from usd_ros_bridge.ros.live.protocol import Changes
 from usd_ros_bridge.ros.node_log import NodeLog
 from usd_ros_bridge.ros.overview import overview, summary
 from usd_ros_bridge.ros.own_time import OwnTime, find_time
 from usd_ros_bridge.ros.plan_parts import PlanParts
 from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
 from usd_ros_bridge.ros.status import BridgeStatus
-from usd_ros_bridge.ros.succession import among_callbacks, find_succession, open_successor, replanned
+from usd_ros_bridge.ros.succession import find_succession
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controllers import ControllerStatus
 from usd_ros_bridge.runtime.core import Runtime
@@ -78,6 +82,7 @@ class Bridge(HandlerRegistry):
         spawning: SpawnOptions | None = None,
         handlers: Sequence[str] | None = None,
         scene_edits: bool = False,
+        follow_edits: bool = True,
         publish_unmatched: bool = False,
         publish_description: bool = True,
         mesh_directory: str | os.PathLike[str] | None = None,
@@ -108,6 +113,7 @@ class Bridge(HandlerRegistry):
             spawning: What may be spawned by simulation_interfaces where the backend owns time; nothing where None.
             handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
+            follow_edits: Go on with what edits make of the plan's stage while the bridge runs.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
             publish_description: Describe each robot as URDF on `<its namespace>/robot_description`, once it is open.
             mesh_directory: Where mesh files for descriptions are put; None for the user's cache.
@@ -118,11 +124,11 @@ class Bridge(HandlerRegistry):
         self._workers = Workers()
         self._installed = handlers
         self._scene_edits = scene_edits
+        self._follow_edits = follow_edits
         self._backend = backend
         self._backend_name = ""
         self._time_options = time_options or TimeOptions()
         self._spawning = spawning or SpawnOptions()
-        self._make_runtime: Callable[..., GuardedRuntime] = GuardedRuntime
         self._options = RuntimeOptions(
             backend_options=dict(backend_options or {}), seed=seed, controller_rate=controller_rate
         )
@@ -150,6 +156,7 @@ class Bridge(HandlerRegistry):
         self._parts: PlanParts | None = None
         self._clock: RosClock | OwnTime | None = None
         self._loop: Loop | OwnTimeLoop | None = None
+        self._changer: Changer | None = None
         self._spinning = False
         self._lock = threading.RLock()
         self._closed = False
@@ -189,6 +196,10 @@ class Bridge(HandlerRegistry):
         with self._lock:
             if self._runtime is not None:
                 self._runtime.stopped = True
+        if self._runtime is not None:
+            self._runtime.between.close()
+        if self._changer is not None:
+            self._changer.stop()
         # Those who wait are told while there still is who tells them.
         self._workers.close()
         # Threads end before what they use goes away, and outside of the lock, which none of them needs to end.
@@ -196,7 +207,7 @@ class Bridge(HandlerRegistry):
             self._domains.stop()
         with self._lock:
             parts, self._parts = self._parts, None
-            for part in (self._clock, parts, self._runtime, self._domains):
+            for part in (self._changer, self._clock, parts, self._runtime, self._domains):
                 if part is not None:
                     part.close()
 
@@ -311,6 +322,45 @@ class Bridge(HandlerRegistry):
         assert self._parts is not None
         return self._parts.switch_controllers(tuple(activate), tuple(deactivate))
 
+    # --- Change ------------------------------------------------------------------------------------------------
+
+    @property
+    def changes(self) -> Changes:
+        """The way to change what runs: what parameters, services and watchers of files ask.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        self._opened()
+        assert self._changer is not None
+        return self._changer
+
+    def change(
+        self,
+        *,
+        variants: Sequence[VariantSelection] | None = None,
+        plan_options: PlanOptions | None = None,
+        edit: Callable[[Any], None] | None = None,
+    ) -> Call:
+        """Goes on with another choice of variants, other options, or an edited stage. Only differences close and open.
+
+        Args:
+            variants: All selections that are to override authored ones; None for those that do.
+            plan_options: How the plan is made; None for as it was.
+            edit: Edits the stage, on its session layer; refused where the stage is the caller's, who edits it
+                without asking, unless `scene_edits` allows it.
+
+        Returns:
+            The change under way: `await` it, or ask for its `result()`, a ChangeReport. It fails with
+            ChangeRefusedError, or another BridgeError, where what runs goes on as it was.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        options = None if plan_options is None else (lambda _: plan_options)
+        future = self.changes.request(why="a change", variants=variants, options=options, edit=edit)
+        return self._waited(future)
+
     # --- Looking in --------------------------------------------------------------------------------------------
 
     @property
@@ -375,7 +425,7 @@ class Bridge(HandlerRegistry):
         if choice is None:
             follows = bool(main.node.get_clock().ros_time_is_active)
             choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
-        self._make_runtime = make = partial(
+        make = partial(
             GuardedRuntime, options=self._options, reporter=self._reporter, lock=self._lock, domains=self._domains
         )  # fmt: skip
         self.plan = choice.plan
@@ -385,38 +435,31 @@ class Bridge(HandlerRegistry):
         self._clock = clock
         self._parts = self._make_parts(self.plan, self._domains, runtime)
         self._parts.open(clock.now_ns)
+        self._changer = Changer(
+            runtime, self._parts, self._domains,
+            lock=self._lock, adopt=self._adopt, edits=self._scene_edits,
+        )  # fmt: skip
         if isinstance(clock, OwnTime):
             clock.open()
             succession = find_succession(
                 self.plan, runtime, self._spawning,
-                edits=self._scene_edits, replan=self._replan, between_ticks=clock.between_ticks,
+                edits=self._scene_edits, changes=self._changer, between_ticks=clock.between_ticks,
             )  # fmt: skip
             clock.offer(self._handlers, quit_process=self._quit, inform=self._inform, succession=succession)
+        self._changer.open(listen=self._follow_edits)
 
-    def _replan(self) -> BridgePlan:
-        """Goes on with what the stage is now, between two ticks; where that fails all stays as it was."""
-        assert self._runtime is not None
+    def _adopt(self, plan: BridgePlan) -> None:
+        """Shows a plan that is live from here on; between two ticks."""
+        self.plan = plan
+        if isinstance(self._clock, OwnTime):
+            self._clock.revise()
+
+    def _waited(self, future: Future[Any]) -> Call:
         assert self._domains is not None
-        plan = replanned(self.plan, self._spawning)
-        runtime = open_successor(self._runtime, plan, self._make_runtime)
-        among_callbacks(self._domains.main, partial(self._succeed, runtime), lambda: self._closed)
-        return plan
-
-    def _succeed(self, runtime: GuardedRuntime) -> None:
-        """Closes what follows from the plan, and opens it anew with another runtime."""
-        with self._lock:
-            if self._closed or self._domains is None or not isinstance(self._clock, OwnTime):
-                runtime.close()
-                raise BridgeError("the bridge was closed")
-            for part in (self._parts, self._runtime):
-                if part is not None:
-                    part.close()
-            self.plan, self._runtime = runtime.plan, runtime
-            self._handlers.adopt(runtime.plan)
-            bind_installed(self._handlers, self._installed, self._reporter.report)
-            self._clock.move_to(runtime)
-            self._parts = self._make_parts(self.plan, self._domains, runtime)
-            self._parts.open(self._clock.now_ns)
+        assert self._runtime is not None
+        return Call(
+            future, forbidden=partial(forbidden_wait, self._workers, self._runtime, self._domains.main)
+        )
 
     def _quit(self) -> bool:
         """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
@@ -58,20 +58,7 @@ class ControllerParameters:
         Raises:
             OptionError: A value is not possible.
         """
-        controllers = self._runtime.controllers
-        names = controllers.parameter_names()
-        self._wanted = {path: controllers.active(path) for path in names}
-        numbers = [(path, name) for path in names for name in sorted(names[path])]
-        self._numbers = {f"{path}.{name}": (path, name) for path, name in numbers}
-        given: dict[str, Any] = {}
-        for path, active in self._wanted.items():
-            about = "Whether the controllers of this prim are active."
-            given[ENABLED + path] = self._declare(
-                ENABLED + path, active, ParameterDescriptor(description=about)
-            )
-        for full, (path, name) in self._numbers.items():
-            about = ParameterDescriptor(description=f"{name} of {path}.", additional_constraints=_NUMBER)
-            given[full] = self._declare(full, controllers.parameter(path, name), about)
+        given = self._declare_all()
         refusal = self._refusal(given)
         if refusal:
             raise OptionError(refusal)
@@ -81,6 +68,27 @@ class ControllerParameters:
         self._node.add_post_set_parameters_callback(self._apply)
         self._is_open = True
         return self
+
+    def revise(self) -> None:
+        """Declares the parameters of controllers that came, and takes back those of controllers that went.
+
+        Where callbacks of the node run, after the runtime has gone on to another plan.
+        """
+        if not self._is_open:
+            return
+        before = set(self._declared)
+        given = self._declare_all()
+        for name in before - given.keys():
+            self._declared.remove(name)
+            self._node.undeclare_parameter(name)
+        switched, changed = self._switched(given), self._changed(given)
+        self._wanted |= switched
+        came = {path for path in switched if ENABLED + path not in before}
+        if (came or changed) and not self._refusal(given):
+            # A parameter file had a value for what was not there yet.
+            asked = {path: switched[path] for path in came}
+            self._runtime.post(lambda: self._in_tick(asked, changed))
+        self.show(but=came)
 
     def close(self) -> None:
         """Takes the parameters back. Idempotent."""
@@ -92,9 +100,13 @@ class ControllerParameters:
         for name in declared:
             self._node.undeclare_parameter(name)
 
-    def show(self) -> None:
-        """Has the parameters show who is active, after a switch that none of them asked for."""
-        active = {path: self._runtime.controllers.active(path) for path in self._wanted}
+    def show(self, *, but: Collection[str] = ()) -> None:
+        """Has the parameters show who is active, after a switch that none of them asked for.
+
+        Args:
+            but: Prim paths of controllers whose parameters are left alone.
+        """
+        active = {path: self._runtime.controllers.active(path) for path in self._wanted if path not in but}
         other = {path: now for path, now in active.items() if now != self._wanted[path]}
         if not other or not self._is_open:
             return
@@ -109,6 +121,24 @@ class ControllerParameters:
             self._own.showing = False
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _declare_all(self) -> dict[str, Any]:
+        """Declares what is not declared yet; returns the values of all parameters of the controllers that there are."""
+        controllers = self._runtime.controllers
+        names = controllers.parameter_names()
+        self._wanted = {path: controllers.active(path) for path in names}
+        numbers = [(path, name) for path in names for name in sorted(names[path])]
+        self._numbers = {f"{path}.{name}": (path, name) for path, name in numbers}
+        given: dict[str, Any] = {}
+        for path, active in self._wanted.items():
+            about = "Whether the controllers of this prim are active."
+            given[ENABLED + path] = self._declare(
+                ENABLED + path, active, ParameterDescriptor(description=about)
+            )
+        for full, (path, name) in self._numbers.items():
+            about = ParameterDescriptor(description=f"{name} of {path}.", additional_constraints=_NUMBER)
+            given[full] = self._declare(full, controllers.parameter(path, name), about)
+        return given
 
     def _declare(self, name: str, default: Any, descriptor: Any) -> Any:
         """Returns the value of a parameter, which a host's node may have declared from its overrides already."""

@@ -30,6 +30,8 @@ class GuardedRuntime(Runtime):
 
     def tick(self, time_ns: int) -> bool:
         """Does everything once, unless the bridge is closed; else as the runtime."""
+        if self.between.pending:
+            self.between.attend()
         with self._lock:
             if self.stopped:
                 return False

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any
-
-from rclpy.exceptions import InvalidServiceNameException, InvalidTopicNameException
 
 from usd_ros_bridge.backends.protocol import BackendInput
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BridgeError, choices
 from usd_ros_bridge.model.plan import (
-    ActionPlan,
     BridgePlan,
     InterfaceKind,
     InterfacePlan,
     QosPlan,
-    ServicePlan,
     TopicPlan,
 )
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.cdr import SharedMessages
-from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS, MEASURED
-from usd_ros_bridge.ros.codecs.protocol import NoSourceError
+from usd_ros_bridge.ros.codecs import DECODERS
 from usd_ros_bridge.ros.codecs.writer import Serialized
-from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionServer
 from usd_ros_bridge.ros.endpoints.action_client import ActionClient
 from usd_ros_bridge.ros.endpoints.publisher import TopicPublisher
@@ -33,23 +28,29 @@ from usd_ros_bridge.ros.endpoints.service import ServiceClient, ServiceServer
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.ros.foreign_frames import ForeignFrames
 from usd_ros_bridge.ros.handlers import Handlers
-from usd_ros_bridge.ros.message_handlers import MessageFeed, SourceFeed
+from usd_ros_bridge.ros.live.revision import Revision, Row, listed, revise
+from usd_ros_bridge.ros.making import (
+    BAD_NAME,
+    UNAVAILABLE,
+    Endpoint,
+    EndpointMaker,
+    decoding_for,
+    encoding_for,
+)
 from usd_ros_bridge.ros.messages import make_message
 from usd_ros_bridge.ros.services import Services, backend_handler
 from usd_ros_bridge.ros.status import InterfaceStatus
-from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
+from usd_ros_bridge.ros.types import AmentCatalog, import_interface
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.delivery import Delivery
+from usd_ros_bridge.runtime.parts import RuntimeParts
 from usd_ros_bridge.runtime.report import describe
 
-Endpoint = TopicPublisher | TopicSubscription | ServiceServer | ServiceClient | ActionServer | ActionClient
-
-_UNAVAILABLE = (InterfaceTypeError, DomainLimitError)
 POSE_TYPE = "geometry_msgs/msg/PoseStamped"
 SERVICE_TIMEOUT_S = 5.0
 _MAX_DIRECT = 16
 """Each message costs a look at every direct subscription: with more of them an executor, which knows, is cheaper."""
-_BAD_NAME = (InvalidTopicNameException, InvalidServiceNameException)
 
 
 def input_topic(plan: BridgePlan, backend_input: BackendInput) -> str:
@@ -103,47 +104,154 @@ class Interfaces:
             inform: For changes that people should see.
             publish_unmatched: Publish also while nobody subscribes.
         """
-        self._unmatched = publish_unmatched
         self._plan = plan
         self._domains = domains
         self._runtime = runtime
         self._handlers = handlers
-        self._workers = workers
         self._services = services
         self._forbidden = forbidden
         self._report = runtime.reporter.report
         self._inform = inform
+        self._maker = EndpointMaker(
+            domains, runtime, handlers=handlers, workers=workers, services=services, inform=inform,
+            publish_unmatched=publish_unmatched,
+        )  # fmt: skip
         self._catalog = AmentCatalog()
-        self._frames = ForeignFrames(plan, domains, report=self._report, inform=inform)
+        self._frames = self._make_frames(plan)
+        self._retired: ForeignFrames | None = None
         self._shared: SharedMessages[Serialized] = SharedMessages()
-        self._made: list[tuple[InterfacePlan, InterfaceKind, Endpoint | str]] = []
-        self._inputs: list[TopicSubscription] = []
+        self._made: list[Row] = []
+        self._inputs: dict[Hashable, tuple[TopicSubscription, Delivery]] = {}
 
     def open(self) -> None:
         """Makes everything that is enabled. What fails is disabled with a reason and a warning, alone."""
         self._runtime.frame_resolver = self._frames
         for backend_input in self._runtime.inputs:
             self._open_input(backend_input)
-        for topic in self._plan.topics:
-            make = self._make_publisher if topic.role == "publisher" else self._make_subscription
-            self._make(topic, "topic", make)
-        for service in self._plan.services:
-            self._make(service, "service", self._make_service)
-        for action in self._plan.actions:
-            self._make(action, "action", self._make_action)
+        for plan, kind in listed(self._plan):
+            row = self._maker.make(plan, kind, self._shared)
+            self._made.append(row)
+            self._attach(row)
+            self._listen(row)
         self._handlers.changed = self._on_bound
 
     def close(self) -> None:
         """Closes all. Idempotent."""
         self._handlers.changed = None
-        for _, _, endpoint in self._made:
-            if isinstance(endpoint, TopicPublisher):
-                self._runtime.remove_emitter(endpoint)
-            if not isinstance(endpoint, str):
-                self._close(endpoint)
-        for subscription in self._inputs:
+        for row in self._made:
+            self._detach(row)
+            self._close_row(row)
+        for subscription, _ in self._inputs.values():
             self._close(subscription)
         self._close(self._frames)
+
+    # --- Change ------------------------------------------------------------------------------------------------
+
+    def revise(self, plan: BridgePlan, parts: RuntimeParts) -> Revision:
+        """Compares what is open with a plan to come, and opens the publishers that are new; from any thread.
+
+        Args:
+            plan: The plan to come, after the backend's inputs have disabled those that conflict.
+            parts: What follows from it.
+        """
+        alike = parts.snapshot is self._runtime.parts.snapshot
+        revision = revise(self._made, plan, self._shared if alike else SharedMessages())
+        for old, new in tuple(revision.kept):
+            if isinstance(new.endpoint, TopicPublisher) and not (alike and old.plan == new.plan):
+                try:
+                    encoding = encoding_for(new.plan, parts.plan, parts.capabilities)
+                except Exception:  # noqa: BLE001 - it is made anew then, which tells what is wrong, and fails alone
+                    revision.drop(old, new)
+                else:
+                    revision.encodings[new.endpoint] = encoding
+        for index, (topic, kind) in enumerate(listed(plan)):
+            if revision.rows[index] is None and kind == "topic" and topic.role == "publisher":
+                revision.rows[index] = self._maker.make(topic, kind, revision.shared, parts)
+        return revision
+
+    def abandon(self, revision: Revision) -> None:
+        """Closes what was opened for a change that does not happen; where no callbacks run meanwhile."""
+        for row in revision.fresh:
+            self._close_row(row)
+
+    def switch(self, revision: Revision, before: RuntimeParts) -> None:
+        """Goes on with a plan, which the runtime has begun to; between two ticks."""
+        runtime, self._plan, self._shared = self._runtime, revision.plan, revision.shared
+        if not _frames_alike(before.plan, revision.plan):
+            self._retired, self._frames = self._frames, self._make_frames(revision.plan)
+            runtime.frame_resolver = self._frames
+        for backend_input in runtime.inputs:
+            known = self._inputs.get(_input_key(revision.plan, backend_input))
+            if known is not None:
+                runtime.bind_input(backend_input, into=known[1])
+        for row in revision.gone:
+            self._detach(row)
+        for _, new in revision.kept:
+            self._adapt(new, revision)
+        for row in revision.fresh:
+            self._attach(row)
+        self._made = [row for row in revision.rows if row is not None]
+
+    def retire(self, revision: Revision) -> None:
+        """Closes what a change has left; where no callbacks run meanwhile."""
+        for row in revision.gone:
+            self._close_row(row)
+        retired, self._retired = self._retired, None
+        if retired is not None:
+            self._close(retired)
+        wanted = {_input_key(self._plan, each) for each in self._runtime.inputs}
+        for key in self._inputs.keys() - wanted:
+            subscription, delivery = self._inputs.pop(key)
+            self._close(subscription)
+            self._runtime.unbind(delivery)
+
+    def complete(self, revision: Revision) -> None:
+        """Opens what is still to be opened after a change; from any thread."""
+        for backend_input in self._runtime.inputs:
+            if _input_key(self._plan, backend_input) not in self._inputs:
+                self._open_input(backend_input)
+        for index, (plan, kind) in enumerate(listed(revision.plan)):
+            if revision.rows[index] is None:
+                revision.rows[index] = self._maker.make(plan, kind, self._shared)
+        self._made = [row for row in revision.rows if row is not None]
+        for row in self._made:
+            self._listen(row)
+        for _, row in revision.kept:
+            if isinstance(row.endpoint, ServiceServer):
+                self._services.prepare(row.plan)
+            elif isinstance(row.endpoint, ActionServer):
+                row.endpoint.backend = backend_handler(self._runtime, row.plan)
+
+    def _adapt(self, row: Row, revision: Revision) -> None:
+        """Fits an endpoint that stays to what its interface is now."""
+        endpoint, runtime = row.endpoint, self._runtime
+        if isinstance(endpoint, TopicPublisher):
+            was_silent = endpoint.silent
+            if endpoint in revision.encodings:
+                endpoint.revise(row.plan, *revision.encodings[endpoint], revision.shared)
+            if endpoint.silent != was_silent:
+                runtime.remove_emitter(endpoint)
+                self._add_emitter(endpoint)
+            elif not was_silent:
+                rate, robot = self._asked(endpoint)
+                runtime.change_emitter(endpoint, rate=rate, robot=robot)
+        elif isinstance(endpoint, TopicSubscription):
+            delivery = runtime.bind_sink(row.plan, into=self._maker.deliveries[endpoint])
+            endpoint.revise(*decoding_for(row.plan, delivery))
+        else:
+            endpoint.plan = row.plan
+
+    def _listen(self, row: Row) -> None:
+        """Listens to other nodes' transforms where a subscription takes poses in their frames."""
+        endpoint = row.endpoint
+        places = row.plan.type == POSE_TYPE and isinstance(endpoint, TopicSubscription)
+        if places and self._maker.deliveries[endpoint].accepted:
+            self._frames.listen(row.plan)
+
+    def _make_frames(self, plan: BridgePlan) -> ForeignFrames:
+        return ForeignFrames(plan, self._domains, report=self._report, inform=self._inform)
+
+    # --- Asking ------------------------------------------------------------------------------------------------
 
     def call(
         self, target: str, request: Any, *, timeout: float | None, feedback: Callable[[Any], object] | None
@@ -159,14 +267,14 @@ class Interfaces:
         Raises:
             BridgeError: There is no such client, or it is disabled, or the request does not fit its type.
         """
-        clients = [each for each in self._made if each[0].role == "client"]
-        named = [each for each in clients if each[0].path == target] or [
-            each for each in clients if each[0].name == target
+        clients = [each for each in self._made if each.plan.role == "client"]
+        named = [each for each in clients if each.plan.path == target] or [
+            each for each in clients if each.plan.name == target
         ]
         if not named:
-            there = choices(f"{each[0].path} ({each[0].name})" for each in clients)
+            there = choices(f"{each.plan.path} ({each.plan.name})" for each in clients)
             raise BridgeError(f"{quoted(target)} names no client of {self._plan.asset}; there are: {there}")
-        plan, kind, endpoint = named[0]
+        plan, kind, endpoint = named[0].plan, named[0].kind, named[0].endpoint
         if isinstance(endpoint, ServiceClient):
             if feedback is not None:
                 raise BridgeError(f"{plan.name} is a service: it gives no feedback")
@@ -180,159 +288,90 @@ class Interfaces:
 
     def status(self) -> list[InterfaceStatus]:
         """Returns a row for every interface of the plan, then one for every topic that the backend listens to."""
-        emitted = {each.name: each for each in self._runtime.status().emitters}
-        rows = []
-        for plan, kind, endpoint in tuple(self._made):
+        return list(self.rows())
+
+    def rows(self) -> Iterator[InterfaceStatus]:
+        """Yields the rows of `status`, each made when it is asked for: thousands take a while."""
+        emissions, now_ns = self._runtime.emissions, self._runtime.time_ns or 0
+        named = emissions.named()
+        for row in tuple(self._made):
+            plan, kind, endpoint = row.plan, row.kind, row.endpoint
             if isinstance(endpoint, str):
-                rows.append(_disabled(plan, kind, endpoint))
+                yield _disabled(plan, kind, endpoint)
             elif isinstance(endpoint, TopicPublisher):
-                rows.append(endpoint.status(emitted.get(plan.path)))
+                emission = named.get(plan.path)
+                yield endpoint.status(None if emission is None else emissions.status_of(emission, now_ns))
+            elif isinstance(endpoint, TopicSubscription):
+                delivery = self._maker.deliveries.get(endpoint)
+                yield endpoint.status(None if delivery is None else delivery.status())
             else:
-                rows.append(endpoint.status())
-        return [*rows, *(each.status() for each in tuple(self._inputs))]
+                yield endpoint.status()
+        for subscription, delivery in tuple(self._inputs.values()):
+            yield subscription.status(delivery.status())
+
+    def refused(self) -> dict[str, str]:
+        """Returns by prim path why interfaces that the plan enables could not be opened."""
+        made = tuple(self._made)
+        return {
+            row.plan.path: row.endpoint for row in made if row.plan.enabled and isinstance(row.endpoint, str)
+        }
 
     def counts(self) -> dict[str, int]:
         """Returns how many topics, services and actions are open."""
         counts = {"topic": len(self._inputs), "service": 0, "action": 0}
-        for _, kind, endpoint in self._made:
-            counts[kind] += not isinstance(endpoint, str)
+        for row in self._made:
+            counts[row.kind] += not isinstance(row.endpoint, str)
         return counts
 
-    def _make(self, plan: Any, kind: InterfaceKind, make: Callable[[Any, Any, Domain], Endpoint]) -> None:
-        if not plan.enabled:
-            self._made.append((plan, kind, plan.reason or "disabled"))
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _attach(self, row: Row) -> None:
+        """Has a publisher asked; in the tick's thread, or before the first tick."""
+        if isinstance(row.endpoint, TopicPublisher):
+            self._add_emitter(row.endpoint)
+            self._runtime.on_reset(row.endpoint.reset)
+
+    def _detach(self, row: Row) -> None:
+        if isinstance(row.endpoint, TopicPublisher):
+            self._runtime.remove_emitter(row.endpoint)
+            self._runtime.off_reset(row.endpoint.reset)
+
+    def _close_row(self, row: Row) -> None:
+        if isinstance(row.endpoint, str):
             return
-        try:
-            interface_class = import_interface(plan.type, self._catalog)
-            endpoint = make(plan, interface_class, self._domains.get(plan.domain_id))
-            endpoint.open()
-            if isinstance(endpoint, TopicPublisher):
-                self._add_emitter(endpoint)
-                self._runtime.on_reset(endpoint.reset)
-        except _UNAVAILABLE as error:
-            self._refuse(plan, kind, str(error))
-        except _BAD_NAME as error:
-            self._refuse(plan, kind, f"the name {plan.name!r} is not valid: {error}")
-        except Exception as error:  # noqa: BLE001 - one interface must not keep the others from working
-            self._refuse(plan, kind, f"it could not be created: {describe(error)}")
-        else:
-            self._made.append((plan, kind, endpoint))
+        self._close(row.endpoint)
+        if isinstance(row.endpoint, TopicSubscription):
+            delivery = self._maker.deliveries.pop(row.endpoint, None)
+            if delivery is not None:
+                self._runtime.unbind(delivery)
+        elif isinstance(row.endpoint, ServiceServer):
+            self._services.forget(row.plan)
 
     def _add_emitter(self, publisher: TopicPublisher) -> None:
-        if publisher.silent:
-            return
+        if not publisher.silent:
+            rate, robot = self._asked(publisher)
+            self._runtime.add_emitter(publisher, name=publisher.topic.path, rate=rate, robot=robot)
+
+    def _asked(self, publisher: TopicPublisher) -> tuple[float | None, int | None]:
+        """Returns at which rate a publisher is asked, None at every tick, and the robot whose state alone it shows."""
         topic = publisher.topic
         # A sensor measures when it wants to, and so does a source, whenever the robot's state arrives.
         can = self._runtime.capabilities
         free = publisher.sourced or topic.path in can.sensors
         # Who measures beside the loop does so at the authored rate: what is there is sent in the next tick.
         beside = topic.path in can.beside and not publisher.sourced
-        self._runtime.add_emitter(
-            publisher,
-            name=topic.path,
-            rate=None if beside else topic.publish_rate,
-            robot=None if free else topic.robot,
-        )
+        return None if beside else topic.publish_rate, None if free else topic.robot
 
     def _on_bound(self, kind: InterfaceKind, path: str) -> None:
         """Has a publisher look for its source, in the tick's thread."""
-        for _, _, endpoint in tuple(self._made) if kind == "topic" else ():
-            if isinstance(endpoint, TopicPublisher) and endpoint.topic.path == path:
-                self._runtime.post(partial(self._change_source, endpoint))
+        for row in tuple(self._made) if kind == "topic" else ():
+            if isinstance(row.endpoint, TopicPublisher) and row.plan.path == path:
+                self._runtime.post(partial(self._change_source, row.endpoint))
 
     def _change_source(self, publisher: TopicPublisher) -> None:
         self._runtime.remove_emitter(publisher)
         publisher.look_for_source()
         self._add_emitter(publisher)
-
-    def _refuse(self, plan: InterfacePlan, kind: InterfaceKind, reason: str) -> None:
-        self._made.append((plan, kind, reason))
-        self._report(f"interface:{plan.path}", f"{plan.path}: the {kind} {plan.name} is disabled: {reason}")
-
-    def _make_publisher(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicPublisher:
-        encoding, reason = None, ""
-        served = topic.path in self._runtime.capabilities.sensors
-        factory = (MEASURED.get(topic.type) if served else None) or ENCODERS.get(topic.type)
-        try:
-            if factory is None:
-                raise NoSourceError(
-                    f"nothing here makes messages of type {topic.type}, and no source is bound"
-                )
-            encoding = factory(topic, self._plan)
-            if encoding.sensed and not served:
-                encoding = None
-                raise NoSourceError("the backend serves no sensor there")
-        except NoSourceError as error:
-            reason = str(error)
-        feed = SourceFeed(
-            topic.path, message_class, handlers=self._handlers, workers=self._workers, report=self._report
-        )
-        publisher = TopicPublisher(
-            topic, message_class, domain, encoding=encoding, reason=reason, unmatched=self._unmatched,
-            report=self._report, shared=self._shared, feed=feed, regroup=self._runtime.emissions.regroup,
-        )  # fmt: skip
-        if publisher.silent:
-            self._report(
-                f"source:{topic.path}", f"{topic.path}: the publisher {topic.name} is silent: {reason}"
-            )
-        return publisher
-
-    def _make_subscription(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicSubscription:
-        delivery = self._runtime.bind_sink(topic)
-        if delivery.accepted and topic.type == POSE_TYPE:
-            self._frames.listen(topic)
-        decoder = DECODERS.get(topic.type) if delivery.accepted else None
-        reason = delivery.reason
-        if delivery.accepted and decoder is None:
-            reason = f"messages of type {topic.type} are not understood here"
-        feed = MessageFeed(
-            topic.path, message_class, handlers=self._handlers, workers=self._workers, report=self._report
-        )
-        if reason and feed.bound is None:
-            self._report(
-                f"sink:{topic.path}", f"{topic.path}: what arrives on {topic.name} is dropped: {reason}"
-            )
-        return TopicSubscription(
-            path=topic.path,
-            name=topic.name,
-            type_name=topic.type,
-            message_class=message_class,
-            domain=domain,
-            qos=topic.qos,
-            decoder=decoder,
-            deliver=delivery.deliver,
-            feed=feed,
-            reason=reason,
-            report=self._report,
-            inform=self._inform,
-        )
-
-    def _make_service(
-        self, plan: ServicePlan, service_class: Any, domain: Domain
-    ) -> ServiceServer | ServiceClient:
-        if plan.role == "server":
-            return ServiceServer(
-                plan,
-                service_class,
-                domain,
-                services=self._services,
-                workers=self._workers,
-                report=self._report,
-            )
-        return ServiceClient(plan, service_class, domain, workers=self._workers)
-
-    def _make_action(
-        self, plan: ActionPlan, action_class: Any, domain: Domain
-    ) -> ActionServer | ActionClient:
-        if plan.role == "server":
-            return ActionServer(
-                plan, action_class, domain, self._report, handlers=self._handlers, workers=self._workers,
-                backend=backend_handler(self._runtime, plan), desk=self._runtime.goal_desk,
-                time_ns=lambda: self._runtime.time_ns or 0,
-            )  # fmt: skip
-        return ActionClient(
-            plan, action_class, domain, self._report, workers=self._workers, deadlines=self._workers.deadlines
-        )
 
     def _open_input(self, backend_input: BackendInput) -> None:
         name = input_topic(self._plan, backend_input)
@@ -356,16 +395,33 @@ class Interfaces:
             subscription.open()
         except KeyError:
             self._report(f"input:{name}", f"the backend's topic {name}: {backend_input.type} has no decoder")
-        except (*_UNAVAILABLE, *_BAD_NAME) as error:
+        except (*UNAVAILABLE, *BAD_NAME) as error:
             self._report(f"input:{name}", f"the backend's topic {name} cannot be subscribed to: {error}")
         else:
-            self._inputs.append(subscription)
+            self._inputs[_input_key(self._plan, backend_input)] = subscription, delivery
 
     def _close(self, endpoint: Endpoint | ForeignFrames) -> None:
         try:
             endpoint.close()
         except Exception as error:  # noqa: BLE001 - the others are still to be closed
             self._report("ros.close", f"an interface failed to close: {describe(error)}")
+
+
+def _input_key(plan: BridgePlan, backend_input: BackendInput) -> Hashable:
+    domain_id = plan.robots[backend_input.robot].domain_id
+    quality = backend_input.reliability, backend_input.depth
+    return input_topic(plan, backend_input), backend_input.type, domain_id, quality
+
+
+def _frames_alike(old: BridgePlan, new: BridgePlan) -> bool:
+    """Returns whether what is known of other nodes' frames in one plan holds in the next."""
+    return _origins(old) == _origins(new)
+
+
+def _origins(plan: BridgePlan) -> tuple[object, ...]:
+    robots = [(each.namespace, each.domain_id, each.tf_outputs, each.parent_frame) for each in plan.robots]
+    poses = [(each.path, each.robot, each.domain_id) for each in plan.topics if each.type == POSE_TYPE]
+    return robots, poses
 
 
 def _disabled(plan: InterfacePlan, kind: InterfaceKind, reason: str) -> InterfaceStatus:

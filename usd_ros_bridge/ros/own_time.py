@@ -96,15 +96,10 @@ class OwnTime:
         """Has a job done between two ticks, as `Timekeeper.between_ticks`."""
         return self._keeper.between_ticks(job)
 
-    def move_to(self, runtime: GuardedRuntime) -> None:
-        """Is the time of another runtime from here on, which goes on where this one stands; between two ticks."""
-        self._runtime = runtime
-        self._keeper.move_to(runtime)
-        if self._clock is not None:
-            runtime.add_emitter(self._clock, name="/clock", rate=self._clock_rate)
-        runtime.on_reset(self._tell)
+    def revise(self) -> None:
+        """Goes on after the runtime has gone on to another plan: entities came or went; between two ticks."""
         if self._simulation is not None:
-            self._simulation.move_to(runtime)
+            self._simulation.revise()
 
     def offer(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 
 from usd_ros_bridge.model.errors import BridgeError
@@ -15,9 +16,28 @@ from usd_ros_bridge.ros.domains import Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
+from usd_ros_bridge.ros.live.revision import Revision
 from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
-from usd_ros_bridge.ros.transforms import Transforms
+from usd_ros_bridge.ros.transforms import TransformRevision, Transforms
 from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.parts import RuntimeParts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartsRevision:
+    """The parts of a bridge on their way to another plan.
+
+    Attributes:
+        plan: The plan.
+        coming: What follows from it in the runtime.
+        interfaces: Those that stay, close and open.
+        transforms: What is sent.
+    """
+
+    plan: BridgePlan
+    coming: RuntimeParts
+    interfaces: Revision
+    transforms: TransformRevision
 
 
 class PlanParts:
@@ -58,6 +78,7 @@ class PlanParts:
             description: How robots are described.
             inform: Shows something worth knowing `(kind, message)`.
         """
+        self._handlers = handlers
         self._runtime = runtime
         self._main = domains.main
         self._forbidden = partial(forbidden_wait, workers, runtime)
@@ -104,6 +125,42 @@ class PlanParts:
         self.parameters.close()
         self.interfaces.close()
         self.transforms.close()
+
+    # --- Change ------------------------------------------------------------------------------------------------
+
+    def revise(self, plan: BridgePlan, coming: RuntimeParts) -> PartsRevision:
+        """Gets ready for a plan to come, and opens what can be opened before; from any thread.
+
+        Args:
+            plan: The plan to come.
+            coming: What follows from it in the runtime.
+        """
+        plan_here = disable_conflicts(plan, input_conflicts(plan, coming.inputs, self._main))
+        transforms = self.transforms.revise(plan_here, coming, self._runtime.now_ns)
+        interfaces = self.interfaces.revise(plan_here, coming)
+        return PartsRevision(plan=plan, coming=coming, interfaces=interfaces, transforms=transforms)
+
+    def abandon(self, revision: PartsRevision) -> None:
+        """Closes what was opened for a change that does not happen; where no callbacks run meanwhile."""
+        self.interfaces.abandon(revision.interfaces)
+        self.transforms.abandon(revision.transforms)
+
+    def switch(self, revision: PartsRevision, before: RuntimeParts) -> None:
+        """Goes on with a plan, which the runtime has begun to; between two ticks."""
+        self._handlers.adopt(revision.plan)
+        self.transforms.switch(revision.transforms, before)
+        self.interfaces.switch(revision.interfaces, before)
+
+    def retire(self, revision: PartsRevision) -> None:
+        """Closes what a change has left; where no callbacks run meanwhile."""
+        self.interfaces.retire(revision.interfaces)
+        self.transforms.retire()
+        self.parameters.revise()
+        self.descriptions.move_to(revision.plan)
+
+    def complete(self, revision: PartsRevision) -> None:
+        """Opens what is still to be opened after a change; from any thread."""
+        self.interfaces.complete(revision.interfaces)
 
     def switch_controllers(self, activate: Collection[str], deactivate: Collection[str]) -> Call:
         """Switches controllers by prim path, at the start of the next tick: all of them, or none.

@@ -105,7 +105,7 @@ def run_node(
                 mesh_directory=options.description.meshes,
                 controller_rate=options.plan.controller_rate,
                 time_options=options.time,
-                spawning=SpawnOptions(roots=options.spawn_roots, plan=options.plan, catalog=AmentCatalog()),
+                spawning=SpawnOptions(roots=options.spawn_roots),
                 handlers=options.handlers,
                 domains=domains,
             )

@@ -88,6 +88,10 @@ class Services:
         """Finds out who answers where no handler is bound; from the thread that opens."""
         self._fallbacks[plan.path] = self._fall_back(plan)
 
+    def forget(self, plan: ServicePlan) -> None:
+        """Forgets a server that is closed."""
+        self._fallbacks.pop(plan.path, None)
+
     def _fall_back(self, plan: ServicePlan) -> Server:
         backend = self._runtime.backend
         if plan.path in self._runtime.capabilities.services and isinstance(backend, ServiceBackend):

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TfOutput
 from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints.tf import TfTopic, TransformBroadcaster
-from usd_ros_bridge.ros.endpoints.tf_guard import CHECK_RATE, TfGuard
-from usd_ros_bridge.ros.endpoints.tf_messages import SerializedTransforms, make_transform, static_transforms
+from usd_ros_bridge.ros.endpoints.tf_guards import CHECK_RATE, OwnTree, TfGuards
+from usd_ros_bridge.ros.endpoints.tf_messages import SerializedTransforms, frame_ids, static_transforms
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.frames import RobotFrames
+from usd_ros_bridge.runtime.frames import RobotFrames, TransformFeed
+from usd_ros_bridge.runtime.parts import RuntimeParts
+
+Key = tuple[int, str]
+"""A domain, and the name of a topic there."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TransformRevision:
+    """Transforms of a plan, ready to be sent.
+
+    Attributes:
+        plan: The plan.
+        now_ns: Stamp of the static transforms.
+        fresh: Topics that were opened for it.
+        shares: Static transforms by topic, and by whose they are.
+        robots: Index, frames and places of each robot that has moving frames, by its path.
+        trees: What is sent, for the guards.
+    """
+
+    plan: BridgePlan
+    now_ns: int
+    fresh: list[Key] = field(default_factory=list)
+    shares: dict[TfTopic, dict[Hashable, list[Any]]] = field(default_factory=dict)
+    robots: dict[str, tuple[int, RobotFrames, list[tuple[TfTopic, TfOutput]]]] = field(default_factory=dict)
+    trees: list[OwnTree] = field(default_factory=list)
 
 
 class Transforms:
-    """Broadcasters of all robots, and the topics that they share."""
+    """Broadcasters of all robots, and the topics that they share.
+
+    Attributes:
+        guards: Watch the topics for others who send the same frames.
+    """
 
     def __init__(
         self, plan: BridgePlan, domains: Domains, runtime: Runtime, *, rate: float | None,
@@ -34,9 +67,10 @@ class Transforms:
         self._domains = domains
         self._runtime = runtime
         self._rate = rate
-        self._topics: dict[tuple[int, str], TfTopic] = {}
-        self._guards: dict[tuple[int, str], TfGuard] = {}
-        self._broadcasters: list[TransformBroadcaster] = []
+        self._topics: dict[Key, TfTopic] = {}
+        self.guards = TfGuards(runtime.reporter.report)
+        self._trees: list[OwnTree] = []
+        self._broadcasters: dict[str, TransformBroadcaster] = {}
         self._shared: SharedMessages[SerializedTransforms] = SharedMessages()
 
     def open(self, now_ns: int) -> None:
@@ -45,7 +79,30 @@ class Transforms:
         Args:
             now_ns: Stamp of the static transforms.
         """
-        for index, robot in enumerate(self._plan.robots):
+        revision = self.revise(self._plan, self._runtime.parts, now_ns)
+        self._broadcast(revision)
+
+    def close(self) -> None:
+        """Stops broadcasting. Idempotent."""
+        for broadcaster in self._broadcasters.values():
+            self._end(broadcaster)
+        self._runtime.remove_emitter(self.guards)
+        self.guards.close()
+        for topic in self._topics.values():
+            topic.close()
+
+    # --- Change ------------------------------------------------------------------------------------------------
+
+    def revise(self, plan: BridgePlan, parts: RuntimeParts, now_ns: int) -> TransformRevision:
+        """Finds out what a plan sends where, and opens the topics that are new; from any thread.
+
+        Args:
+            plan: The plan to come.
+            parts: What follows from it.
+            now_ns: Stamp of the static transforms.
+        """
+        revision = TransformRevision(plan=plan, now_ns=now_ns)
+        for index, robot in enumerate(plan.robots):
             if not robot.tf_outputs:
                 continue
             try:
@@ -53,21 +110,35 @@ class Transforms:
             except DomainLimitError as error:
                 self._runtime.reporter.report(f"tf:{robot.path}", f"{robot.path}: no transforms: {error}")
                 continue
-            self._open_robot(index, robot, domain, now_ns)
-        for topic in self._topics.values():
-            topic.publish_whole(now_ns)
-        for (_, name), guard in self._guards.items():
-            self._runtime.add_emitter(guard, name=f"guard of {name}", rate=CHECK_RATE)
+            self._revise_robot(index, robot, parts.frames.robots[index], domain, revision)
+        return revision
 
-    def close(self) -> None:
-        """Stops broadcasting. Idempotent."""
-        for broadcaster in self._broadcasters:
-            self._runtime.remove_emitter(broadcaster)
-        for guard in self._guards.values():
-            self._runtime.remove_emitter(guard)
-            guard.close()
-        for topic in self._topics.values():
-            topic.close()
+    def abandon(self, revision: TransformRevision) -> None:
+        """Closes what was opened for a change that does not happen; where no callbacks run meanwhile."""
+        for key in revision.fresh:
+            self._topics.pop(key).close()
+
+    def switch(self, revision: TransformRevision, before: RuntimeParts) -> None:
+        """Goes on with a plan, which the runtime has begun to; between two ticks."""
+        self._plan = revision.plan
+        if self._runtime.parts.snapshot is not before.snapshot:
+            self._broadcast(revision)
+
+    def retire(self) -> None:
+        """Closes topics that nothing is sent to any more; where no callbacks run meanwhile."""
+        used = {(tree.domain.domain_id, name) for tree in self._trees for name in _names(tree)}
+        for key in self._topics.keys() - used:
+            self._topics.pop(key).close()
+
+    def set_rate(self, rate: float | None) -> None:
+        """Changes how often moving transforms are sent, Hz, None for every tick; in the thread that ticks."""
+        self._rate = rate
+        for index, robot in enumerate(self._plan.robots):
+            broadcaster = self._broadcasters.get(robot.path)
+            if broadcaster is not None:
+                self._runtime.change_emitter(broadcaster, rate=rate, robot=index)
+
+    # --- Asking ------------------------------------------------------------------------------------------------
 
     def status(self, now_ns: int) -> list[InterfaceStatus]:
         """Returns a row for every TF topic."""
@@ -89,30 +160,40 @@ class Transforms:
             len(frames.static if static else frames.moving) for robot, frames in pairs if robot.tf_outputs
         )
 
-    def _open_robot(self, index: int, robot: RobotPlan, domain: Domain, now_ns: int) -> None:
-        frames = self._runtime.frames.robots[index]
-        broadcaster = TransformBroadcaster(
-            robot,
-            frames,
-            self._runtime.transform_feed(index),
-            index=index,
-            report=self._runtime.reporter.report,
-            shared=self._shared,
-            regroup=self._runtime.emissions.regroup,
-        )
-        for output in robot.tf_outputs:
-            if frames.static:
-                share = static_transforms(robot, frames, output, now_ns)
-                self._topic(output.tf_static, domain, static=True).set_share((robot.path, output), share)
-            if frames.moving:
-                broadcaster.add_output(self._topic(output.tf, domain, static=False), output)
-            self._watch(robot, frames, output, domain)
-        if frames.moving:
-            self._broadcasters.append(broadcaster)
-            name = f"{robot.tf_outputs[0].tf} of {robot.path}"
-            self._runtime.add_emitter(broadcaster, name=name, rate=self._rate, robot=index)
+    # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _topic(self, name: str, domain: Domain, *, static: bool) -> TfTopic:
+    def _revise_robot(
+        self,
+        index: int,
+        robot: RobotPlan,
+        frames: RobotFrames,
+        domain: Domain,
+        revision: TransformRevision,
+    ) -> None:
+        places = []
+        for output in robot.tf_outputs:
+            moving = self._topic(output.tf, domain, revision, static=False) if frames.moving else None
+            static = self._topic(output.tf_static, domain, revision, static=True) if frames.static else None
+            if static is not None:
+                share = static_transforms(robot, frames, output, revision.now_ns)
+                revision.shares.setdefault(static, {})[robot.path, output] = share
+            if moving is not None:
+                places.append((moving, output))
+            ids = [frame_ids(robot, robot.frames[n], output.prefix) for n in (*frames.moving, *frames.static)]
+            revision.trees.append(
+                OwnTree(
+                    domain=domain,
+                    output=output,
+                    namespace=robot.namespace,
+                    parents={child: parent for parent, child in ids},
+                    tf=moving,
+                    tf_static=static,
+                )
+            )
+        if places:
+            revision.robots[robot.path] = (index, frames, places)
+
+    def _topic(self, name: str, domain: Domain, revision: TransformRevision, *, static: bool) -> TfTopic:
         key = (domain.domain_id, name)
         topic = self._topics.get(key)
         if topic is None:
@@ -121,20 +202,59 @@ class Transforms:
             )
             topic.open()
             self._topics[key] = topic
+            revision.fresh.append(key)
         return topic
 
-    def _watch(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, domain: Domain) -> None:
-        sent = [
-            make_transform(robot, robot.frames[n], output.prefix) for n in (*frames.moving, *frames.static)
-        ]
-        parents = {each.child_frame_id: each.header.frame_id for each in sent}
-        for name, static in ((output.tf, False), (output.tf_static, True)):
-            own = self._topics.get((domain.domain_id, name))
-            self._guard(name, domain, static=static).add_frames(parents, own)
+    def _broadcast(self, revision: TransformRevision) -> None:
+        """Sends what a revision says from here on; publishers and schedules that there were, stay."""
+        had_trees, self._trees = bool(self._trees), revision.trees
+        for topic in self._topics.values():
+            if topic.static and topic.set_shares(revision.shares.get(topic, {})):
+                topic.publish_whole(revision.now_ns)
+        self._shared = SharedMessages()
+        for path in self._broadcasters.keys() - revision.robots.keys():
+            self._end(self._broadcasters.pop(path))
+        for path, (index, frames, places) in revision.robots.items():
+            self._broadcast_robot(path, index, frames, places)
+        self.guards.watch(self._trees)
+        if had_trees and not self._trees:
+            self._runtime.remove_emitter(self.guards)
+        elif self._trees and not had_trees:
+            self._runtime.add_emitter(self.guards, name="guard of tf", rate=CHECK_RATE)
 
-    def _guard(self, name: str, domain: Domain, *, static: bool) -> TfGuard:
-        key = (domain.domain_id, name)
-        if key not in self._guards:
-            report = self._runtime.reporter.report
-            self._guards[key] = TfGuard(name, domain, static=static, report=report)
-        return self._guards[key]
+    def _broadcast_robot(
+        self, path: str, index: int, frames: RobotFrames, places: list[tuple[TfTopic, TfOutput]]
+    ) -> None:
+        plan, runtime = self._plan, self._runtime
+        robot = plan.robots[index]
+        feed = TransformFeed(plan, index, runtime.reporter.report)
+        broadcaster = self._broadcasters.get(path)
+        is_new = broadcaster is None
+        if broadcaster is None:
+            broadcaster = self._broadcasters[path] = TransformBroadcaster(
+                robot,
+                frames,
+                feed,
+                index=index,
+                report=runtime.reporter.report,
+                shared=self._shared,
+                regroup=runtime.emissions.regroup,
+            )
+        else:
+            broadcaster.revise(robot, frames, feed, index=index, shared=self._shared)
+        for topic, output in places:
+            broadcaster.add_output(topic, output)
+        if is_new:
+            runtime.on_reset(broadcaster.reset)
+            name = f"{robot.tf_outputs[0].tf} of {path}"
+            runtime.add_emitter(broadcaster, name=name, rate=self._rate, robot=index)
+        else:
+            runtime.change_emitter(broadcaster, rate=self._rate, robot=index)
+
+    def _end(self, broadcaster: TransformBroadcaster) -> None:
+        self._runtime.remove_emitter(broadcaster)
+        self._runtime.off_reset(broadcaster.reset)
+
+
+def _names(tree: OwnTree) -> tuple[str, ...]:
+    return tuple(topic.name for topic in (tree.tf, tree.tf_static) if topic is not None)

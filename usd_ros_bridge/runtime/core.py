@@ -11,6 +11,7 @@ from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.runtime.between import BetweenTicks
 from usd_ros_bridge.runtime.control_grid import ControlGrid
 from usd_ros_bridge.runtime.controllers import Controllers, GroupMaker
 from usd_ros_bridge.runtime.delivery import Delivery
@@ -66,6 +67,7 @@ class Runtime:
         self.reporter = reporter or Reporter()
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
         self.intake = Intake(self.inbox, self.reporter.report)
+        self.between = BetweenTicks(self.inbox.wakeup.set)
         self.emissions = Emissions(self.reporter.report)
         self._around = Surroundings(
             options=self.options,
@@ -138,11 +140,13 @@ class Runtime:
             What was before, for `RuntimeParts.discard`.
         """
         old = self.parts
-        if self._passed_by and self._last_time is not None and parts.backend is not old.backend:
-            self._stepper.catch_up(self._last_time)
+        if parts.backend is not old.backend:
+            if self._passed_by and self._last_time is not None:
+                self._stepper.catch_up(self._last_time)
+            self._passed_by = False
         take_over(parts, old)
         self._state_known = self._state_known and hasattr(parts.snapshot, "state")
-        self._passed_by = self._can_rest = False
+        self._can_rest = False
         self._adopt(parts)
         self.emissions.set_gates(parts.controllers.gate)
         return old

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -33,7 +32,6 @@ class Timekeeper:
         """
         self._runtime = runtime
         self._control = control
-        self._between: deque[tuple[Callable[[], None], Future[None]]] = deque()
         step = control.step_ns
         self._longest_ns = max(1, period_ns(runtime.options.controller_rate) // step) * step
 
@@ -44,14 +42,7 @@ class Timekeeper:
 
     def between_ticks(self, job: Callable[[], None]) -> Future[None]:
         """Has a job done between two ticks, from any thread; what it raises is the future's."""
-        done: Future[None] = Future()
-        self._between.append((job, done))
-        self._runtime.inbox.wakeup.set()
-        return done
-
-    def move_to(self, runtime: Runtime) -> None:
-        """Ticks another runtime from here on, which has the wake-up of this one; between two ticks."""
-        self._runtime = runtime
+        return self._runtime.between.ask(job)
 
     def attend(self) -> bool:
         """Does what was asked for between two ticks: jobs, resets, and others' jobs where no tick is to come.
@@ -59,17 +50,8 @@ class Timekeeper:
         Returns:
             Whether there were jobs, which may have taken their time.
         """
-        worked = bool(self._between)
-        while self._between:
-            job, told = self._between.popleft()
-            if told.set_running_or_notify_cancel():
-                try:
-                    job()
-                except Exception as error:  # noqa: BLE001 - whoever asked is told
-                    told.set_exception(error)
-                else:
-                    told.set_result(None)
         runtime, control = self._runtime, self._control
+        worked = runtime.between.attend()
         for keep_time, done in control.resets():
             if done.set_running_or_notify_cancel():
                 try:

@@ -81,7 +81,7 @@ class ActionServer:
         self._report = report
         self._handlers = handlers
         self._workers = workers
-        self._backend = backend
+        self.backend = backend
         self._desk = desk
         self._time_ns = time_ns
         self._server: GoalServer | None = None
@@ -97,6 +97,7 @@ class ActionServer:
         self._reasons: dict[str, str] = {}
         self._goals = 0
         self._failed = 0
+        self._last_error = ""
 
     def open(self) -> None:
         """Creates the server."""
@@ -137,6 +138,7 @@ class ActionServer:
             self._domain,
             count=self._goals,
             errors=self._failed,
+            last_error=self._last_error,
             state="active" if self._live else "idle" if served else "silent",
             reason="" if served else NO_HANDLER,
             served_by=served,
@@ -220,7 +222,7 @@ class ActionServer:
         return partial(self._start_at_desk, desk, goal)
 
     def _handler(self) -> Bound[Any] | None:
-        return self._handlers.get("action", self.plan.path) or self._backend
+        return self._handlers.get("action", self.plan.path) or self.backend
 
     def _serves(self) -> GoalDesk | None:
         return self._desk(self.plan.path) if self.plan.type in ACTIONS else None
@@ -308,7 +310,9 @@ class ActionServer:
         with self._lock:
             self._live.pop(live.key, None)
             self._cancels.pop(live.key, None)
-            self._failed += live.outcome == "aborted"
+            if live.outcome == "aborted":
+                self._failed += 1
+                self._last_error = "a goal was aborted"
             now = time.monotonic()
             self._brief = {key: since for key, since in self._brief.items() if now - since < _YOUNG_S}
             if now - live.since < _YOUNG_S:
@@ -316,6 +320,7 @@ class ActionServer:
 
     def _reject(self, reason: str) -> None:
         self._failed += 1
+        self._last_error = f"rejected: {reason}"
         # The first goal of each reason is shown; a client that finds ever new ones does not fill the log.
         place = self._reasons.get(reason)
         if place is None:

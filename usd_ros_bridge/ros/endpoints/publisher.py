@@ -22,6 +22,7 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import EmitterStatus
 
 NO_SUBSCRIBER = "no subscriber"
+NOT_ASKED = "its controller is inactive"
 
 
 class TopicPublisher:
@@ -89,6 +90,20 @@ class TopicPublisher:
         """Asks what the source is now; from the thread that ticks."""
         # Not asked at every message: there are thousands a second, and sources hardly change.
         self._source = None if self._feed is None else self._feed.bound
+
+    def revise(
+        self, topic: TopicPlan, encoding: Encoding | None, reason: str, shared: SharedMessages[Serialized] | None
+    ) -> None:
+        """Makes other messages from here on, on the same topic: what it shows has changed; between two ticks."""
+        self.topic, self._robot = topic, topic.robot
+        self._encoding, self.reason = encoding, reason
+        self._writer = (
+            None
+            if encoding is None
+            else MessageWriter(topic, self._class, encoding, report=self._report, shared=shared)
+        )
+        self._stamp = None if encoding is None else encoding.stamp_ns
+        self._regroup()
 
     def open(self) -> None:
         """Creates the publisher, through the node so that remap rules apply."""
@@ -200,7 +215,9 @@ class TopicPublisher:
         unheard = not (matched or self._always or self.silent)
         rate = emitted.achieved_rate if emitted and not unheard else 0.0
         errors = emitted.errors if emitted else 0
+        last_error, skipped = (emitted.last_error, emitted.skipped) if emitted else ("", 0)
         source, feed = self._source, self._feed
+        unasked = emitted is not None and not emitted.asked
         return InterfaceStatus(
             kind="topic",
             role="publisher",
@@ -213,8 +230,16 @@ class TopicPublisher:
             matched=matched,
             count=feed.published if source is not None and feed else emitted.published if emitted else 0,
             errors=errors + (0 if feed is None else feed.errors),
+            last_error=last_error or ("" if feed is None else feed.last_error),
+            dropped=skipped + (0 if feed is None else feed.skipped),
             state="silent" if self.silent else "active" if rate > 0.0 else "idle",
-            reason=NO_SUBSCRIBER if unheard else "" if source is not None else self.reason,
+            reason=NO_SUBSCRIBER
+            if unheard
+            else NOT_ASKED
+            if unasked
+            else ""
+            if source is not None
+            else self.reason,
             served_by="" if source is None else source.owner,
         )
 

@@ -21,7 +21,7 @@ from usd_ros_bridge.ros.message_handlers import MessageFeed
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.report import describe
-from usd_ros_bridge.runtime.status import RateMeter
+from usd_ros_bridge.runtime.status import RateMeter, SinkStatus
 
 Deliver = Callable[[object], None]
 
@@ -91,6 +91,7 @@ class TopicSubscription:
         self._closed = False
         self._meter = RateMeter()
         self._errors = 0
+        self._last_error = ""
 
     @property
     def qos(self) -> QosPlan:
@@ -103,6 +104,12 @@ class TopicSubscription:
             self._create()
         if self._delivery is not None:
             self._delivery.attach(self.take)
+
+    def revise(self, decoder: Decoder | None, reason: str) -> None:
+        """Goes on where what takes its samples has changed; the delivery is the same."""
+        if (decoder is None) != (self._read is None):
+            self._read = None if decoder is None else make_reader(self._type_name, self._class, decoder)
+        self.reason = reason
 
     def close(self) -> None:
         """Destroys the subscription. Idempotent."""
@@ -127,8 +134,8 @@ class TopicSubscription:
                     samples.append(sample)
         return samples
 
-    def status(self) -> InterfaceStatus:
-        """Returns a row."""
+    def status(self, taken: SinkStatus | None = None) -> InterfaceStatus:
+        """Returns a row; `taken` holds the runtime's counters of what takes the samples."""
         # The domain's thread may be making the subscription anew.
         with self._lock:
             subscription = self._subscription
@@ -148,7 +155,13 @@ class TopicSubscription:
             achieved_rate=rate,
             matched=matched,
             count=self._meter.count,
-            errors=self._errors + (0 if feed is None else feed.errors),
+            errors=self._errors
+            + (0 if feed is None else feed.errors)
+            + (0 if taken is None else taken.errors),
+            last_error=self._last_error
+            or ("" if feed is None else feed.last_error)
+            or ("" if taken is None else taken.last_error),
+            dropped=(0 if feed is None else feed.dropped) + (0 if taken is None else taken.dropped),
             state="silent" if reason else "active" if rate > 0.0 else "idle",
             reason=reason,
             served_by="" if bound is None else bound.owner,
@@ -205,7 +218,8 @@ class TopicSubscription:
             return self._read(data)
         except Exception as error:  # noqa: BLE001 - an exception here would end the executor's turn, or the tick
             self._errors += 1
-            self._report(f"decode:{self.name}", f"{self._where}: a message was dropped: {describe(error)}")
+            self._last_error = describe(error)
+            self._report(f"decode:{self.name}", f"{self._where}: a message was dropped: {self._last_error}")
             return None
 
     @property

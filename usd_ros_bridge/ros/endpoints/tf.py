@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks
@@ -59,7 +59,7 @@ class TfTopic:
         self._report = report
         self._errors = 0
         self._outlet: Outlet | None = None
-        self._whole: dict[Hashable, list[Any]] = {}
+        self._whole: list[Any] = []
         self.meter = RateMeter()
         self.recent_stamps: deque[int] = deque(maxlen=_STAMPS_KEPT)
 
@@ -116,17 +116,32 @@ class TfTopic:
         """Counts what could not be sent by `send`."""
         self._errors += 1
 
-    def set_share(self, owner: Hashable, transforms: Sequence[Any]) -> None:
-        """Replaces one owner's share of a latched topic; `publish_whole` sends it."""
-        self._whole[owner] = list(transforms)
+    @property
+    def static(self) -> bool:
+        """Whether it is a latched topic."""
+        return self._static
+
+    def set_shares(self, shares: Mapping[Hashable, Sequence[Any]]) -> bool:
+        """Sets what everybody sends on a latched topic; `publish_whole` sends it.
+
+        Args:
+            shares: Transforms, by whose they are.
+
+        Returns:
+            Whether that is anything else than what was sent last, stamps aside.
+        """
+        whole = [each for share in shares.values() for each in share]
+        changed = list(map(_content, whole)) != list(map(_content, self._whole))
+        self._whole = whole
+        return changed
 
     def publish_whole(self, time_ns: int) -> None:
-        """Sends all shares in one message: with depth 1, a late joiner gets the last message only."""
-        if not self._whole:
-            return
-        whole = TFMessage(transforms=[each for share in self._whole.values() for each in share])
+        """Sends all shares in one message: with depth 1, a late joiner gets the last message only.
+
+        What is not in it any more is superseded by that, also where nothing is left.
+        """
         try:
-            self.publish(whole, time_ns)
+            self.publish(TFMessage(transforms=self._whole), time_ns)
         except Exception as error:  # noqa: BLE001 - the runtime's edge: what moves is still to be sent
             self._report(f"tf.publish:{self.name}", f"publishing {self.name} failed: {describe(error)}")
 
@@ -166,6 +181,10 @@ class TfTopic:
         )
 
 
+def _content(transform: Any) -> tuple[object, ...]:
+    return transform.header.frame_id, transform.child_frame_id, transform.transform
+
+
 class TransformBroadcaster:
     """An `Emitter` for the runtime: one TFMessage per robot and tick, on each of the robot's TF topics."""
 
@@ -194,6 +213,25 @@ class TransformBroadcaster:
         self._index = index
         self._report = report
         self._outputs: tuple[tuple[TfTopic, RobotTransforms], ...] = ()
+
+    def revise(
+        self,
+        robot: RobotPlan,
+        frames: RobotFrames,
+        feed: TransformFeed,
+        *,
+        index: int,
+        shared: SharedMessages[SerializedTransforms],
+    ) -> None:
+        """Sends other frames from here on, and has no outputs; arguments as those of the constructor."""
+        feed.stamp_ns = self._feed.stamp_ns
+        self._robot, self._frames, self._feed, self._index = robot, frames, feed, index
+        self._shared, self._outputs = shared, ()
+        self._regroup()
+
+    def reset(self) -> None:
+        """Allows the last stamp again: time may have started over."""
+        self._feed.reset()
 
     def add_output(self, topic: TfTopic, output: TfOutput) -> None:
         """Sends to `topic` from here on, ids prefixed as `output` says."""

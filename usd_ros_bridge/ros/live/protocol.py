@@ -10,7 +10,7 @@ from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.options import PlanOptions, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan
 
-Edit = Callable[[Any], None]
+Edit = Callable[[Any], object]
 """`edit(stage)` edits a stage; what it raises refuses the change."""
 
 

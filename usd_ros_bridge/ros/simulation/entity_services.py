@@ -45,9 +45,9 @@ class EntityServices:
         self.spawned: dict[str, str] = {}
         """Names of the entities that were spawned, by the paths of their prims."""
 
-    def move_to(self, runtime: Runtime, backend: EntityBackend) -> None:
-        """Looks at another runtime from here on: entities came or went."""
-        self._runtime, self._backend, self._table = runtime, backend, None
+    def revise(self, backend: EntityBackend) -> None:
+        """Looks at another backend of the same runtime from here on: entities came or went."""
+        self._backend, self._table = backend, None
 
     def forget(self) -> None:
         """Forgets what SetEntityInfo set."""

@@ -95,7 +95,7 @@ class SimulationInterfaces:
         if succession is not None and self._entities is not None:
             self._spawning = SpawnServices(
                 succession.stage, succession.roots, entities=self._entities,
-                replan=succession.replan, between_ticks=succession.between_ticks,
+                changes=succession.changes, between_ticks=succession.between_ticks,
             )  # fmt: skip
         clear = None if self._spawning is None else self._spawning.clear
         self._control = SimulationControl(time, forget=forget, quit_process=quit_process, clear=clear)
@@ -107,12 +107,11 @@ class SimulationInterfaces:
         self._servers: list[ServiceServer] = []
         self._action: ActionServer | None = None
 
-    def move_to(self, runtime: GuardedRuntime) -> None:
-        """Serves what another runtime simulates from here on; its backend is of the same kind."""
-        self._runtime = runtime
+    def revise(self) -> None:
+        """Looks anew at what is simulated: entities came or went; the backend is of the same kind."""
         if self._entities is not None:
-            assert isinstance(runtime.backend, EntityBackend)
-            self._entities.move_to(runtime, runtime.backend)
+            assert isinstance(self._runtime.backend, EntityBackend)
+            self._entities.revise(self._runtime.backend)
 
     def open(self) -> None:
         """Creates the servers."""

@@ -1,4 +1,4 @@
-"""What may be spawned, and how the plan is made anew with it."""
+"""What may be spawned, and how the bridge goes on with it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ros.live.protocol import Changes
 
 BetweenTicks = Callable[[Callable[[], None]], "Future[None]"]
 """Has a job done between two ticks; the future ends with it, or with what it raised."""
@@ -26,13 +25,9 @@ class SpawnOptions:
 
     Attributes:
         roots: Directories: files in and below them may be spawned, and no others, links followed.
-        plan: How the plan of the asset was made, to make it anew with what was spawned.
-        catalog: Which interface types exist, likewise.
     """
 
     roots: tuple[str, ...] = ()
-    plan: PlanOptions | None = None
-    catalog: TypeCatalog | None = None
 
     def directories(self) -> tuple[Path, ...]:
         """Returns the roots, links resolved.
@@ -53,13 +48,13 @@ class Succession:
     Attributes:
         stage: The plan's, whose session layer may be edited.
         roots: Where files to spawn may come from, links resolved.
-        replan: Has the bridge go on with what the stage is now, and returns the plan of that.
+        changes: Has the bridge go on with what an edit makes of the stage.
         between_ticks: Has a job done while nothing moves.
     """
 
     stage: object
     roots: tuple[Path, ...]
-    replan: Callable[[], BridgePlan]
+    changes: Changes
     between_ticks: BetweenTicks
 
 

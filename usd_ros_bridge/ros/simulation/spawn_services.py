@@ -1,22 +1,19 @@
-"""Services that spawn and delete entities: an edit of the stage, a plan made anew, and the backend's successor on it.
-
-All of it is one job between two ticks: bridge time, which is the bridge's own, stands still meanwhile.
-"""
+"""Services that spawn and delete entities: an edit of the stage that the bridge goes on with, as with any other."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulation_interfaces.msg import Spawnable
 from simulation_interfaces.srv import SpawnEntity
 
 from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BridgeError
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.planning.names import namespace_fault
+from usd_ros_bridge.ros.live.protocol import Changes
 from usd_ros_bridge.ros.simulation.entity_messages import asked_pose
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
@@ -28,6 +25,14 @@ _MAX_FAULTS = 5
 """Errors of a spawned asset that its answer tells of."""
 
 
+class _Wanted(NamedTuple):
+    """What is to be spawned: a file, under a name, at `world_from_prim` (7,)."""
+
+    file: Path
+    name: str
+    pose: FloatArray
+
+
 class SpawnServices:
     """Answers requests to spawn and delete; raises RefusedError where one cannot be met."""
 
@@ -37,7 +42,7 @@ class SpawnServices:
         roots: tuple[Path, ...],
         *,
         entities: EntityServices,
-        replan: Callable[[], BridgePlan],
+        changes: Changes,
         between_ticks: BetweenTicks,
     ) -> None:
         """Stores what is edited.
@@ -46,7 +51,7 @@ class SpawnServices:
             stage: The plan's, which may be edited on its session layer.
             roots: Where files may come from, links resolved.
             entities: Knows the names that are taken.
-            replan: Has the bridge go on with what the stage is now; raises BridgeError where that is not possible.
+            changes: Has the bridge go on with what an edit makes of the stage.
             between_ticks: Has a job done while nothing moves.
         """
         from usd_ros_bridge.usd.spawning import Spawner
@@ -54,16 +59,21 @@ class SpawnServices:
         self._spawner = Spawner(stage)
         self._roots = roots
         self._entities = entities
-        self._replan = replan
+        self._changes = changes
         self._between_ticks = between_ticks
 
     async def spawn_entity(self, request: Any, response: Any) -> None:
         """Puts an asset into the world, under a name of its own."""
-        await self._do(lambda: self._spawn(request, response))
+        wanted: list[_Wanted] = []
+        # Poses of frames are those of one moment.
+        await asyncio.wrap_future(self._between_ticks(lambda: wanted.append(self._wanted(request))))
+        await self._spawn(wanted[0], request.entity_namespace, response)
 
     async def delete_entity(self, request: Any, _response: Any) -> None:
         """Takes an entity out of the world that was spawned into it."""
-        await self._do(lambda: self._delete(request.entity))
+        found: list[str] = []
+        await asyncio.wrap_future(self._between_ticks(lambda: found.append(self._find(request.entity))))
+        await self._remove(found)
 
     async def get_spawnables(self, request: Any, response: Any) -> None:
         """Lists the files that may be spawned."""
@@ -79,14 +89,12 @@ class SpawnServices:
     async def clear(self) -> None:
         """Takes out all that was spawned."""
         if self._entities.spawned:
-            await self._do(self._clear)
+            await self._remove(list(self._entities.spawned))
 
-    # --- Between two ticks -------------------------------------------------------------------------------------
+    # --- Own ---------------------------------------------------------------------------------------------------
 
-    async def _do(self, job: Callable[[], None]) -> None:
-        await asyncio.wrap_future(self._between_ticks(job))
-
-    def _spawn(self, request: Any, response: Any) -> None:
+    def _wanted(self, request: Any) -> _Wanted:
+        """Returns what is asked for, once it is known to be possible; between two ticks."""
         file = self._file(request)
         name = self._name(request, file)
         namespace = request.entity_namespace
@@ -95,28 +103,53 @@ class SpawnServices:
             raise RefusedError(_CODES.NAMESPACE_INVALID, f"the namespace {quoted(namespace)} {fault}")
         frame = self._entities.frame(request.initial_pose.header.frame_id)
         pose = asked_pose(request.initial_pose.pose, frame, invalid=_CODES.INVALID_POSE)
+        return _Wanted(file, name, pose)
+
+    async def _spawn(self, wanted: _Wanted, namespace: str, response: Any) -> None:
         from usd_ros_bridge.usd.spawning import MissingAssetsError, UnreadableError
 
+        path = f"/{wanted.name}"
+        if path in self._entities.spawned:
+            raise RefusedError(_CODES.NAME_NOT_UNIQUE, f"{quoted(wanted.name)} is being spawned already")
+        # Before the bridge goes on with it: whoever asks for entities then finds it.
+        self._entities.spawned[path] = wanted.name
         try:
-            path = self._spawner.spawn(name, file, namespace=namespace, world_from_prim=pose)
-        except UnreadableError as error:
-            raise RefusedError(_CODES.RESOURCE_PARSE_ERROR, str(error)) from error
-        except MissingAssetsError as error:
-            raise RefusedError(_CODES.MISSING_ASSETS, str(error)) from error
-        self._entities.spawned[path] = name
-        try:
-            plan = self._replan()
-        except BridgeError:
+            await self._edit(
+                f"{wanted.name} was spawned",
+                lambda _stage: self._spawner.spawn(
+                    wanted.name, wanted.file, namespace=namespace, world_from_prim=wanted.pose
+                ),
+            )
+        except BaseException as error:
             del self._entities.spawned[path]
-            self._spawner.remove(path)
+            if isinstance(error, UnreadableError):
+                raise RefusedError(_CODES.RESOURCE_PARSE_ERROR, str(error)) from error
+            if isinstance(error, MissingAssetsError):
+                raise RefusedError(_CODES.MISSING_ASSETS, str(error)) from error
             raise
-        response.entity_name = name
+        response.entity_name = wanted.name
         faults = [
-            each for each in plan.diagnostics if each.severity == "error" and _is_below(each.path, path)
+            each
+            for each in self._changes.plan.diagnostics
+            if each.severity == "error" and _is_below(each.path, path)
         ]
         response.result.error_message = "; ".join(
             f"{each.path}: {each.message}" for each in faults[:_MAX_FAULTS]
         )
+
+    async def _remove(self, paths: list[str]) -> None:
+        def edit(_stage: Any) -> None:
+            for path in paths:
+                self._spawner.remove(path)
+
+        names = [self._entities.spawned[path] for path in paths if path in self._entities.spawned]
+        await self._edit(f"{', '.join(names)} was deleted", edit)
+        for path in paths:
+            self._entities.spawned.pop(path, None)
+
+    async def _edit(self, why: str, edit: Callable[[Any], object]) -> None:
+        # Shielded: a request that times out leaves no half of a change behind.
+        await asyncio.shield(asyncio.wrap_future(self._changes.request(why=why, edit=edit)))
 
     def _file(self, request: Any) -> Path:
         resource = getattr(request, "entity_resource", request)
@@ -158,26 +191,16 @@ class SpawnServices:
     def _is_free(self, name: str) -> bool:
         return self._spawner.is_free(name) and self._entities.table.get(name) is None
 
-    def _delete(self, name: str) -> None:
+    def _find(self, name: str) -> str:
+        """Returns the prim path of a spawned entity; between two ticks."""
         entity = self._entities.table.get(name)
         by_name = {each: path for path, each in self._entities.spawned.items()}
         path = by_name.get(name) or (by_name.get(entity.name) if entity is not None else None)
-        if path is None:
-            if entity is None:
-                raise RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}")
-            raise RefusedError(
-                FAILED, f"{entity.name} was not spawned: it belongs to the asset, or to an entity"
-            )
-        self._remove({path})
-
-    def _clear(self) -> None:
-        self._remove(set(self._entities.spawned))
-
-    def _remove(self, paths: set[str]) -> None:
-        for path in paths:
-            self._entities.spawned.pop(path, None)
-            self._spawner.remove(path)
-        self._replan()
+        if path is not None:
+            return path
+        if entity is None:
+            raise RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}")
+        raise RefusedError(FAILED, f"{entity.name} was not spawned: it belongs to the asset, or to an entity")
 
 
 def _is_below(path: str, above: str) -> bool:
