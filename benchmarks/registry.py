@@ -24,6 +24,7 @@ NAMES = (
     "sensors",
     "rates",
     "live_change",
+    "urdf",
 )
 
 
