@@ -310,6 +310,21 @@ def test_a_process_that_resolved_before_uses_links(asset: str, sensors: Path) ->
     assert said == "links ['/Robot/a'] ['1.2.5.package']\n"
 
 
+@pytest.mark.parametrize(
+    ("variable", "expected"),
+    [("/data", "/data"), ("relative", "{home}/.local/share"), ("", "{home}/.local/share")],
+)
+def test_it_is_never_looked_for_in_the_working_directory(
+    variable: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", variable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    expected = expected.format(home=tmp_path)
+    assert default_directory() == Path(expected) / "usd_ros_bridge/resolver" / build_key()
+    monkeypatch.setenv("HOME", "~")
+    assert default_directory().is_absolute()
+
+
 # --- Building -----------------------------------------------------------------------------------------------------
 
 

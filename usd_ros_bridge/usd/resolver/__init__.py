@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ class Way(Enum):
     HOST = "host"
 
 
+@cache
 def register_resolver() -> Way:
     """Registers the plugin with OpenUSD, where it was built for this one and nobody resolves package:// yet.
 
@@ -45,15 +47,16 @@ def register_resolver() -> Way:
         Who resolves package:// in this process from now on.
     """
     directory = default_directory()
-    if not _claimants() and (directory / PLUGIN_FILE).is_file():
+    if (directory / PLUGIN_FILE).is_file() and not _claimants():
         # A folder that cannot be read is as good as none.
         with suppress(Tf.ErrorException):
             Plug.Registry().RegisterPlugins(str(directory))
     return way_in_use()
 
 
+@cache
 def way_in_use() -> Way:
-    """Returns who resolves package:// in this process; from this call on it stays as it is."""
+    """Returns who resolves package:// in this process: OpenUSD collects resolvers once, at this call at the latest."""
     if SCHEME_NAME not in Ar.GetRegisteredURISchemes():
         return Way.LINKS
     claimants = _claimants()
@@ -89,9 +92,11 @@ def packages_in(context: Any) -> dict[str, str]:
 
 
 def default_directory() -> Path:
-    """Returns where the plugin is for the OpenUSD and the Python that run: below $XDG_DATA_HOME, built or not."""
-    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
-    return Path(home) / "usd_ros_bridge" / "resolver" / build_key()
+    """Returns where the plugin is for the OpenUSD and the Python that run, built or not: below $XDG_DATA_HOME."""
+    # The last for users without a home. Never a relative one: what lies in the working directory is not to be loaded.
+    homes = (os.environ.get("XDG_DATA_HOME", ""), os.path.expanduser("~/.local/share"), f"{sys.prefix}/share")  # noqa: PTH111
+    home = next(Path(home) for home in homes if os.path.isabs(home))  # noqa: PTH117
+    return home / "usd_ros_bridge" / "resolver" / build_key()
 
 
 def build_key() -> str:
