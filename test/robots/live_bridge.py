@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +33,8 @@ Transforms = Mapping[str, tuple[str, Pose]]
 class BridgeProcess:
     """`usd_ros_bridge run ASSET --backend joint_states`, from `with` to `with`; interrupted at the end."""
 
-    def __init__(self, asset: Path, *, domain_id: int, log: Path) -> None:
-        self._command = [str(CONSOLE_SCRIPT), "run", str(asset), "--backend", "joint_states"]
+    def __init__(self, asset: Path, *, domain_id: int, log: Path, arguments: Sequence[str] = ()) -> None:
+        self._command = [str(CONSOLE_SCRIPT), "run", str(asset), "--backend", "joint_states", *arguments]
         self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,8 +76,13 @@ class TfListener:
     Nothing arrives unless it waits.
     """
 
-    def __init__(self, bridge: BridgeProcess, *, domain_id: int) -> None:
+    def __init__(
+        self, bridge: BridgeProcess, *, domain_id: int, namespace: str = "/", topic: str = "joint_states"
+    ) -> None:
+        """Stores whom to speak to: the robot's namespace, and where its joint states are awaited."""
         self._bridge = bridge
+        self._namespace = namespace
+        self._topic = topic
         self._domain_id = domain_id
         self._context = Context()
         self._by_stamp: dict[int, dict[str, tuple[str, Pose]]] = {}
@@ -88,10 +93,10 @@ class TfListener:
         rclpy.init(
             context=self._context, domain_id=self._domain_id, signal_handler_options=SignalHandlerOptions.NO
         )
-        self._node = Node("robot_test", context=self._context)
+        self._node = Node("robot_test", namespace=self._namespace, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        self._publisher = self._node.create_publisher(JointState, "joint_states", 10)
+        self._publisher = self._node.create_publisher(JointState, self._topic, 10)
         self._node.create_subscription(TFMessage, "tf", self._on_tf, QoSProfile(depth=100))
         latched = QoSProfile(
             depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
