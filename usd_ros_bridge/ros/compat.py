@@ -51,6 +51,15 @@ def make_executor(context: Any) -> Any:
             faulthandler.disable()
 
 
+def wake(executor: Any) -> None:
+    """Ends an executor's `spin_once`, from any thread. EventsExecutor's own `wake` has no effect on one that waits."""
+    executor.create_task(_nothing)
+
+
+def _nothing() -> None:
+    """Is done."""
+
+
 def policy_name(kind: Any) -> str:
     """Returns the name of a QoS policy as an event gives it, in lower case ("reliability")."""
     return str(qos_policy_name_from_kind(kind)).lower()

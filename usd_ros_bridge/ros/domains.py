@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge.model.errors import BridgeError
-from usd_ros_bridge.ros.compat import ROS_ERRORS, make_executor
+from usd_ros_bridge.ros.compat import ROS_ERRORS, make_executor, wake
 from usd_ros_bridge.runtime.report import describe
 
 MAX_DOMAINS = 16
@@ -103,7 +103,7 @@ class Domain:
         self._jobs.append(job)
         executor = self._executor
         if urgent and executor is not None:
-            executor.wake()
+            wake(executor)
 
     @property
     def deferred(self) -> bool:
@@ -127,7 +127,7 @@ class Domain:
         self._stop.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
-            self._executor.wake()
+            wake(self._executor)
             thread.join(_JOIN_S)
         self._jobs.clear()
 
