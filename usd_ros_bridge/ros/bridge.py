@@ -6,7 +6,6 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -19,10 +18,10 @@ from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
 from usd_ros_bridge.ros.description import DescriptionOptions
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
 from usd_ros_bridge.ros.installed_handlers import bind_installed
-from usd_ros_bridge.ros.live.changer import Changer
+from usd_ros_bridge.ros.live.live import Live, LiveOptions
 from usd_ros_bridge.ros.live.protocol import Changes
 from usd_ros_bridge.ros.node_log import NodeLog
 from usd_ros_bridge.ros.overview import overview, summary
@@ -83,6 +82,7 @@ class Bridge(HandlerRegistry):
         handlers: Sequence[str] | None = None,
         scene_edits: bool = False,
         follow_edits: bool = True,
+        watch: bool = False,
         publish_unmatched: bool = False,
         publish_description: bool = True,
         mesh_directory: str | os.PathLike[str] | None = None,
@@ -114,6 +114,7 @@ class Bridge(HandlerRegistry):
             handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             follow_edits: Go on with what edits make of the plan's stage while the bridge runs.
+            watch: Read files of the asset again where they change, and go on with that.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
             publish_description: Describe each robot as URDF on `<its namespace>/robot_description`, once it is open.
             mesh_directory: Where mesh files for descriptions are put; None for the user's cache.
@@ -124,7 +125,7 @@ class Bridge(HandlerRegistry):
         self._workers = Workers()
         self._installed = handlers
         self._scene_edits = scene_edits
-        self._follow_edits = follow_edits
+        self._live_options = LiveOptions(edits=scene_edits, follow=follow_edits, watch=watch, tf_rate=tf_rate)
         self._backend = backend
         self._backend_name = ""
         self._time_options = time_options or TimeOptions()
@@ -156,7 +157,7 @@ class Bridge(HandlerRegistry):
         self._parts: PlanParts | None = None
         self._clock: RosClock | OwnTime | None = None
         self._loop: Loop | OwnTimeLoop | None = None
-        self._changer: Changer | None = None
+        self._live: Live | None = None
         self._spinning = False
         self._lock = threading.RLock()
         self._closed = False
@@ -198,8 +199,8 @@ class Bridge(HandlerRegistry):
                 self._runtime.stopped = True
         if self._runtime is not None:
             self._runtime.between.close()
-        if self._changer is not None:
-            self._changer.stop()
+        if self._live is not None:
+            self._live.stop()
         # Those who wait are told while there still is who tells them.
         self._workers.close()
         # Threads end before what they use goes away, and outside of the lock, which none of them needs to end.
@@ -207,7 +208,7 @@ class Bridge(HandlerRegistry):
             self._domains.stop()
         with self._lock:
             parts, self._parts = self._parts, None
-            for part in (self._changer, self._clock, parts, self._runtime, self._domains):
+            for part in (self._live, self._clock, parts, self._runtime, self._domains):
                 if part is not None:
                     part.close()
 
@@ -332,8 +333,8 @@ class Bridge(HandlerRegistry):
             BridgeError: The bridge is not open.
         """
         self._opened()
-        assert self._changer is not None
-        return self._changer
+        assert self._live is not None
+        return self._live.changer
 
     def change(
         self,
@@ -359,7 +360,18 @@ class Bridge(HandlerRegistry):
         """
         options = None if plan_options is None else (lambda _: plan_options)
         future = self.changes.request(why="a change", variants=variants, options=options, edit=edit)
-        return self._waited(future)
+        assert self._live is not None
+        return self._live.waited(future)
+
+    def reload(self) -> Call:
+        """Reads the files of the asset again, and goes on with what they are, as `change` does.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        self._opened()
+        assert self._live is not None
+        return self._live.reload()
 
     # --- Looking in --------------------------------------------------------------------------------------------
 
@@ -435,31 +447,24 @@ class Bridge(HandlerRegistry):
         self._clock = clock
         self._parts = self._make_parts(self.plan, self._domains, runtime)
         self._parts.open(clock.now_ns)
-        self._changer = Changer(
-            runtime, self._parts, self._domains,
-            lock=self._lock, adopt=self._adopt, edits=self._scene_edits,
+        self._live = Live(
+            runtime, self._parts, self._domains, self._workers, self._live_options,
+            lock=self._lock, adopt=self._adopt, inform=self._inform,
         )  # fmt: skip
         if isinstance(clock, OwnTime):
             clock.open()
             succession = find_succession(
                 self.plan, runtime, self._spawning,
-                edits=self._scene_edits, changes=self._changer, between_ticks=clock.between_ticks,
+                edits=self._scene_edits, changes=self._live.changer, between_ticks=clock.between_ticks,
             )  # fmt: skip
             clock.offer(self._handlers, quit_process=self._quit, inform=self._inform, succession=succession)
-        self._changer.open(listen=self._follow_edits)
+        self._live.open()
 
     def _adopt(self, plan: BridgePlan) -> None:
         """Shows a plan that is live from here on; between two ticks."""
         self.plan = plan
         if isinstance(self._clock, OwnTime):
             self._clock.revise()
-
-    def _waited(self, future: Future[Any]) -> Call:
-        assert self._domains is not None
-        assert self._runtime is not None
-        return Call(
-            future, forbidden=partial(forbidden_wait, self._workers, self._runtime, self._domains.main)
-        )
 
     def _quit(self) -> bool:
         """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""
