@@ -17,6 +17,7 @@ from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import RosClock, with_sim_time
 from usd_ros_bridge.ros.description import DescriptionOptions
+from usd_ros_bridge.ros.diagnostics import DEFAULT_RATE, DiagnosticsOptions
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
@@ -86,6 +87,8 @@ class Bridge(HandlerRegistry):
         publish_unmatched: bool = False,
         publish_description: bool = True,
         mesh_directory: str | os.PathLike[str] | None = None,
+        publish_diagnostics: bool = True,
+        diagnostics_rate: float = DEFAULT_RATE,
         report: Show | None = None,
         inform: Show | None = None,
     ) -> None:
@@ -118,6 +121,8 @@ class Bridge(HandlerRegistry):
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
             publish_description: Describe each robot as URDF on `<its namespace>/robot_description`, once it is open.
             mesh_directory: Where mesh files for descriptions are put; None for the user's cache.
+            publish_diagnostics: Tell on /diagnostics how every interface, the backend and the TF trees are.
+            diagnostics_rate: How often, Hz of wall time, 10 at most.
             report: Shows a warning `(kind, message)`; the node's logger by default.
             inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
         """
@@ -141,6 +146,7 @@ class Bridge(HandlerRegistry):
             PlanParts, handlers=self._handlers, workers=self._workers, tf_rate=tf_rate, scene_edits=scene_edits,
             publish_unmatched=publish_unmatched, inform=self._inform,
             description=DescriptionOptions(publish=publish_description, meshes=mesh_directory),
+            diagnostics=DiagnosticsOptions(publish=publish_diagnostics, rate=diagnostics_rate),
         )  # fmt: skip
         self._make_domains: Callable[[], Domains] = lambda: Domains(
             node=node,
@@ -449,6 +455,7 @@ class Bridge(HandlerRegistry):
         self._parts.open(clock.now_ns)
         self._live = Live(
             runtime, self._parts, self._domains, self._workers, self._live_options,
+            own_time=clock if isinstance(clock, OwnTime) else None,
             lock=self._lock, adopt=self._adopt, inform=self._inform,
         )  # fmt: skip
         if isinstance(clock, OwnTime):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,12 +12,15 @@ from usd_ros_bridge.planning import disable_conflicts
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.controller_parameters import ControllerParameters
 from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
+from usd_ros_bridge.ros.diagnostics import DiagnosticsOptions, DiagnosticsPublisher
 from usd_ros_bridge.ros.domains import Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
 from usd_ros_bridge.ros.live.revision import Revision
+from usd_ros_bridge.ros.plan_summary import PlanSummary
 from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
+from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.transforms import TransformRevision, Transforms
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.parts import RuntimeParts
@@ -48,6 +51,8 @@ class PlanParts:
         transforms: What is broadcast.
         interfaces: Topics, services and actions.
         descriptions: Of the robots.
+        summary: Of the plan, as JSON.
+        diagnostics: How all of it is.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class PlanParts:
         scene_edits: bool,
         publish_unmatched: bool,
         description: DescriptionOptions,
+        diagnostics: DiagnosticsOptions,
         inform: Report,
     ) -> None:
         """Stores what to make; `open` creates it.
@@ -76,6 +82,7 @@ class PlanParts:
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             publish_unmatched: Publish also while nobody subscribes.
             description: How robots are described.
+            diagnostics: How it is told how all of it is.
             inform: Shows something worth knowing `(kind, message)`.
         """
         self._handlers = handlers
@@ -103,6 +110,15 @@ class PlanParts:
             plan_here, domains, options=description, in_tick=partial(run_in_tick, runtime),
             report=runtime.reporter.report,
         )  # fmt: skip
+        self.summary = PlanSummary(plan_here, self._main, refused=self.interfaces.refused)
+        self.diagnostics = DiagnosticsPublisher(
+            plan_here,
+            self._main,
+            runtime,
+            rows=self._rows,
+            guards=self.transforms.guards,
+            options=diagnostics,
+        )
 
     def open(self, now_ns: Callable[[], int | None]) -> None:
         """Creates all of it and begins to listen.
@@ -118,9 +134,13 @@ class PlanParts:
         self.transforms.open(now_ns() or 0)
         self.interfaces.open()
         self.descriptions.open()
+        self.summary.open()
+        self.diagnostics.open()
 
     def close(self) -> None:
         """Ends all of it. Idempotent."""
+        self.diagnostics.close()
+        self.summary.close()
         self.descriptions.close()
         self.parameters.close()
         self.interfaces.close()
@@ -157,10 +177,18 @@ class PlanParts:
         self.transforms.retire()
         self.parameters.revise()
         self.descriptions.move_to(revision.plan)
+        self.diagnostics.move_to(revision.plan)
 
     def complete(self, revision: PartsRevision) -> None:
         """Opens what is still to be opened after a change; from any thread."""
         self.interfaces.complete(revision.interfaces)
+        self.summary.move_to(revision.interfaces.plan)
+
+    def _rows(self) -> Iterator[InterfaceStatus]:
+        """Yields the rows of what the plan asks for, each made when it is asked for."""
+        yield from self.interfaces.rows()
+        yield from self.transforms.rows(self._runtime.now_ns)
+        yield from self.descriptions.status()
 
     def switch_controllers(self, activate: Collection[str], deactivate: Collection[str]) -> Call:
         """Switches controllers by prim path, at the start of the next tick: all of them, or none.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,7 +142,12 @@ class Transforms:
 
     def status(self, now_ns: int) -> list[InterfaceStatus]:
         """Returns a row for every TF topic."""
-        return [topic.status(self._rate, now_ns) for topic in tuple(self._topics.values())]
+        return list(self.rows(now_ns))
+
+    def rows(self, now_ns: int) -> Iterator[InterfaceStatus]:
+        """Yields the rows of `status`, each made when it is asked for."""
+        for topic in tuple(self._topics.values()):
+            yield topic.status(self._rate, now_ns)
 
     @property
     def moving(self) -> int:

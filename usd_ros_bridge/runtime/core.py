@@ -177,6 +177,11 @@ class Runtime:
         return self._last_time
 
     @property
+    def ticks(self) -> int:
+        """How many ticks there were since it was opened, from any thread."""
+        return self._ticks
+
+    @property
     def now_ns(self) -> int:
         """Bridge time of the last tick, nanoseconds; before the first, that of the state at rest."""
         last = self._last_time
