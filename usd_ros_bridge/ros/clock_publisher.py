@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rosgraph_msgs.msg import Clock
 
@@ -45,8 +45,11 @@ class ClockPublisher:
         self._look_ns = 0
 
     def open(self, domains: Iterable[Domain]) -> None:
-        """Creates a publisher in each domain."""
+        """Creates a publisher in each domain that has none yet."""
+        there = {id(domain) for domain, _, _ in self._outlets}
         for domain in domains:
+            if id(domain) in there:
+                continue
             publisher = domain.node.create_publisher(Clock, CLOCK, qos.profile(CLOCK_QOS))
             self._outlets.append((domain, Outlet(publisher), RateMeter()))
 
@@ -69,6 +72,13 @@ class ClockPublisher:
         if now >= self._look_ns:
             self._look_ns = now + _LOOK_NS
             self._look_for_others()
+
+    def leave(self, domains: Collection[Domain]) -> None:
+        """Destroys the publishers in domains that nothing else lives in any more."""
+        left = [each for each in self._outlets if each[0] in domains]
+        self._outlets = [each for each in self._outlets if each[0] not in domains]
+        for domain, outlet, _ in left:
+            outlet.close(domain.node)
 
     def close(self) -> None:
         """Destroys the publishers. Idempotent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import rclpy
@@ -255,6 +255,20 @@ class Domains:
     def opened(self) -> tuple[Domain, ...]:
         """All domains that are open."""
         return tuple(self._domains.values())
+
+    def unused(self, wanted: Collection[int | None]) -> tuple[Domain, ...]:
+        """Returns the domains that are open but for the main one and those that are wanted, by their ids."""
+        main = self.main
+        return tuple(
+            domain for key, domain in self._domains.items() if domain is not main and key not in wanted
+        )
+
+    def release(self, domains: Iterable[Domain]) -> None:
+        """Closes domains that nothing lives in any more; from no thread of theirs."""
+        for domain in domains:
+            self._domains.pop(domain.domain_id, None)
+            self._polled = tuple(each for each in self._polled if each is not domain)
+            domain.close()
 
     @property
     def deferred(self) -> bool:

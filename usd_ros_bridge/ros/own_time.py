@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.ros.clock import RosClock
 from usd_ros_bridge.ros.clock_publisher import ClockPublisher
-from usd_ros_bridge.ros.domains import Domains, Report
+from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.simulation.offer import offer_simulation
@@ -100,6 +100,16 @@ class OwnTime:
         """Goes on after the runtime has gone on to another plan: entities came or went; between two ticks."""
         if self._simulation is not None:
             self._simulation.revise()
+
+    def leave(self, domains: Collection[Domain]) -> None:
+        """Tells no time in domains that are to be closed."""
+        if self._clock is not None:
+            self._clock.leave(domains)
+
+    def join(self) -> None:
+        """Tells the time in domains that were opened, too."""
+        if self._clock is not None:
+            self._clock.open(self._domains.opened)
 
     def offer(
         self,

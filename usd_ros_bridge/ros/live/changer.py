@@ -23,6 +23,7 @@ from usd_ros_bridge.planning.acceptance import why_refused
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.live.protocol import Edit
+from usd_ros_bridge.ros.own_time import OwnTime
 from usd_ros_bridge.ros.plan_parts import PartsRevision, PlanParts
 from usd_ros_bridge.runtime.report import describe
 
@@ -53,6 +54,7 @@ class Changer:
         parts: PlanParts,
         domains: Domains,
         *,
+        own_time: OwnTime | None,
         lock: threading.RLock,
         adopt: Callable[[BridgePlan], None],
         edits: bool,
@@ -63,6 +65,7 @@ class Changer:
             runtime: Open, with the plan that is live.
             parts: Open.
             domains: Where they live.
+            own_time: Where the backend owns time.
             lock: Held by ticks, and by whoever closes the bridge.
             adopt: Told of a plan that is live from here on; between two ticks.
             edits: Whether a stage of the caller's may be edited.
@@ -70,6 +73,7 @@ class Changer:
         self._runtime = runtime
         self._parts = parts
         self._domains = domains
+        self._own_time = own_time
         self._lock = lock
         self._adopt = adopt
         plan = runtime.plan
@@ -325,7 +329,10 @@ class Changer:
         self._among_callbacks(lambda: parts.retire(revision))
         before.discard(coming)
         self._unfinished = []
+        self._leave_domains(plan)
         parts.complete(revision)
+        if self._own_time is not None:
+            self._own_time.join()
         report = ChangeReport(
             why=why,
             opened=revision.interfaces.opened,
@@ -337,6 +344,18 @@ class Changer:
         )
         self._among_callbacks(lambda: self._tell(report))
         return report
+
+    def _leave_domains(self, plan: BridgePlan) -> None:
+        """Closes domains that nothing lives in any more."""
+        interfaces = (*plan.topics, *plan.services, *plan.actions)
+        wanted = {each.domain_id for each in interfaces if each.enabled}
+        unused = self._domains.unused(wanted | {robot.domain_id for robot in plan.robots})
+        if not unused:
+            return
+        own_time = self._own_time
+        if own_time is not None:
+            self._among_callbacks(lambda: own_time.leave(unused))
+        self._domains.release(unused)
 
     def _swap(self, revision: PartsRevision) -> float:
         began = time.perf_counter()

@@ -18,6 +18,7 @@ from usd_ros_bridge.ros.live.changer import Changer
 from usd_ros_bridge.ros.live.parameters import LiveParameters
 from usd_ros_bridge.ros.live.services import ReloadService
 from usd_ros_bridge.ros.live.watching import FileWatcher
+from usd_ros_bridge.ros.own_time import OwnTime
 from usd_ros_bridge.ros.plan_parts import PlanParts
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.workers import Workers
@@ -57,6 +58,7 @@ class Live:
         workers: Workers,
         options: LiveOptions,
         *,
+        own_time: OwnTime | None,
         lock: threading.RLock,
         adopt: Callable[[BridgePlan], None],
         inform: Report,
@@ -69,6 +71,7 @@ class Live:
             domains: Where they live.
             workers: Where requests to services wait.
             options: What may change it.
+            own_time: Where the backend owns time.
             lock: Held by ticks, and by whoever closes the bridge.
             adopt: Told of a plan that is live from here on; between two ticks.
             inform: Told of changes.
@@ -79,7 +82,9 @@ class Live:
         self._workers = workers
         self._main = main = domains.main
         report = runtime.reporter.report
-        self.changer = Changer(runtime, parts, domains, lock=lock, adopt=adopt, edits=options.edits)
+        self.changer = Changer(
+            runtime, parts, domains, own_time=own_time, lock=lock, adopt=adopt, edits=options.edits
+        )
         self._parameters = LiveParameters(
             main.node,
             self.changer,
