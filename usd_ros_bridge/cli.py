@@ -17,6 +17,8 @@ from usd_ros_bridge.console.asset_options import (
     standard_output,
 )
 from usd_ros_bridge.console.diff_command import diff
+from usd_ros_bridge.console.resolver_command import resolver
+from usd_ros_bridge.console.scaffold_command import scaffold
 from usd_ros_bridge.console.urdf_command import urdf
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.errors import BridgeError, StrictError
@@ -78,9 +80,10 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     help="Seconds of simulated time in a second; 0: as many as possible [default: 1].",
 )  # fmt: skip
 @click.option("--paused", is_flag=True, help="Start with simulated time standing still.")
+@click.option("--watch", is_flag=True, help="Go on with what files of the asset become when they change.")
 def run(
     backend: str | None, backend_options: tuple[str, ...], real_time_factor: float | None, paused: bool,
-    strict: bool, **options: Any,
+    watch: bool, strict: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     from usd_ros_bridge.ros.signals import ending_at_once
@@ -105,6 +108,7 @@ def run(
             read_options=read,
             plan_options=plan_options,
             strict=strict,
+            watch=watch,
             # Log lines would tear the live table apart; it shows what they say.
             ros_args=[*(click.get_current_context().obj or []), *(LIVE_ROS_ARGS if on_terminal else [])],
             view=live_view if on_terminal else None,
@@ -112,6 +116,8 @@ def run(
 
 
 cli.add_command(diff)
+cli.add_command(scaffold)
+cli.add_command(resolver)
 cli.add_command(urdf)
 
 

@@ -83,8 +83,10 @@ class PlanItems:
 
     def _name(self, name: str, robot: int) -> str:
         """Returns a resolved name as seen from the robot's namespace, which it starts with where it is relative."""
-        namespace = self.plan.robots[robot].namespace.rstrip("/") + "/" if robot >= 0 else "/"
-        return name[len(namespace) :] if namespace != "/" and name.startswith(namespace) else name
+        if robot < 0:
+            return name
+        namespace = self.plan.robots[robot].namespace.rstrip("/") + "/"
+        return name[len(namespace) :] if name.startswith(namespace) else name
 
     def robots(self) -> list[Item]:
         """Returns the robots in the order of the plan."""

@@ -1,0 +1,90 @@
+"""`usd_ros_bridge scaffold`: the REP 0158 layer of a robot that has none, as a file, and what was decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.console.asset_options import (
+    installed_types,
+    package_option,
+    split_options,
+    standard_output,
+    variant_option,
+)
+from usd_ros_bridge.model.errors import AssetError
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.model.options import ReadOptions
+    from usd_ros_bridge.model.plan import BridgePlan
+    from usd_ros_bridge.model.scaffold import Scaffold, Survey
+
+
+@click.command()
+@click.argument("asset")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write the layer to FILE, which opens as the robot with its interfaces.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option("--no-sublayer", is_flag=True, help="Leave ASSET out: a layer for ASSET's own subLayers.")
+@variant_option
+@package_option
+def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
+    """Write a ROS layer for a robot that has none, and print what it says and why.
+
+    The layer goes over ASSET, which is not touched.
+    """
+    from usd_ros_bridge.planning.scaffold import has_ros_layer, plan_scaffold
+    from usd_ros_bridge.usd import quiet
+    from usd_ros_bridge.usd.author import check_output, layer_text, write_layer
+    from usd_ros_bridge.usd.survey import survey
+
+    read, _ = split_options(options)
+    with quiet():
+        plan = _load(asset, read)
+        if not plan.robots:
+            raise AssetError(f"{asset} has no robot: nothing is below the default prim")
+        found = survey(plan.stage, [robot.path for robot in plan.robots])
+        if has_ros_layer(plan, found):
+            raise AssetError(f"{asset} has a ROS layer already: {_schemas(found)}")
+        check_output(output, plan.stage, overwrite=force)
+        result = plan_scaffold(plan, found, wrap=not no_sublayer)
+        text = layer_text(
+            result, plan.stage, asset=asset, output=output, sublayer=not no_sublayer, variants=read.variants
+        )
+    write_layer(text, output)
+    _tell(result, output)
+
+
+def _load(asset: str, read: ReadOptions) -> BridgePlan:
+    from usd_ros_bridge.api import load_plan
+    from usd_ros_bridge.model.options import PlanOptions
+
+    return load_plan(
+        asset,
+        read_options=read,
+        plan_options=PlanOptions(implicit_interfaces=False),
+        catalog=installed_types(),
+        physics=True,
+    )
+
+
+def _schemas(found: Survey) -> str:
+    return ", ".join(f"{number} {name}" for name, number in found.ros_prims.items())
+
+
+def _tell(result: Scaffold, output: Path) -> None:
+    from rich.text import Text
+
+    from usd_ros_bridge.console.text import plain
+
+    styles = {"written": "green", "left out": "red", "note": "yellow"}
+    console = standard_output()
+    for decision in result.decisions:
+        mark, rest = str(decision).split(" ", 1)
+        line = Text.assemble((mark, styles[decision.outcome]), " ", plain(rest))
+        console.print(line, soft_wrap=True)
+    console.print(plain(f"{output}: {len(result.opinions)} prims", style="bold"), soft_wrap=True)

@@ -1,0 +1,118 @@
+"""A scaffold: the REP 0158 layer that a robot without one gets, as data, and why it is what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Outcome = Literal["written", "left out", "note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainXform:
+    """An Xform of the asset that is no rigid body and that nothing is drawn or collides in: perhaps a massless link.
+
+    Attributes:
+        path: Prim path.
+        display_name: Prim metadata, where converters keep a name that USD cannot carry.
+    """
+
+    path: str
+    display_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a scaffold must know of a stage beyond its plan.
+
+    Attributes:
+        ros_prims: Number of prims by Ros*API schema, by name.
+        xforms: In traversal order.
+        children: By prim path of a robot's root: names of all its children, inactive ones included.
+        closed: Prims that no opinion can be authored on or below: instances and what lies below them.
+        named_joints: Joints with an authored `ros:joint:name`.
+        payload_roots: Robots' roots that bring their links and joints along by a payload.
+        default_prim: Path of the stage's default prim, "" where it has none.
+    """
+
+    ros_prims: Mapping[str, int] = field(default_factory=dict)
+    xforms: tuple[PlainXform, ...] = ()
+    children: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    closed: frozenset[str] = frozenset()
+    named_joints: frozenset[str] = frozenset()
+    payload_roots: frozenset[str] = frozenset()
+    default_prim: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """An authored property.
+
+    Attributes:
+        name: USD name.
+        type_name: SdfValueTypeName, "rel" for a relationship.
+        value: The value; paths of a relationship as a tuple.
+        uniform: Whether it cannot vary over time.
+        custom: Whether no schema has it.
+    """
+
+    name: str
+    type_name: str
+    value: Any
+    uniform: bool = False
+    custom: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What a layer says about a prim.
+
+    Attributes:
+        path: Prim path in the stage that the layer makes.
+        define: USD type where the prim is defined here, "" where it is the asset's.
+        schemas: Applied API schemas, prepended.
+        properties: In the order in which they are written.
+    """
+
+    path: str
+    define: str = ""
+    schemas: tuple[str, ...] = ()
+    properties: tuple[Property, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What was decided, for people.
+
+    Attributes:
+        outcome: Whether it is in the layer.
+        subject: What it is about (`joint trajectory controller`).
+        text: Which, or why not.
+        path: Prim path.
+    """
+
+    outcome: Outcome
+    subject: str
+    text: str
+    path: str
+
+    def __str__(self) -> str:
+        mark = {"written": "+", "left out": "-", "note": "!"}[self.outcome]
+        return f"{mark} {self.subject}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaffold:
+    """A ROS layer and the decisions that led to it.
+
+    Attributes:
+        opinions: Parents before children; each prim once.
+        decisions: In the order in which they were taken.
+        inner: Prim path that the asset's default prim is referenced at, "" where the layer goes over the asset and
+            all paths are those of the asset.
+    """
+
+    opinions: tuple[Opinion, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    inner: str = ""

@@ -1,0 +1,176 @@
+"""Author: a scaffold as an OpenUSD layer that composes over the asset it is for, which stays as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pxr import Sdf, Usd
+
+from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.options import VariantSelection
+from usd_ros_bridge.model.scaffold import Opinion, Property, Scaffold
+from usd_ros_bridge.usd.opening import PACKAGE_SCHEME
+from usd_ros_bridge.usd.variants import author_selections
+
+SUFFIX = ".usda"
+
+
+def layer_text(
+    scaffold: Scaffold,
+    stage: Usd.Stage,
+    *,
+    asset: str,
+    output: Path,
+    sublayer: bool = True,
+    variants: Iterable[VariantSelection] = (),
+) -> str:
+    """Returns a scaffold as the text of a layer.
+
+    Args:
+        scaffold: What the layer says.
+        stage: The asset, opened: the layer has its units, axes and default prim.
+        asset: How the caller names the asset.
+        output: Where the layer will be.
+        sublayer: Whether the layer brings the asset along; without, it is for the asset's own sublayers.
+        variants: Selections that the layer makes, because what it says holds for them.
+    """
+    layer = Sdf.Layer.CreateAnonymous(SUFFIX)
+    _write_metadata(layer, stage)
+    layer.documentation = (
+        f"ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3) of {Path(asset).name}."
+    )
+    path = _path_from(output, asset, stage)
+    if scaffold.inner:
+        _reference(layer, path, scaffold.inner, stage)
+    elif sublayer:
+        layer.subLayerPaths.append(path)
+    author_selections(layer, (_moved(selection, scaffold.inner, stage) for selection in variants))
+    for opinion in scaffold.opinions:
+        _write(layer, opinion)
+    text: str = layer.ExportToString()
+    return text
+
+
+def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
+    """Checks where a layer is to go.
+
+    Raises:
+        OptionError: It is no .usda file, part of the asset, or there already.
+    """
+    if output.suffix != SUFFIX:
+        raise OptionError(
+            f"{output}: layers that bear schemas are ASCII (REP 0158 section 1.2.1): name a .usda file"
+        )
+    if any(layer.realPath and _is_same(Path(layer.realPath), output) for layer in stage.GetUsedLayers()):
+        raise OptionError(f"{output} is part of the asset, which stays as it is: name another file")
+    if output.exists() and not overwrite:
+        raise OptionError(f"{output} exists: --force overwrites it")
+    if not output.parent.is_dir():
+        raise OptionError(f"{output}: no such directory as {str(output.parent)!r}")
+
+
+def write_layer(text: str, output: Path) -> None:
+    """Writes a layer's text; whoever reads the file sees the old or the new one.
+
+    Raises:
+        OptionError: It cannot be written.
+    """
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(output)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OptionError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _path_from(output: Path, asset: str, stage: Usd.Stage) -> str:
+    if asset.startswith(PACKAGE_SCHEME):
+        return asset
+    root = stage.GetRootLayer().realPath or asset
+    path = Path(os.path.relpath(root, output.absolute().parent)).as_posix()
+    # OpenUSD takes a path without ./ for one of its search path.
+    return path if path.startswith("../") else f"./{path}"
+
+
+def _write_metadata(layer: Any, stage: Usd.Stage) -> None:
+    root = stage.GetRootLayer()
+    default = stage.GetDefaultPrim()
+    if default:
+        layer.defaultPrim = default.GetName()
+    pseudo = layer.pseudoRoot
+    for key in ("metersPerUnit", "upAxis"):
+        if root.pseudoRoot.HasInfo(key):
+            pseudo.SetInfo(key, root.pseudoRoot.GetInfo(key))
+    # 1 is what nothing authored means, and what REP 0158 section 1.1 wants to see.
+    kilograms = (
+        root.pseudoRoot.GetInfo("kilogramsPerUnit") if root.pseudoRoot.HasInfo("kilogramsPerUnit") else 1.0
+    )
+    pseudo.SetInfo("kilogramsPerUnit", kilograms)
+    # Sublayers with another number of time codes in a second are scaled as they compose.
+    codes = root.timeCodesPerSecond
+    layer.timeCodesPerSecond = 1.0
+    if root.HasStartTimeCode():
+        layer.startTimeCode = root.startTimeCode / codes
+    if root.HasEndTimeCode():
+        layer.endTimeCode = root.endTimeCode / codes
+
+
+def _reference(layer: Any, path: str, inner: str, stage: Usd.Stage) -> None:
+    """Refers to the asset's default prim one level down, and to its other root prims where they are."""
+    default = stage.GetDefaultPrim()
+    root = Sdf.CreatePrimInLayer(layer, default.GetPath())
+    root.specifier, root.typeName = Sdf.SpecifierDef, "Xform"
+    # The asset is a component as a rule: what contains it is none (REP 0158 section 1.2.2).
+    root.SetInfo("kind", "assembly")
+    if default.HasAuthoredAssetInfo():
+        root.SetInfo("assetInfo", default.GetAssetInfo())
+    spec = Sdf.CreatePrimInLayer(layer, inner)
+    spec.specifier = Sdf.SpecifierDef
+    spec.referenceList.prependedItems = [Sdf.Reference(path)]
+    for prim in stage.GetPseudoRoot().GetChildren():
+        if prim != default:
+            other = Sdf.CreatePrimInLayer(layer, prim.GetPath())
+            other.specifier = Sdf.SpecifierDef
+            other.referenceList.prependedItems = [Sdf.Reference(path, prim.GetPath())]
+
+
+def _moved(selection: VariantSelection, inner: str, stage: Usd.Stage) -> VariantSelection:
+    root = str(stage.GetDefaultPrim().GetPath()) if inner else ""
+    if not inner or not (selection.prim_path + "/").startswith(root + "/"):
+        return selection
+    return replace(selection, prim_path=inner + selection.prim_path[len(root) :])
+
+
+def _write(layer: Any, opinion: Opinion) -> None:
+    spec = Sdf.CreatePrimInLayer(layer, opinion.path)
+    if opinion.define:
+        spec.specifier = Sdf.SpecifierDef
+        spec.typeName = opinion.define
+    if opinion.schemas:
+        spec.SetInfo("apiSchemas", Sdf.TokenListOp.Create(prependedItems=list(opinion.schemas)))
+    for each in opinion.properties:
+        _write_property(spec, each)
+
+
+def _write_property(spec: Any, authored: Property) -> None:
+    if authored.type_name == "rel":
+        relationship = Sdf.RelationshipSpec(spec, authored.name, authored.custom)
+        relationship.targetPathList.explicitItems = [Sdf.Path(path) for path in authored.value]
+        return
+    variability = Sdf.VariabilityUniform if authored.uniform else Sdf.VariabilityVarying
+    attribute = Sdf.AttributeSpec(
+        spec, authored.name, Sdf.ValueTypeNames.Find(authored.type_name), variability, authored.custom
+    )
+    attribute.default = authored.value

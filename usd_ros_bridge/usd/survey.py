@@ -1,0 +1,111 @@
+"""Survey: what a scaffold must know of a stage beyond its plan: Xforms that may be links, names that are taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pxr import Pcp, Usd, UsdGeom, UsdPhysics
+
+from usd_ros_bridge.model.scaffold import PlainXform, Survey
+from usd_ros_bridge.usd.traversal import PREDICATE
+
+_CONTAINER = "Xform"
+_OF_A_LINK = frozenset({"visual", "visuals", "collision", "collisions"})
+_JOINT_NAME = "ros:joint:name"
+
+
+def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
+    """Looks through a stage.
+
+    Args:
+        stage: The stage, payloads loaded.
+        robots: Prim paths of the robots' roots.
+    """
+    ros: Counter[str] = Counter()
+    closed, named = set(), set()
+    empty: dict[str, PlainXform] = {}
+    for prim in stage.Traverse(PREDICATE):
+        path = str(prim.GetPath())
+        # Schemas that no plug-in registers are in the metadata alone.
+        schemas = prim.GetAppliedSchemas() or ()
+        ros.update(
+            schema.partition(":")[0] for schema in {*schemas, *_applied(prim)} if schema.startswith("Ros")
+        )
+        if prim.IsInstance() or prim.IsInstanceProxy():
+            closed.add(path)
+        if prim.HasAttribute(_JOINT_NAME) and prim.GetAttribute(_JOINT_NAME).HasAuthoredValue():
+            named.add(path)
+        if _may_be_link(prim, schemas):
+            empty[path] = PlainXform(path=path, display_name=str(prim.GetDisplayName()))
+        elif prim.IsA(UsdGeom.Gprim) or _is_unloaded(prim):
+            _drop_owner(prim, empty)
+    return Survey(
+        ros_prims=dict(sorted(ros.items())),
+        xforms=tuple(empty.values()),
+        children={path: frozenset(_children(stage, path)) for path in robots},
+        closed=frozenset(closed),
+        named_joints=frozenset(named),
+        payload_roots=frozenset(
+            path for path in robots if _has_payload_with_joints(stage.GetPrimAtPath(path))
+        ),
+        default_prim=str(stage.GetDefaultPrim().GetPath()) if stage.GetDefaultPrim() else "",
+    )
+
+
+def _applied(prim: Usd.Prim) -> Collection[str]:
+    authored = prim.GetMetadata("apiSchemas")
+    return authored.GetAppliedItems() if authored else ()
+
+
+def _may_be_link(prim: Usd.Prim, schemas: Collection[str]) -> bool:
+    return (
+        prim.GetTypeName() == _CONTAINER
+        and "PhysicsRigidBodyAPI" not in schemas
+        and not prim.IsInstance()
+        and not prim.IsInstanceProxy()
+        and not UsdGeom.Xformable(prim).GetResetXformStack()
+    )
+
+
+def _drop_owner(prim: Usd.Prim, empty: dict[str, PlainXform]) -> None:
+    """Takes out the Xforms whose own geometry a prim is: those between it and the nearest body.
+
+    A prim with a scope called `visual` or `collision` is a link (REP 0158 section 1.3.2), as those above it may be.
+    """
+    parent = prim.GetParent()
+    while parent and not parent.HasAPI(UsdPhysics.RigidBodyAPI):
+        empty.pop(str(parent.GetPath()), None)
+        if parent.GetName().lower() in _OF_A_LINK:
+            return
+        parent = parent.GetParent()
+
+
+def _is_unloaded(prim: Usd.Prim) -> bool:
+    return prim.HasAuthoredPayloads() and not prim.IsLoaded()
+
+
+def _children(stage: Usd.Stage, path: str) -> Iterator[str]:
+    for child in stage.GetPrimAtPath(path).GetAllChildren():
+        if child.IsDefined():
+            yield str(child.GetName())
+
+
+def _has_payload_with_joints(root: Usd.Prim) -> bool:
+    """Whether a robot's root has a payload that all of the links and joints below are from."""
+    if not root.HasAuthoredPayloads():
+        return False
+    physics = [p for p in Usd.PrimRange(root) if p.IsA(UsdPhysics.Joint) or p.HasAPI(UsdPhysics.RigidBodyAPI)]
+    return bool(physics) and all(_is_from_payload(prim) for prim in physics if prim != root)
+
+
+def _is_from_payload(prim: Any) -> bool:
+    pending = [(prim.GetPrimIndex().rootNode, False)]
+    while pending:
+        node, inside = pending.pop()
+        inside = inside or node.arcType == Pcp.ArcTypePayload
+        if node.hasSpecs and not inside:
+            return False
+        pending += [(child, inside) for child in node.children]
+    return True
