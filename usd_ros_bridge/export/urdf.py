@@ -7,17 +7,17 @@ asset it is the resolved variant, and nothing that URDF has no word for (REP 015
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from usd_ros_bridge.export.urdf_joints import UrdfJoint
 from usd_ros_bridge.export.urdf_looks import Shapes
 from usd_ros_bridge.export.urdf_meshes import MeshFiles
+from usd_ros_bridge.export.urdf_scene import SortedScene, sort_scene
 from usd_ros_bridge.export.urdf_tree import LinkTree, link_tree
-from usd_ros_bridge.export.urdf_xml import Materials, add_inertial, add_joint, document
+from usd_ros_bridge.export.urdf_xml import add_inertial, add_joint, document
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.physics import Body, Dof, PhysicsScene
-from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,37 +43,57 @@ class Urdf:
 
 
 def robot_urdf(plan: BridgePlan, robot: int, *, meshes: MeshFiles | None = None) -> Urdf:
-    """Returns a robot of a plan as URDF.
+    """Returns a robot of a plan as URDF: see `UrdfExporter`, which is faster for several robots of one plan.
 
     Args:
-        plan: The plan. Masses, shapes, friction and damping are those of `plan.physics`; a plan without physics gives
-            links and joints only.
+        plan: The plan.
         robot: Index in `plan.robots`.
         meshes: Puts meshes into files; None leaves them out.
-
-    Returns:
-        The description; it never raises for what an asset says. Frame ids are without prefix: who reads the URDF adds
-        it (`frame_prefix` of robot_state_publisher, "TF Prefix" of RViz).
     """
-    of_robot = plan.robots[robot]
-    return _Writer(plan, of_robot, link_tree(of_robot)).write(meshes)
+    return UrdfExporter(plan, meshes=meshes).robot(robot)
+
+
+class UrdfExporter:
+    """Makes the URDFs of a plan's robots."""
+
+    def __init__(self, plan: BridgePlan, *, meshes: MeshFiles | None = None) -> None:
+        """Sorts what the plan has to what carries it.
+
+        Args:
+            plan: The plan. Masses, shapes, friction and damping are those of `plan.physics`; a plan without physics
+                gives links and joints only.
+            meshes: Puts meshes into files; None leaves them out.
+        """
+        self._plan = plan
+        self._meshes = meshes
+        self._scene = sort_scene(plan)
+
+    def robot(self, number: int) -> Urdf:
+        """Returns a robot as URDF; it never raises for what an asset says.
+
+        Frame ids are without prefix: who reads the URDF adds it (`frame_prefix` of robot_state_publisher, "TF Prefix"
+        of RViz).
+
+        Args:
+            number: Index in `plan.robots`.
+        """
+        robot = self._plan.robots[number]
+        tree = link_tree(robot)
+        shapes = Shapes(
+            robot, tree.frames, self._scene, body_pose=self._plan.layout.body_pose, files=self._meshes
+        )
+        return _Writer(robot, tree, self._scene, shapes).write()
 
 
 class _Writer:
     """One robot on its way into a document."""
 
-    def __init__(self, plan: BridgePlan, robot: RobotPlan, tree: LinkTree) -> None:
-        scene = plan.physics or PhysicsScene()
-        self._plan = plan
+    def __init__(self, robot: RobotPlan, tree: LinkTree, scene: SortedScene, shapes: Shapes) -> None:
         self._robot = robot
         self._tree = tree
+        self._scene = scene
+        self._shapes = shapes
         self._root = ET.Element("robot", {"name": robot.path.rpartition("/")[2]})
-        self._bodies: Mapping[str, Body] = {body.path: body for body in scene.bodies}
-        self._dofs: Mapping[int, Dof] = {
-            dof.row: dof for joint in scene.joints for dof in joint.dofs if dof.row >= 0
-        }
-        self._shapes = Shapes(plan, robot, tree.frames)
-        self._materials = Materials()
         self._leaders = {
             joint.dof.row: joint.name for chain in tree.joints.values() for joint in chain if joint.dof
         }
@@ -81,23 +101,13 @@ class _Writer:
         self._joints: list[str] = []
         self._findings = list(tree.diagnostics)
 
-    def write(self, meshes: MeshFiles | None) -> Urdf:
+    def write(self) -> Urdf:
         robot, tree = self._robot, self._tree
         if not (tree.frames and robot.frames[tree.frames[0]].id == tree.root):
             self._add_link(tree.root)
         for number in tree.frames:
-            frame = robot.frames[number]
-            for joint in tree.joints.get(number, ()):
-                if joint.child != frame.id:
-                    self._add_link(joint.child)
-            link = self._add_link(frame.id)
-            body = self._bodies.get(frame.path)
-            if body is not None:
-                add_inertial(link, body.inertial)
-            self._shapes.add_to(link, frame, self._materials, meshes)
-            for joint in tree.joints.get(number, ()):
-                self._add_joint(joint, frame.path)
-        for place, material in enumerate(self._materials.define()):
+            self._add_frame(robot.frames[number], tree.joints.get(number, ()))
+        for place, material in enumerate(self._shapes.materials()):
             self._root.insert(place, material)
         return Urdf(
             name=self._root.attrib["name"],
@@ -107,6 +117,17 @@ class _Writer:
             added_links=tree.added,
             diagnostics=(*self._findings, *self._loops(), *self._shapes.diagnostics),
         )
+
+    def _add_frame(self, frame: FramePlan, chain: Sequence[UrdfJoint]) -> None:
+        for joint in chain[:-1]:
+            self._add_link(joint.child)
+        link = self._add_link(frame.id)
+        body = self._scene.bodies.get(frame.path)
+        if body is not None:
+            add_inertial(link, body.inertial)
+        self._shapes.add_to(link, frame)
+        for joint in chain:
+            self._add_joint(joint, frame.path)
 
     def _add_link(self, name: str) -> ET.Element:
         self._links.append(name)
@@ -122,26 +143,23 @@ class _Writer:
                 leader = name, dof.mimic.multiplier, dof.mimic.offset
             else:
                 self._findings.append(_lost_leader(joint.name, path))
-        physics = None if dof is None else self._dofs.get(dof.row)
+        physics = None if dof is None else self._scene.dofs.get(dof.row)
         add_joint(self._root, joint, physics=physics, leader=leader)
 
     def _loops(self) -> list[Diagnostic]:
-        scene = self._plan.physics
-        if scene is None:
-            return []
-        links = {self._robot.frames[number].path for number in self._tree.frames}
-        own = {number for number, body in enumerate(scene.bodies) if body.path in links}
         # A distance joint leads to its child, and holds it in no tree of an engine.
         edges = {joint.path for joint in self._robot.joints}
+        frames = [self._robot.frames[number] for number in self._tree.frames]
+        closing = dict.fromkeys(path for frame in frames for path in self._scene.closing.get(frame.path, ()))
         return [
             Diagnostic(
                 code="3.8.loop",
                 severity="info",
-                path=joint.path,
+                path=path,
                 message="the joint closes a loop; a URDF is a tree, and the joint is no part of it",
             )
-            for joint in scene.joints
-            if joint.closes_loop and joint.path not in edges and (joint.body0 in own or joint.body1 in own)
+            for path in closing
+            if path not in edges
         ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from urdf_reader import ReadUrdf
 
-from usd_ros_bridge.export.urdf import Urdf, robot_urdf
+from usd_ros_bridge.export.urdf import Urdf, UrdfExporter, robot_urdf
 from usd_ros_bridge.export.urdf_meshes import MeshFile
 from usd_ros_bridge.export.urdf_shapes import PLATE
 from usd_ros_bridge.export.urdf_xml import UNLIMITED
@@ -526,3 +526,11 @@ def test_each_robot_has_its_own() -> None:
     assert (first.name, second.name) == ("rover", "gripper")
     assert not set(first.links) & set(second.links)
     assert read(second).joints["right_finger_joint"].mimic == ("left_finger_joint", 1.0, 0.001)
+
+
+def test_an_exporter_of_all_robots_gives_what_each_alone_is() -> None:
+    plan = with_physics(gripper(rover()).build())
+    exporter = UrdfExporter(plan)
+    assert [exporter.robot(number) for number in (0, 1, 0)] == [
+        robot_urdf(plan, number) for number in (0, 1, 0)
+    ]
