@@ -29,8 +29,10 @@ NODE_PARAMETERS = {
     "frame_prefix": str,
     "publish_description": bool,
     "mesh_directory": str,
+    "publish_diagnostics": bool,
     "controller_rate": float,
     "payloads": str,
+    "watch": bool,
     "use_sim_time": bool,
 }
 
@@ -152,6 +154,12 @@ def generate_launch_description() -> LaunchDescription:
                 description="Where mesh files are put that descriptions name. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
+                "publish_diagnostics",
+                default_value="",
+                description="Whether to tell on /diagnostics how everything is (true or false). Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
                 "controller_rate",
                 default_value="",
                 description="How often controllers act at least while they have something to do, in Hz. Empty: "
@@ -162,6 +170,12 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="",
                 choices=["", "all", "none"],
                 description="Whether the asset's payloads are loaded. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "watch",
+                default_value="",
+                description="Whether the asset's files are read again where they change on disk (true or false). "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "use_sim_time",

@@ -40,6 +40,7 @@ ARGUMENTS = {
     "frame_prefix",
     "publish_description",
     "mesh_directory",
+    "publish_diagnostics",
     "controller_rate",
     "payloads",
     "use_sim_time",

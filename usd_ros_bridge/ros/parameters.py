@@ -23,6 +23,7 @@ from usd_ros_bridge.model.options import (
 )
 from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
 from usd_ros_bridge.ros.description import DescriptionOptions
+from usd_ros_bridge.ros.diagnostics import DiagnosticsOptions
 from usd_ros_bridge.runtime.time_control import TimeOptions
 
 Kind = Literal["string", "strings", "bool", "double"]
@@ -81,8 +82,9 @@ def _spec(name: str, kind: Kind, default: Any, description: str, **more: Any) ->
 PARAMETERS: tuple[ParameterSpec, ...] = (
     _spec("asset", "string", "", "The OpenUSD asset: a path or package://name/path.", read_only=True),
     _spec("packages", "strings", None, "Directories for package://, as name=directory.", read_only=True),
-    _spec("variants", "strings", None, "Variant selections, as /Prim/Path:set=choice."),
+    _spec("variants", "strings", None, "Variant selections, as /Prim/Path:set=choice.", dynamic=True),
     _spec("payloads", "string", "all", "Whether payloads are loaded.", options=get_args(Payloads)),
+    _spec("watch", "bool", False, "Whether the asset's files are read again where they change on disk."),
     _spec("strict", "bool", False, "Refuse to start if the asset has an error."),
     _spec(
         "backend", "string", "auto", "What moves the robot; auto: mujoco where forces matter, else kinematic."
@@ -119,22 +121,39 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "all",
         "Whether the asset's topics, services, actions and controllers are there, beside transforms.",
         options=get_args(Interfaces),
+        dynamic=True,
     ),
-    _spec("implicit_context", "bool", True, "Treat the default prim as a context if the asset has none."),
+    _spec(
+        "implicit_context",
+        "bool",
+        True,
+        "Treat the default prim as a context if the asset has none.",
+        dynamic=True,
+    ),
     _spec(
         "implicit_interfaces",
         "bool",
         True,
         "Give a robot without interfaces joint_states and joint_commands.",
+        dynamic=True,
     ),
-    _spec("isaac_names", "bool", False, "Prefer isaac:nameOverride where the robot has ROS schemas, too."),
-    _spec("frames_from_xforms", "bool", False, "Make plain Xforms directly below bodies frames."),
+    _spec(
+        "isaac_names",
+        "bool",
+        False,
+        "Prefer isaac:nameOverride where the robot has ROS schemas, too.",
+        dynamic=True,
+    ),
+    _spec(
+        "frames_from_xforms", "bool", False, "Make plain Xforms directly below bodies frames.", dynamic=True
+    ),
     _spec(
         "schema_resolvers",
         "strings",
         ["newton", "physx", "mjc"],
         "Solvers whose attributes count, by priority.",
         options=SOLVERS,
+        dynamic=True,
     ),
     _spec(
         "system_default_qos",
@@ -142,15 +161,24 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "resolved",
         "Who decides what system_default means: the bridge, or the middleware.",
         options=get_args(SystemDefaultQos),
+        dynamic=True,
     ),
-    _spec("publish_tf", "bool", True, "Whether to broadcast transforms."),
-    _spec("tf_rate", "double", 50.0, "How often moving transforms are sent, Hz.", range=(0.001, 10000.0)),
+    _spec("publish_tf", "bool", True, "Whether to broadcast transforms.", dynamic=True),
+    _spec(
+        "tf_rate",
+        "double",
+        50.0,
+        "How often moving transforms are sent, Hz.",
+        range=(0.001, 10000.0),
+        dynamic=True,
+    ),
     _spec(
         "publish_frequency",
         "double",
         0.0,
         "As robot_state_publisher's: tf_rate by another name, which counts unless it is 0.",
         range=(0.0, 1000.0),
+        dynamic=True,
     ),
     _spec(
         "ignore_timestamp",
@@ -158,13 +186,24 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         False,
         "As robot_state_publisher's: the backend joint_states shows every message, however old.",
     ),
-    _spec("tf_output", "string", "namespaced", "Where transforms go.", options=get_args(TfOutput)),
-    _spec("frame_prefix", "string", "", "Put before every frame id."),
-    _spec("base_transform", "string", "auto", "Who places the base.", options=get_args(BaseTransform)),
+    _spec(
+        "tf_output", "string", "namespaced", "Where transforms go.", options=get_args(TfOutput), dynamic=True
+    ),
+    _spec("frame_prefix", "string", "", "Put before every frame id.", dynamic=True),
+    _spec(
+        "base_transform",
+        "string",
+        "auto",
+        "Who places the base.",
+        options=get_args(BaseTransform),
+        dynamic=True,
+    ),
     _spec("publish_description", "bool", True, "Whether robots are described on robot_description."),
     _spec(
         "mesh_directory", "string", "", "Where mesh files for descriptions are put; empty: the user's cache."
     ),
+    _spec("publish_diagnostics", "bool", True, "Whether /diagnostics tells how everything is."),
+    _spec("diagnostics_rate", "double", 1.0, "How often, Hz of wall time.", range=(0.001, 10.0)),
     _spec(
         "controller_rate",
         "double",
@@ -187,11 +226,13 @@ class NodeOptions:
     Attributes:
         asset: Path of the asset.
         strict: Refuse an asset with errors.
+        watch: Read files of the asset again where they change.
         backend: Name of the backend.
         backend_options: Its options.
         time: How time passes where the backend owns it.
         tf_rate: Hz; None for every state.
         description: How robots are described.
+        diagnostics: How it is told how everything is.
         handlers: Names of the installed handlers that are asked to serve, None for all.
         spawn_roots: Directories whose files may be spawned.
         read: How the asset is opened.
@@ -200,11 +241,13 @@ class NodeOptions:
 
     asset: str
     strict: bool = False
+    watch: bool = False
     backend: str = "auto"
     backend_options: Mapping[str, str] = field(default_factory=dict)
     time: TimeOptions = field(default_factory=TimeOptions)
     tf_rate: float | None = 50.0
     description: DescriptionOptions = field(default_factory=DescriptionOptions)
+    diagnostics: DiagnosticsOptions = field(default_factory=DiagnosticsOptions)
     handlers: tuple[str, ...] | None = None
     spawn_roots: tuple[str, ...] = ()
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -246,6 +289,7 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
     return NodeOptions(
         asset=values["asset"],
         strict=values["strict"],
+        watch=values["watch"],
         backend=values["backend"],
         backend_options=_backend_options(values),
         time=TimeOptions(
@@ -257,6 +301,9 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         tf_rate=_tf_rate(values),
         description=DescriptionOptions(
             publish=values["publish_description"], meshes=values["mesh_directory"] or None
+        ),
+        diagnostics=DiagnosticsOptions(
+            publish=values["publish_diagnostics"], rate=values["diagnostics_rate"]
         ),
         handlers=_handlers(values["handlers"]),
         spawn_roots=tuple(values["spawn_roots"]),

@@ -45,6 +45,7 @@ def run_node(
     read_options: ReadOptions | None = None,
     plan_options: PlanOptions | None = None,
     strict: bool = False,
+    watch: bool = False,
     ros_args: Sequence[str] = (),
     role: Role = BRIDGE,
     view: View | None = None,
@@ -62,6 +63,7 @@ def run_node(
         read_options: How the asset is opened; fields at their default are the parameters' to decide.
         plan_options: How it is planned; fields at their default are the parameters' to decide.
         strict: Refuse an asset with errors.
+        watch: Read files of the asset again where they change.
         ros_args: ROS arguments (`--ros-args ...`).
         role: What the node is.
         view: Shows the running bridge.
@@ -91,7 +93,8 @@ def run_node(
                     "robot_description is made from the parameter asset, an OpenUSD file: give that"
                 )
             options = _overlaid(options, asset, backend, backend_options, read_options, plan_options, strict)
-            options = replace(options, time=_timed(options.time, real_time_factor, paused=paused))
+            timed = _timed(options.time, real_time_factor, paused=paused)
+            options = replace(options, time=timed, watch=watch or options.watch)
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
             if options.backend != AUTO:
                 load_backend(options.backend)
@@ -103,10 +106,13 @@ def run_node(
                 tf_rate=options.tf_rate,
                 publish_description=options.description.publish,
                 mesh_directory=options.description.meshes,
+                publish_diagnostics=options.diagnostics.publish,
+                diagnostics_rate=options.diagnostics.rate,
                 controller_rate=options.plan.controller_rate,
                 time_options=options.time,
                 spawning=SpawnOptions(roots=options.spawn_roots),
                 handlers=options.handlers,
+                watch=options.watch,
                 domains=domains,
             )
             _run(bridge, ending, view, options.time)
