@@ -84,11 +84,13 @@ class ControllerParameters:
         switched, changed = self._switched(given), self._changed(given)
         self._wanted |= switched
         came = {path for path in switched if ENABLED + path not in before}
-        if (came or changed) and not self._refusal(given):
+        new = {full: value for full, value in changed.items() if full not in before}
+        if (came or new) and not self._refusal(given):
             # A parameter file had a value for what was not there yet.
             asked = {path: switched[path] for path in came}
-            self._runtime.post(lambda: self._in_tick(asked, changed))
+            self._runtime.post(lambda: self._in_tick(asked, new))
         self.show(but=came)
+        self._show_numbers(before & self._numbers.keys())
 
     def close(self) -> None:
         """Takes the parameters back. Idempotent."""
@@ -108,19 +110,34 @@ class ControllerParameters:
         """
         active = {path: self._runtime.controllers.active(path) for path in self._wanted if path not in but}
         other = {path: now for path, now in active.items() if now != self._wanted[path]}
-        if not other or not self._is_open:
+        if not self._is_open:
             return
         self._wanted |= other
+        self._show({ENABLED + path: now for path, now in other.items()})
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _show_numbers(self, names: Collection[str]) -> None:
+        """Has parameters show the numbers of controllers: what was set stays with those, the rest is the asset's."""
+        now = {full: self._runtime.controllers.parameter(*self._numbers[full]) for full in names}
+        shown = {full: self._node.get_parameter(full).value for full in names}
+        self._show(
+            {
+                full: value
+                for full, value in now.items()
+                if value != shown[full] and not (math.isnan(value) and math.isnan(shown[full]))
+            }
+        )
+
+    def _show(self, values: Mapping[str, Any]) -> None:
+        if not values:
+            return
         self._own.showing = True
         try:
             make: Any = Parameter
-            self._node.set_parameters_atomically(
-                [make(ENABLED + path, value=now) for path, now in other.items()]
-            )
+            self._node.set_parameters_atomically([make(name, value=value) for name, value in values.items()])
         finally:
             self._own.showing = False
-
-    # --- Own ---------------------------------------------------------------------------------------------------
 
     def _declare_all(self) -> dict[str, Any]:
         """Declares what is not declared yet; returns the values of all parameters of the controllers that there are."""
