@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from usd_ros_bridge.api import read_physics_for
-from usd_ros_bridge.export.urdf import Urdf, robot_urdf
+from usd_ros_bridge.export.urdf import Urdf, UrdfExporter
 from usd_ros_bridge.export.urdf_meshes import MeshFiles
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.runtime.report import describe
@@ -158,10 +158,11 @@ class DescriptionMaker:
         if not self._is_wanted(plan):
             return
         whole, meshes = finish(), self._meshes()
+        exporter = UrdfExporter(whole, meshes=meshes)
         for robot in range(len(whole.robots)):
             if not self._is_wanted(plan):
                 return
-            yield robot, robot_urdf(whole, robot, meshes=meshes)
+            yield robot, exporter.robot(robot)
 
     def _fail(self, plan: BridgePlan, reason: str) -> None:
         if self._is_wanted(plan):
