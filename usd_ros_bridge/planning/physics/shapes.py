@@ -194,12 +194,17 @@ def place_shape(
     """
     if not transforms.usable[number]:
         # Reading and the plan have reported transforms of bodies and what is above them, not those of gprims.
+        remedy = "author finite transforms, and scales that are not zero"
         if record.collides:
             findings.error(
                 "1.3.collider",
                 record.path,
                 "the collider's transform cannot be used; it is left out",
-                "author finite transforms, and scales that are not zero",
+                remedy,
+            )
+        else:
+            findings.warning(
+                "1.3.visual", record.path, "its transform cannot be used; it is not seen", remedy
             )
         return None
     scale = transforms.scale[number]
@@ -230,13 +235,14 @@ def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> Placed | None:
     sizes = [v for name, v in prim.record.values.items() if name != "axis" and isinstance(v, (int, float))]
     if prim.axis() in _FROM_Z and all(_SMALLEST_SIZE <= size <= MAX_MAGNITUDE for size in sizes):
         return prim.placed(make(prim))
+    told = f"a {prim.record.type_name} with {_told(prim.record.values)}"
+    remedy = "author sizes that are positive, and an axis of X, Y or Z"
     if prim.record.collides:
         prim.findings.error(
-            "1.3.collider",
-            prim.record.path,
-            f"a {prim.record.type_name} with {_told(prim.record.values)} cannot collide; it is left out",
-            "author sizes that are positive, and an axis of X, Y or Z",
+            "1.3.collider", prim.record.path, f"{told} cannot collide; it is left out", remedy
         )
+    else:
+        prim.findings.warning("1.3.visual", prim.record.path, f"{told} is not seen", remedy)
     return None
 
 
