@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import numpy as np
-
 from usd_ros_bridge.export.urdf_names import LinkNames
-from usd_ros_bridge.model.plan import DofAxis, DofPlan, EdgePlan, JointPlan, Pose, RobotPlan
-from usd_ros_bridge.model.transforms import (
-    IDENTITY,
-    FloatArray,
-    compose,
-    inverse,
-    normalized,
-    quaternion_conjugate,
-    rotate,
-)
+from usd_ros_bridge.export.urdf_poses import compose, conjugate, inverse, normalized, rotate
+from usd_ros_bridge.model.plan import HERE, DofPlan, EdgePlan, JointPlan, Pose, RobotPlan
+from usd_ros_bridge.model.records import Vector3
 
 UrdfJointType = Literal["fixed", "revolute", "continuous", "prismatic", "floating"]
 
 NO_LEVER: Final = 1e-9
 """Metres by which a joint's axis may pass a link's origin and still pass through it: rounding."""
 
-_AXES: dict[DofAxis, FloatArray] = {
-    "transX": np.array([1.0, 0.0, 0.0]),
-    "transY": np.array([0.0, 1.0, 0.0]),
-    "transZ": np.array([0.0, 0.0, 1.0]),
-    "rotX": np.array([1.0, 0.0, 0.0]),
-    "rotY": np.array([0.0, 1.0, 0.0]),
-    "rotZ": np.array([0.0, 0.0, 1.0]),
-}
+_AXES: dict[str, Vector3] = {"X": (1.0, 0.0, 0.0), "Y": (0.0, 1.0, 0.0), "Z": (0.0, 0.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,8 +29,8 @@ class UrdfJoint:
         type: Type of URDF.
         parent: Name of the parent link.
         child: Name of the child link.
-        origin: (7,) `parent_from_child` where the joint's position is 0.
-        axis: (3,) unit vector in the child's frame; None for joints that have none.
+        origin: `parent_from_child` where the joint's position is 0.
+        axis: Unit vector in the child's frame; None for joints that have none.
         dof: The degree of freedom, None for fixed and floating joints.
     """
 
@@ -53,15 +38,9 @@ class UrdfJoint:
     type: UrdfJointType
     parent: str
     child: str
-    origin: FloatArray
-    axis: FloatArray | None = None
+    origin: Pose
+    axis: Vector3 | None = None
     dof: DofPlan | None = None
-
-
-def array(pose: Pose) -> FloatArray:
-    """Returns a plan's pose as an array (7,), its quaternion normalised."""
-    rotation = normalized(np.array(pose.rotation, dtype=np.float64))
-    return np.concatenate((np.array(pose.translation, dtype=np.float64), rotation))
 
 
 @dataclass(slots=True)
@@ -69,17 +48,18 @@ class _Motion:
     """A degree of freedom along its edge; `axis` turned round where the tree runs against the joint."""
 
     dof: DofPlan
-    axis: FloatArray
-    after: FloatArray
+    axis: Vector3
+    after: Pose
 
     @property
     def angular(self) -> bool:
         return self.dof.axis.startswith("rot")
 
-    def absorbs(self, pose: FloatArray) -> bool:
+    def absorbs(self, pose: Pose) -> bool:
         """Returns whether the motion about (along) its axis is one about the origin of `pose`, too."""
-        across = np.cross(self.axis, pose[:3])
-        return not self.angular or bool(np.abs(across).max() <= NO_LEVER)
+        # The axis is one of the frame's own: what is across are the other two components.
+        across = [along for along, part in zip(pose.translation, self.axis, strict=True) if part == 0.0]
+        return not self.angular or all(abs(along) <= NO_LEVER for along in across)
 
 
 def edge_chain(
@@ -107,7 +87,7 @@ def edge_chain(
     for number, motion in enumerate(motions):
         last = number == len(motions) - 1
         if last and motion.absorbs(motion.after):
-            axis = rotate(quaternion_conjugate(motion.after[3:]), motion.axis)
+            axis = rotate(conjugate(motion.after.rotation), motion.axis)
             chain.append(_moving(motion.dof, link, child, compose(origin, motion.after), axis))
             return tuple(chain)
         between = names.link_after(motion.dof.name)
@@ -118,37 +98,35 @@ def edge_chain(
     return tuple(chain)
 
 
-def _moving(dof: DofPlan, parent: str, child: str, origin: FloatArray, axis: FloatArray) -> UrdfJoint:
+def _moving(dof: DofPlan, parent: str, child: str, origin: Pose, axis: Vector3) -> UrdfJoint:
     kind: UrdfJointType = "prismatic"
     if dof.axis.startswith("rot"):
-        kind = "continuous" if np.isinf(dof.lower) and np.isinf(dof.upper) else "revolute"
+        kind = "continuous" if math.isinf(dof.lower) and math.isinf(dof.upper) else "revolute"
     return UrdfJoint(name=dof.name, type=kind, parent=parent, child=child, origin=origin, axis=axis, dof=dof)
 
 
-def _spelled_out(robot: RobotPlan, edge: EdgePlan) -> tuple[FloatArray, list[_Motion]]:
+def _spelled_out(robot: RobotPlan, edge: EdgePlan) -> tuple[Pose, list[_Motion]]:
     """Returns `parent_from_child` as a pose and motions with a pose after each, as JointPlan and EdgePlan define it."""
     joints = [robot.joints[index] for index in edge.joints]
     if len(joints) == 1:
         start, end = _ends(joints[0])
-        return _product([(start, joints[0], inverse(end))], IDENTITY)
+        return _product([(start, joints[0], inverse(end))], HERE)
     frames = [_ends(joint)[0] for joint in joints]
     steps = [(frame, joint, inverse(frame)) for frame, joint in zip(frames, joints, strict=True)]
-    return _product(steps, array(edge.rest))
+    return _product(steps, normalized(edge.rest))
 
 
-def _ends(joint: JointPlan) -> tuple[FloatArray, FloatArray]:
+def _ends(joint: JointPlan) -> tuple[Pose, Pose]:
     """Returns the joint frame in the tree's parent and in its child."""
-    ends = array(joint.body0_from_joint), array(joint.body1_from_joint)
+    ends = normalized(joint.body0_from_joint), normalized(joint.body1_from_joint)
     return (ends[1], ends[0]) if joint.inverted else ends
 
 
-def _product(
-    steps: Iterable[tuple[FloatArray, JointPlan, FloatArray]], rest: FloatArray
-) -> tuple[FloatArray, list[_Motion]]:
-    start = IDENTITY
+def _product(steps: Iterable[tuple[Pose, JointPlan, Pose]], rest: Pose) -> tuple[Pose, list[_Motion]]:
+    start = HERE
     motions: list[_Motion] = []
 
-    def then(pose: FloatArray) -> None:
+    def then(pose: Pose) -> None:
         nonlocal start
         if motions:
             motions[-1].after = compose(motions[-1].after, pose)
@@ -157,14 +135,19 @@ def _product(
 
     for before, joint, after in steps:
         then(before)
-        motions += [_Motion(dof, axis, IDENTITY) for dof, axis in _moves(joint)]
+        motions += [_Motion(dof, axis, HERE) for dof, axis in _moves(joint)]
         then(after)
     then(rest)
     return start, motions
 
 
-def _moves(joint: JointPlan) -> Sequence[tuple[DofPlan, FloatArray]]:
+def _moves(joint: JointPlan) -> Sequence[tuple[DofPlan, Vector3]]:
     """The degrees of freedom in the order in which they act from the tree's parent on, with their axes."""
     if joint.inverted:
-        return [(dof, -_AXES[dof.axis]) for dof in reversed(joint.dofs)]
-    return [(dof, _AXES[dof.axis]) for dof in joint.dofs]
+        return [(dof, _opposite(_AXES[dof.axis[-1]])) for dof in reversed(joint.dofs)]
+    return [(dof, _AXES[dof.axis[-1]]) for dof in joint.dofs]
+
+
+def _opposite(axis: Vector3) -> Vector3:
+    x, y, z = axis
+    return -x, -y, -z

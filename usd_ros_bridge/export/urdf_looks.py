@@ -5,16 +5,16 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
-from usd_ros_bridge.export.urdf_joints import array
 from usd_ros_bridge.export.urdf_meshes import MeshFiles
 from usd_ros_bridge.export.urdf_names import ShapeNames
+from usd_ros_bridge.export.urdf_poses import compose, inverse, normalized
 from usd_ros_bridge.export.urdf_scene import Part, SortedScene
 from usd_ros_bridge.export.urdf_shapes import Primitive, bounds, primitives
 from usd_ros_bridge.export.urdf_xml import Materials, add_geometry, add_origin, number, numbers
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import Mesh
-from usd_ros_bridge.model.plan import FramePlan, RobotPlan
-from usd_ros_bridge.model.transforms import FloatArray, compose, relative
+from usd_ros_bridge.model.plan import FramePlan, Pose, RobotPlan
+from usd_ros_bridge.model.state import FloatArray
 
 
 class Shapes:
@@ -49,17 +49,22 @@ class Shapes:
 
     def add_to(self, link: ET.Element, frame: FramePlan) -> None:
         """Adds the visuals of the link that is a frame, then its collisions."""
-        placed = [(part, array(part.place)) for part in self._carried.get(frame.path, ())]
+        placed = [(part, normalized(part.place)) for part in self._carried.get(frame.path, ())]
         if standing := self._standing.get(frame.path):
-            world_from_link = array(frame.carrier_from_frame)
-            if frame.carrier >= 0:
-                world_from_link = compose(self._body_pose[frame.carrier], world_from_link)
-            placed += [(part, relative(world_from_link, array(part.place))) for part in standing]
+            link_from_world = inverse(self._world_from(frame))
+            placed += [(part, compose(link_from_world, normalized(part.place))) for part in standing]
         for kind in ("visual", "collision"):
             names = ShapeNames()
             for part, place in placed:
                 if part.kind == kind:
                     self._add(link, part, place, names)
+
+    def _world_from(self, frame: FramePlan) -> Pose:
+        carrier_from_frame = normalized(frame.carrier_from_frame)
+        if frame.carrier < 0:
+            return carrier_from_frame
+        x, y, z, qx, qy, qz, qw = self._body_pose[frame.carrier].tolist()
+        return compose(Pose((x, y, z), (qx, qy, qz, qw)), carrier_from_frame)
 
     def materials(self) -> list[ET.Element]:
         """Returns the definitions of all colours so far."""
@@ -96,7 +101,7 @@ class Shapes:
 
     # --- What URDF has for it ---------------------------------------------------------------------------------
 
-    def _add(self, link: ET.Element, part: Part, place: FloatArray, names: ShapeNames) -> None:
+    def _add(self, link: ET.Element, part: Part, place: Pose, names: ShapeNames) -> None:
         found = primitives(part.shape)
         if isinstance(found, Mesh) and part.kind == "collision":
             found = bounds(found)
@@ -109,19 +114,17 @@ class Shapes:
                 self._add_primitive(link, part, place, primitive, names)
 
     def _add_primitive(
-        self, link: ET.Element, part: Part, place: FloatArray, primitive: Primitive, names: ShapeNames
+        self, link: ET.Element, part: Part, place: Pose, primitive: Primitive, names: ShapeNames
     ) -> None:
         name = names.claim(_prim_name(part.path) + primitive.suffix)
         element = ET.SubElement(link, part.kind, {"name": name})
-        add_origin(element, compose(place, array(primitive.shape_from_primitive)))
+        add_origin(element, compose(place, primitive.shape_from_primitive))
         sizes = {size: " ".join(map(number, values)) for size, values in primitive.sizes.items()}
         add_geometry(element, primitive.tag, sizes)
         if part.color is not None:
             self._materials.add_to(element, part.color)
 
-    def _add_mesh(
-        self, link: ET.Element, part: Part, place: FloatArray, mesh: Mesh, names: ShapeNames
-    ) -> None:
+    def _add_mesh(self, link: ET.Element, part: Part, place: Pose, mesh: Mesh, names: ShapeNames) -> None:
         if self._files is None:
             self._without_file += 1
             return

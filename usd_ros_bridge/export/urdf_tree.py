@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from usd_ros_bridge.export.urdf_joints import UrdfJoint, array, edge_chain
+from usd_ros_bridge.export.urdf_joints import UrdfJoint, edge_chain
 from usd_ros_bridge.export.urdf_names import LinkNames
+from usd_ros_bridge.export.urdf_poses import normalized
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan
 
@@ -83,7 +84,7 @@ def _joints_to(robot: RobotPlan, number: int, names: LinkNames) -> tuple[UrdfJoi
             type="fixed" if frame.static or frame.carrier == above else "floating",
             parent=frame.parent,
             child=frame.id,
-            origin=array(frame.parent_from_frame),
+            origin=normalized(frame.parent_from_frame),
         ),
     )
 

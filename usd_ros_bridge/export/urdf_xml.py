@@ -7,12 +7,11 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import numpy as np
-
 from usd_ros_bridge.export.urdf_joints import UrdfJoint
+from usd_ros_bridge.export.urdf_poses import normalized, roll_pitch_yaw, rotation_matrix
 from usd_ros_bridge.model.looks import Color, srgb
 from usd_ros_bridge.model.physics import Dof, Inertial
-from usd_ros_bridge.model.transforms import FloatArray, pose, to_matrix
+from usd_ros_bridge.model.plan import Pose
 
 UNLIMITED: Final = 1e9
 """What a limit says that there is none of (rad, m, rad/s, m/s, N m or N): URDF requires numbers, and its parsers take
@@ -37,28 +36,14 @@ def numbers(values: Iterable[float]) -> str:
     return " ".join(number(0.0 if abs(value) < _ROUNDING else value) for value in values)
 
 
-def add_origin(element: ET.Element, parent_from_child: FloatArray) -> None:
-    """Adds the `origin` of a pose (7,), none for the identity."""
+def add_origin(element: ET.Element, parent_from_child: Pose) -> None:
+    """Adds the `origin` of a pose, none for the identity."""
     attributes = {
-        "xyz": numbers(parent_from_child[:3].tolist()),
-        "rpy": numbers(roll_pitch_yaw(parent_from_child)),
+        "xyz": numbers(parent_from_child.translation),
+        "rpy": numbers(roll_pitch_yaw(parent_from_child.rotation)),
     }
     if any(text != "0 0 0" for text in attributes.values()):
         ET.SubElement(element, "origin", attributes)
-
-
-def roll_pitch_yaw(a_from_b: FloatArray) -> tuple[float, float, float]:
-    """Returns the angles about fixed X, Y and Z axes, in this order, of a pose (7,), radians.
-
-    Roll follows from what yaw and pitch leave, so that the three together are exact where pitch is a right angle, too.
-    """
-    m = to_matrix(a_from_b)[:3, :3].tolist()
-    level = math.hypot(m[0][0], m[1][0])
-    yaw = math.atan2(m[1][0], m[0][0]) if level > _ROUNDING else 0.0
-    pitch = math.atan2(-m[2][0], level)
-    sine, cosine = math.sin(yaw), math.cos(yaw)
-    roll = math.atan2(sine * m[0][2] - cosine * m[1][2], cosine * m[1][1] - sine * m[0][1])
-    return roll, pitch, yaw
 
 
 def add_inertial(link: ET.Element, inertial: Inertial) -> None:
@@ -66,24 +51,25 @@ def add_inertial(link: ET.Element, inertial: Inertial) -> None:
     if not inertial.mass > 0.0:
         return
     element = ET.SubElement(link, "inertial")
-    add_origin(element, pose(inertial.center))
+    add_origin(element, Pose(inertial.center))
     ET.SubElement(element, "mass", {"value": number(inertial.mass)})
-    axes = to_matrix(pose(rotation=inertial.principal))[:3, :3]
-    matrix = axes @ np.diag(inertial.diagonal) @ axes.T
-    least = _ROUNDING * float(np.abs(matrix).max())
-    ET.SubElement(
-        element,
-        "inertia",
-        {
-            f"i{'xyz'[row]}{'xyz'[column]}": number(_cleaned(float(matrix[row, column]), least))
-            for row in range(3)
-            for column in range(row, 3)
-        },
-    )
+    matrix = _inertia(inertial)
+    least = _ROUNDING * max(map(abs, matrix.values()))
+    values = {name: number(value if abs(value) > least else 0.0) for name, value in matrix.items()}
+    ET.SubElement(element, "inertia", values)
 
 
-def _cleaned(value: float, least: float) -> float:
-    return value if abs(value) > least else 0.0
+def _inertia(inertial: Inertial) -> dict[str, float]:
+    """Returns `R diag(moments) R^T` by the names of URDF's attributes, R from the principal axes to the link's."""
+    axes = rotation_matrix(normalized(Pose(rotation=inertial.principal)).rotation)
+    return {
+        f"i{'xyz'[row]}{'xyz'[column]}": sum(
+            left * moment * right
+            for left, moment, right in zip(axes[row], inertial.diagonal, axes[column], strict=True)
+        )
+        for row in range(3)
+        for column in range(row, 3)
+    }
 
 
 def add_joint(
@@ -102,7 +88,7 @@ def add_joint(
     ET.SubElement(element, "parent", {"link": joint.parent})
     ET.SubElement(element, "child", {"link": joint.child})
     if joint.axis is not None:
-        ET.SubElement(element, "axis", {"xyz": numbers(joint.axis.tolist())})
+        ET.SubElement(element, "axis", {"xyz": numbers(joint.axis)})
     if joint.dof is None:
         return
     _add_limit(element, joint)
