@@ -65,8 +65,9 @@ class Edited:
         self._time = 0
         self.worst_s = 0.0
         self.bridge = Bridge(
-            load_plan(stage), node=harness.node, report=self._note, inform=lambda *_: None, handlers=()
-        )
+            load_plan(stage), node=harness.node, report=self._note, inform=lambda *_: None, handlers=(),
+            publish_description=False,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Remembers what an open bridge starts with."""
@@ -75,8 +76,10 @@ class Edited:
 
     def fresh(self) -> Graph:
         """What a bridge has that is started now."""
-        quiet = {"report": lambda *_: None, "inform": lambda *_: None}
-        with Bridge(load_plan(self.stage), node=self._fresh_node, handlers=(), **quiet) as bridge:
+        quiet = {"report": lambda *_: None, "inform": lambda *_: None, "publish_description": False}
+        with Bridge(
+            load_plan(self.stage), node=self._fresh_node, handlers=(), publish_description=False, **quiet
+        ) as bridge:
             bridge.step(self._time)
             return graph_of(bridge)
 
@@ -104,13 +107,18 @@ class Edited:
     def refused(self) -> str:
         """Steps until a change was refused, and returns why; "" when the time is over."""
         deadline = time.monotonic() + SETTLED_S
-        heard = len(self._reports)
+        heard = self._refusals()
         while time.monotonic() < deadline:
             self._step()
-            told = [text for kind, text in self._reports[heard:] if kind.startswith(CHANGED)]
+            told = [kind for kind, count in self._refusals().items() if count > heard.get(kind, 0)]
             if told:
-                return told[-1]
+                return told[0]
         return ""
+
+    def _refusals(self) -> dict[str, int]:
+        """How often what was refused; each is shown once, and counted."""
+        reports = self.bridge.status().reports
+        return {each.message: each.count for each in reports if each.kind.startswith(CHANGED)}
 
     def publishers(self) -> dict[Any, int]:
         """Which object of rclpy publishes what, by all that makes a publisher the same one."""

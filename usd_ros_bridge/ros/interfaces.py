@@ -164,8 +164,11 @@ class Interfaces:
                     revision.drop(old, new)
                 else:
                     revision.encodings[new.endpoint] = encoding
+        # A participant has one type for a topic: what is there with another one is closed first.
+        there = {_topic_key(row.plan): row.plan.type for row in revision.gone if row.kind == "topic"}
         for index, (topic, kind) in enumerate(listed(plan)):
-            if revision.rows[index] is None and kind == "topic" and topic.role == "publisher":
+            missing = revision.rows[index] is None and kind == "topic" and topic.role == "publisher"
+            if missing and there.get(_topic_key(topic), topic.type) == topic.type:
                 revision.rows[index] = self._maker.make(topic, kind, revision.shared, parts)
         return revision
 
@@ -212,7 +215,8 @@ class Interfaces:
                 self._open_input(backend_input)
         for index, (plan, kind) in enumerate(listed(revision.plan)):
             if revision.rows[index] is None:
-                revision.rows[index] = self._maker.make(plan, kind, self._shared)
+                revision.rows[index] = row = self._maker.make(plan, kind, self._shared)
+                self._runtime.post(partial(self._attach, row))
         self._made = [row for row in revision.rows if row is not None]
         for row in self._made:
             self._listen(row)
@@ -411,6 +415,10 @@ def _input_key(plan: BridgePlan, backend_input: BackendInput) -> Hashable:
     domain_id = plan.robots[backend_input.robot].domain_id
     quality = backend_input.reliability, backend_input.depth
     return input_topic(plan, backend_input), backend_input.type, domain_id, quality
+
+
+def _topic_key(topic: InterfacePlan) -> Hashable:
+    return topic.name, topic.domain_id
 
 
 def _frames_alike(old: BridgePlan, new: BridgePlan) -> bool:

@@ -71,6 +71,7 @@ class Transforms:
         self.guards = TfGuards(runtime.reporter.report)
         self._trees: list[OwnTree] = []
         self._broadcasters: dict[str, TransformBroadcaster] = {}
+        self._shown: dict[str, str] = {}
         self._shared: SharedMessages[SerializedTransforms] = SharedMessages()
 
     def open(self, now_ns: int) -> None:
@@ -126,9 +127,10 @@ class Transforms:
 
     def retire(self) -> None:
         """Closes topics that nothing is sent to any more; where no callbacks run meanwhile."""
-        used = {(tree.domain.domain_id, name) for tree in self._trees for name in _names(tree)}
-        for key in self._topics.keys() - used:
-            self._topics.pop(key).close()
+        used = dict.fromkeys((tree.domain.domain_id, name) for tree in self._trees for name in _names(tree))
+        topics, self._topics = self._topics, {key: self._topics[key] for key in used}
+        for key in topics.keys() - used.keys():
+            topics[key].close()
 
     def set_rate(self, rate: float | None) -> None:
         """Changes how often moving transforms are sent, Hz, None for every tick; in the thread that ticks."""
@@ -219,6 +221,7 @@ class Transforms:
         self._shared = SharedMessages()
         for path in self._broadcasters.keys() - revision.robots.keys():
             self._end(self._broadcasters.pop(path))
+            self._shown.pop(path)
         for path, (index, frames, places) in revision.robots.items():
             self._broadcast_robot(path, index, frames, places)
         self.guards.watch(self._trees)
@@ -233,6 +236,11 @@ class Transforms:
         plan, runtime = self._plan, self._runtime
         robot = plan.robots[index]
         feed = TransformFeed(plan, index, runtime.reporter.report)
+        name = f"{robot.tf_outputs[0].tf} of {path}"
+        if self._shown.get(path, name) != name:
+            # Another topic is another row for people, and a schedule of its own.
+            self._end(self._broadcasters.pop(path))
+        self._shown[path] = name
         broadcaster = self._broadcasters.get(path)
         is_new = broadcaster is None
         if broadcaster is None:
@@ -251,7 +259,6 @@ class Transforms:
             broadcaster.add_output(topic, output)
         if is_new:
             runtime.on_reset(broadcaster.reset)
-            name = f"{robot.tf_outputs[0].tf} of {path}"
             runtime.add_emitter(broadcaster, name=name, rate=self._rate, robot=index)
         else:
             runtime.change_emitter(broadcaster, rate=self._rate, robot=index)
