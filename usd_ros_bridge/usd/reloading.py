@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,12 @@ def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
         for layer in _layers(stage)
         if wanted is None or os.path.realpath(_file(layer.realPath)) in wanted
     ]
+    gone = [layer for layer in layers if not Path(_file(layer.realPath)).exists()]
+    layers = [layer for layer in layers if layer not in gone]
     read = {_file(layer.realPath) for layer in layers}
     with quiet(), Ar.ResolverContextBinder(stage.GetPathResolverContext()):
-        for layer in layers:
-            _verify(stage, layer)
+        new = {layer: _verify(stage, layer) for layer in layers}
+        _verify_unused(stage, gone, new)
         if layers and not _reload(layers):
             raise AssetError(f"cannot read {_names(read)} again: it changed meanwhile")
         if wanted is None or wanted - {os.path.realpath(each) for each in read}:
@@ -114,7 +116,8 @@ def _missing(layer: Any) -> set[str]:
 # --- Verifying -------------------------------------------------------------------------------------------------
 
 
-def _verify(stage: Any, layer: Any) -> None:
+def _verify(stage: Any, layer: Any) -> Any:
+    """Returns the content that a layer is to have."""
     file = Path(_file(layer.realPath))
     try:
         before = file.stat()
@@ -133,6 +136,29 @@ def _verify(stage: Any, layer: Any) -> None:
         raise AssetError(f"cannot read {_names([file])}: it is being written")
     _verify_default_prim(stage, layer, new, file)
     _verify_packages(stage, layer, new, file)
+    return new
+
+
+def _verify_unused(stage: Any, gone: Iterable[Any], new: Mapping[Any, Any]) -> None:
+    """Refuses that files are gone which something still leads to."""
+    for missing in gone:
+        file = _file(missing.realPath)
+        if missing == stage.GetRootLayer() or any(
+            _leads_to(layer, new.get(layer, layer), missing.identifier, file)
+            for layer in _layers(stage)
+            if layer != missing
+        ):
+            raise AssetError(f"cannot read {_names([file])}: No such file or directory")
+
+
+def _leads_to(layer: Any, content: Any, identifier: str, file: str) -> bool:
+    folder = Path(_file(layer.realPath)).parent
+    return any(
+        Sdf.ComputeAssetPathRelativeToLayer(layer, path) == identifier
+        or os.path.normpath(folder / path) == file
+        for path in content.GetCompositionAssetDependencies()
+        if path
+    )
 
 
 def _is_same(file: Path, before: os.stat_result) -> bool:

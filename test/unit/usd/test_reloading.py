@@ -197,3 +197,13 @@ def test_what_cannot_be_read_is_refused_and_nothing_is_read(
     asset.write("deep/paid.usda", PART.format(3))
     reload(asset.stage)
     assert asset.values() == [2.0, 1.0, 3.0]
+
+
+def test_a_file_may_go_when_nothing_leads_to_it_any_more(asset: Asset) -> None:
+    remove(asset)
+    with pytest.raises(AssetError, match=r"'paid.usda': No such file"):
+        reload(asset.stage)
+    robot = asset.write("robot.usda", ROOT.replace("(payload = @./deep/paid.usda@)", ""))
+    assert robot in reload(asset.stage, [robot, asset.file("deep/paid.usda")])
+    assert asset.value("paid") is None
+    assert asset.file("deep/paid.usda") not in asset_files(asset.stage)

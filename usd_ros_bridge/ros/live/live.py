@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from usd_ros_bridge.model.change import ChangeReport
-from usd_ros_bridge.model.errors import BridgeError, ChangeRefusedError
+from usd_ros_bridge.model.errors import BridgeError, ChangeRefusedError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.domains import Domains, Report
@@ -97,6 +98,8 @@ class Live:
         )
         self._service = ReloadService(self.reload, main, workers, report)
         self._watcher: FileWatcher | None = None
+        self._unread: frozenset[str] = frozenset()
+        self._unread_lock = threading.Lock()
 
     def open(self) -> None:
         """Begins to listen, to watch and to serve.
@@ -108,6 +111,8 @@ class Live:
         self.changer.open(listen=self._options.follow)
         self.changer.on_change(self._changed)
         self._parameters.open()
+        if self._options.watch and not (self._runtime.plan.stage_owned or self._options.edits):
+            raise OptionError("watch is for assets that the bridge opened itself: the stage is the host's")
         if stage is None:
             return
         self._service.open()
@@ -164,13 +169,19 @@ class Live:
 
     def _on_files(self, files: frozenset[str]) -> None:
         """Has files that changed read again, in the watcher's thread."""
-        names = sorted(files)
+        with self._unread_lock:
+            # With those that could not be read when they changed.
+            files = self._unread = self._unread | files
+        names = sorted({Path(file).name for file in files})
         more = " and more" if len(names) > _NAMES_SHOWN else ""
         why = f"{', '.join(names[:_NAMES_SHOWN])}{more} changed"
-        self._reload(files, why).add_done_callback(lambda done: self._watched(why, done))
+        self._reload(files, why).add_done_callback(lambda done: self._watched(files, why, done))
 
-    def _watched(self, why: str, done: Future[ChangeReport]) -> None:
+    def _watched(self, files: frozenset[str], why: str, done: Future[ChangeReport]) -> None:
         error = None if done.cancelled() else done.exception()
+        if error is None:
+            with self._unread_lock:
+                self._unread -= files
         if isinstance(error, BridgeError) and not self._runtime.stopped:
             self._runtime.reporter.report(f"change.refused:{error}", f"{why}: what runs goes on: {error}")
 
