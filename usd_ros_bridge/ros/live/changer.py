@@ -83,6 +83,7 @@ class Changer:
         self._listener: Any = None
         self._condition = threading.Condition()
         self._waiting: list[_Request] = []
+        self._served: list[_Request] = []
         self._edited = False
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -117,7 +118,9 @@ class Changer:
             waiting, self._waiting = self._waiting, []
             self._condition.notify_all()
         for request in waiting:
-            _fail(request, BridgeError(CLOSED))
+            # Those that are being carried out end where that ends.
+            if request not in self._served:
+                _fail(request, BridgeError(CLOSED))
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
@@ -209,6 +212,7 @@ class Changer:
                     return
                 # They stay in sight of those who ask what is to come until they are carried out.
                 requests, self._edited = list(self._waiting), False
+                self._served = requests
             if not requests:
                 requests = [_Request(EDITED)]
             self._serve(requests)
@@ -216,6 +220,7 @@ class Changer:
     def _serve(self, requests: list[_Request]) -> None:
         if self._listener is not None:
             self._listener.take()
+        self._forget([each for each in requests if each.done.cancelled()])
         requests = [each for each in requests if not each.done.cancelled()]
         try:
             report = self._carry_out(requests) if requests else None
@@ -243,6 +248,7 @@ class Changer:
             error = BridgeError(CLOSED)
         elif not isinstance(error, BridgeError):
             self._runtime.reporter.report("change.failed", f"{request.why}: {describe(error)}")
+            error = ChangeRefusedError(describe(error))
         elif request.why == EDITED:
             self._runtime.reporter.report(
                 f"change.refused:{error}", f"{request.why} changes nothing that runs: {error}"
