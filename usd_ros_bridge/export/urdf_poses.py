@@ -1,4 +1,4 @@
-"""Rigid transforms one at a time, as plain floats: a tenth of what numpy takes for one, and a description has hundreds."""
+"""Rigid transforms as plain floats: one at a time a tenth of what numpy takes, and a description has hundreds."""
 
 from __future__ import annotations
 
