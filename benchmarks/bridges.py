@@ -83,7 +83,11 @@ def stepped(
         "report": lambda kind, message: reports.append(message) if kind != _OVERRUN else None,
         "inform": lambda *_: None,
     }
-    if "publish_unmatched" in inspect.signature(Bridge.__init__).parameters:
+    known = inspect.signature(Bridge.__init__).parameters
+    if "publish_description" in known:
+        # Made once, beside the first ticks: not what is measured.
+        options["publish_description"] = False
+    if "publish_unmatched" in known:
         options["publish_unmatched"] = forced
     elif not forced:
         raise BenchmarkError("Bridge has no option publish_unmatched: what it leaves out cannot be measured")
