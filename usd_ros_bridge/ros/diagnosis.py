@@ -15,6 +15,8 @@ from usd_ros_bridge.runtime.report import Reported
 
 SLOW = 0.9
 """Part of the authored rate below which a publisher with subscribers is slow."""
+MEASURED = 0.5
+"""Authored rate from which the achieved one is known at any time, Hz: below, a period is longer than its window."""
 SETTLED_NS = 5_000_000_000
 """Bridge time that a publisher has to reach its rate, and without a message after which it is stale."""
 HELD_S = 10.0
@@ -135,7 +137,7 @@ class InterfaceWatch:
         quiet_ns = time_ns - self._quiet_ns
         if quiet_ns >= SETTLED_NS and quiet_ns * 1e-9 * row.authored_rate > 2.0:
             return Level.STALE, f"nothing was sent for {quiet_ns * 1e-9:.0f} s"
-        slow = row.achieved_rate < SLOW * row.authored_rate
+        slow = row.authored_rate >= MEASURED and row.achieved_rate < SLOW * row.authored_rate
         if slow and time_ns - self._settling_ns >= SETTLED_NS:
             return Level.WARN, f"{row.achieved_rate:.4g} Hz of {row.authored_rate:.4g} Hz"
         return None
@@ -151,10 +153,14 @@ def _well(row: InterfaceStatus) -> str:
 
 def _values(row: InterfaceStatus) -> Values:
     rates = [] if row.authored_rate is None else [("authored rate (Hz)", f"{row.authored_rate:.6g}")]
+    texts = [
+        (key, text)
+        for key, text in (("prim", row.path), ("last error", row.last_error), ("served by", row.served_by))
+        if text
+    ]
     return (
         ("kind", f"{row.kind} {row.role}"),
         ("type", row.type),
-        ("prim", row.path),
         ("state", row.state),
         *rates,
         ("achieved rate (Hz)", f"{row.achieved_rate:.4g}"),
@@ -162,8 +168,7 @@ def _values(row: InterfaceStatus) -> Values:
         ("count", str(row.count)),
         ("dropped", str(row.dropped)),
         ("errors", str(row.errors)),
-        ("last error", row.last_error),
-        ("served by", row.served_by),
+        *texts,
     )
 
 

@@ -35,9 +35,11 @@ from usd_ros_bridge.runtime.report import describe
 TOPIC = "/diagnostics"
 DEFAULT_RATE = 1.0
 MAX_RATE = 10.0
-TURN_ROWS = 150
-"""Interfaces in a message: making it takes a few milliseconds, for which nothing else of Python runs."""
+TURN_ROWS = 100
+"""Interfaces in a message: making it takes some milliseconds, for which nothing else of Python runs."""
 TURN_S = 0.1
+MAX_TURNS = 40
+"""In a round: diagnostic_aggregator takes what it has not heard of for five seconds for stale."""
 _QOS = QosPlan(reliability="reliable", durability="volatile", depth=100)
 _LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE)
 _OVERRUNS = ("loop.overrun", "time.slow")
@@ -52,7 +54,7 @@ class DiagnosticsOptions:
 
     Attributes:
         publish: Whether it does.
-        rate: How often, Hz of wall time; more than a thousand interfaces take longer.
+        rate: How often, Hz of wall time; more than a thousand interfaces take up to four seconds.
     """
 
     publish: bool = True
@@ -106,6 +108,7 @@ class DiagnosticsPublisher:
         self._backend = BackendWatch()
         self._loop = LoopWatch()
         self._turns = 1
+        self._rows_a_turn = TURN_ROWS
 
     def open(self) -> None:
         """Creates the publisher and the timer.
@@ -151,7 +154,8 @@ class DiagnosticsPublisher:
         plan = self._plan
         rows = len(plan.topics) + len(plan.services) + len(plan.actions)
         rows += sum(2 * len(robot.tf_outputs) for robot in plan.robots)
-        turns = max(1, math.ceil(rows / TURN_ROWS))
+        self._rows_a_turn = max(TURN_ROWS, math.ceil(rows / MAX_TURNS))
+        turns = max(1, math.ceil(rows / self._rows_a_turn))
         if self._timer is not None:
             if turns == self._turns:
                 return
@@ -173,8 +177,8 @@ class DiagnosticsPublisher:
                 return
             if self._round is None:
                 self._round = self._statuses()
-            some = list(islice(self._round, TURN_ROWS))
-            if len(some) < TURN_ROWS:
+            some = list(islice(self._round, self._rows_a_turn))
+            if len(some) < self._rows_a_turn:
                 self._round = None
             if some:
                 array = DiagnosticArray(status=some)
@@ -202,7 +206,7 @@ class DiagnosticsPublisher:
             wanted = row.path not in self._off
             told.status.show(told.watch.judge(row, wanted=wanted, time_ns=time_ns, now_s=time.monotonic()))
             yield told.status.message
-        self._told, self._names = here, {each.status.message.name for each in here.values()}
+        self._told, self._names = here, {each.name for each in here.values()}
 
     def _general_statuses(self, name: str) -> Iterator[Any]:
         runtime, now_s = self._runtime, time.monotonic()
@@ -272,9 +276,10 @@ class _Status:
 class _Told:
     """What is kept of an interface between two rounds."""
 
-    __slots__ = ("status", "watch")
+    __slots__ = ("name", "status", "watch")
 
     def __init__(self, name: str, hardware_id: str) -> None:
+        self.name = name
         self.status = _Status(name, hardware_id)
         self.watch = InterfaceWatch()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +17,9 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 CHECK_RATE = 0.5
 MAX_LISTENING = 16
 """Topics that are listened to at a time: hearing costs more than sending."""
-_SLICE = 128
+_SLICE_S = 0.002
+_SHARE = 0.02
+"""Of the time that looking may take: the middleware goes through all publishers there are for each topic."""
 _TreeKey = tuple[int, str, str]
 _Guards = dict[tuple[int, str], TopicGuard]
 
@@ -154,31 +158,39 @@ class _Round:
     def __init__(self, guards: Callable[[int], list[TopicGuard]], domain: Domain) -> None:
         self._guards = guards
         self._domain = domain
-        self._waiting: list[TopicGuard] = []
+        self._waiting: deque[TopicGuard] = deque()
         self._listening = 0
         self._under_way = False
+        self._took_s = 0.0
+        self._not_before = 0.0
 
     def start(self) -> None:
-        """Begins a round, unless one is under way."""
-        if not self._under_way:
+        """Begins a round, unless one is under way or the last one took so long that it is too early."""
+        if not self._under_way and time.monotonic() >= self._not_before:
             self._under_way = True
             self._domain.defer(self._begin, urgent=False)
 
     def _begin(self) -> None:
-        self._waiting = self._guards(self._domain.domain_id)
+        self._waiting = deque(self._guards(self._domain.domain_id))
         self._listening = sum(guard.listening for guard in self._waiting)
+        self._took_s = 0.0
         self._go_on()
 
     def _go_on(self) -> None:
-        now, self._waiting = self._waiting[:_SLICE], self._waiting[_SLICE:]
+        began = now = time.monotonic()
         try:
-            for guard in now:
+            while self._waiting and now - began < _SLICE_S:
+                guard = self._waiting.popleft()
                 listened = guard.listening
                 guard.check(room=self._listening < MAX_LISTENING)
                 self._listening += guard.listening - listened
+                now = time.monotonic()
         except BaseException:
             self._under_way = False
             raise
-        self._under_way = bool(self._waiting)
+        self._took_s += now - began
         if self._waiting:
             self._domain.defer(self._go_on, urgent=False)
+        else:
+            self._not_before = now + self._took_s / _SHARE
+            self._under_way = False

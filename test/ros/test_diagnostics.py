@@ -1,0 +1,303 @@
+"""/diagnostics and ~/plan as other nodes hear them: names, levels, figures, and nothing while nobody listens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from tf_sender import sending
+
+from usd_ros_bridge.backends.null import NullBackend
+from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.plan import ServicePlan, TfOutput
+from usd_ros_bridge.ros.bridge import Bridge
+
+NODE = "usd_ros_bridge"
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+QUICK = {"diagnostics_rate": 10.0}
+
+
+class Listener:
+    """Statuses by name, the newest of each."""
+
+    def __init__(self, harness):
+        self.harness = harness
+        self.statuses = {}
+        self.arrays = []
+        harness.node.create_subscription(DiagnosticArray, "/diagnostics", self.take, 1000)
+
+    def take(self, array):
+        self.arrays.append(array)
+        self.statuses |= {each.name: each for each in array.status}
+
+    def level(self, name):
+        status = self.statuses.get(f"{NODE}: {name}")
+        return None if status is None else status.level
+
+    def values(self, name):
+        return {each.key: each.value for each in self.statuses[f"{NODE}: {name}"].values}
+
+    def wait_for(self, name, level, *texts):
+        def there():
+            status = self.statuses.get(f"{NODE}: {name}")
+            return status and status.level == level and all(text in status.message for text in texts)
+
+        self.harness.wait_for(there, timeout=20.0, what=f"{name} at {level!r}: {texts}")
+        return self.statuses[f"{NODE}: {name}"]
+
+
+@pytest.fixture
+def listener(ros_harness):
+    return Listener(ros_harness)
+
+
+def test_a_round_tells_of_everything_once(start, ros_harness, listener):
+    heard = []
+    ros_harness.node.create_subscription(JointState, "/arm/joint_states", heard.append, 10)
+    start(plan(JOINT_STATES, JOINT_COMMANDS), **QUICK)
+    states = listener.wait_for("publisher /arm/joint_states", DiagnosticStatus.OK, "Hz")
+    assert states.hardware_id == "/arm"
+    values = listener.values("publisher /arm/joint_states")
+    assert (values["authored rate (Hz)"], values["subscribers"], values["prim"]) == (
+        "50",
+        "1",
+        JOINT_STATES.path,
+    )
+    ros_harness.wait_for(
+        lambda: 45.0 < float(listener.values("publisher /arm/joint_states")["achieved rate (Hz)"]) < 55.0,
+        what="the rate",
+    )
+    names = [each.name for each in listener.arrays[-1].status]
+    assert len(names) == len(set(names))
+    assert set(names) >= {
+        f"{NODE}: {each}"
+        for each in (
+            "bridge", "backend", "tf", "publisher /arm/joint_states", "subscription /arm/joint_commands",
+            "publisher /arm/tf", "publisher /arm/tf_static",
+        )
+    }  # fmt: skip
+    assert {each.level for each in listener.arrays[-1].status} == {DiagnosticStatus.OK}
+    assert listener.arrays[-1].header.stamp.sec > 0
+    backend = listener.values("backend")
+    assert backend["backend"] == "KinematicBackend"
+    assert float(backend["step time, mean (ms)"]) > 0.0
+    assert float(backend["step time, longest (ms)"]) >= float(backend["step time, mean (ms)"])
+    assert listener.values("bridge")["asset"] == "arm.usda"
+
+
+class StuckBackend(NullBackend):
+    """Raises in every step once it is told to."""
+
+    stuck = False
+
+    def step(self, time_ns, commands):
+        if self.stuck:
+            raise RuntimeError("a gear is stuck")
+        return super().step(time_ns, commands)
+
+
+def test_a_backend_that_raises_is_an_error_while_tf_goes_on(start, listener):
+    backend = StuckBackend()
+    start(plan(JOINT_STATES), backend, **QUICK)
+    listener.wait_for("backend", DiagnosticStatus.OK)
+    backend.stuck = True
+    listener.wait_for("backend", DiagnosticStatus.ERROR, "RuntimeError: a gear is stuck")
+    assert int(listener.values("backend")["errors"]) > 0
+
+
+def test_messages_that_nothing_takes_are_a_warning_and_counted(start, ros_harness, listener):
+    unknown = replace(JOINT_COMMANDS, path="/arm/text", name="/arm/text", type="std_msgs/msg/String")
+    start(plan(JOINT_STATES, unknown), **QUICK)
+    listener.wait_for("subscription /arm/text", DiagnosticStatus.WARN, "silent")
+    sender = ros_harness.node.create_publisher(String, "/arm/text", 10)
+    ros_harness.wait_for(lambda: sender.get_subscription_count() == 1, what="the subscription")
+    for _ in range(3):
+        sender.publish(String(data="hello"))
+    ros_harness.wait_for(
+        lambda: listener.values("subscription /arm/text")["count"] == "3", what="three messages"
+    )
+    assert listener.values("subscription /arm/text")["publishers"] == "1"
+
+
+def test_what_the_plan_or_ros_disables_is_an_error_and_what_somebody_switched_off_is_not(start, listener):
+    faulty = publisher("/arm/a", "sensor_msgs/msg/Imu", enabled=False, reason="its rate is 0")
+    off = publisher(
+        "/arm/b", "sensor_msgs/msg/Imu", enabled=False, starts_enabled=False, reason="starts_enabled is false"
+    )
+    missing = publisher("/arm/c", "not_installed_msgs/msg/Thing")
+    start(plan(faulty, off, missing), **QUICK)
+    listener.wait_for("publisher /arm/a", DiagnosticStatus.ERROR, "disabled: its rate is 0")
+    listener.wait_for("publisher /arm/b", DiagnosticStatus.OK, "starts_enabled is false")
+    listener.wait_for("publisher /arm/c", DiagnosticStatus.ERROR, "not_installed_msgs")
+
+
+def test_a_service_that_nothing_serves_is_a_warning(start, listener):
+    light = ServicePlan(path="/arm/light", role="server", name="/arm/light", type="std_srvs/srv/SetBool")
+    start(plan(light), **QUICK)
+    listener.wait_for("server /arm/light", DiagnosticStatus.WARN, "silent")
+
+
+def test_the_guard_is_told_and_clears(start, listener, monkeypatch):
+    monkeypatch.setattr("usd_ros_bridge.ros.transforms.CHECK_RATE", 20.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_guard.LISTEN_S", 1.0)
+    start(plan(), **QUICK)
+    listener.wait_for("tf", DiagnosticStatus.OK)
+    with sending("/arm/tf", ("elsewhere", "link"), node="driver"):
+        listener.wait_for("tf", DiagnosticStatus.ERROR, "/driver", "link (base and elsewhere)")
+    listener.wait_for("tf", DiagnosticStatus.OK)
+
+
+def test_nothing_is_made_while_nobody_listens(start, ros_harness, monkeypatch):
+    turns, made = [], []
+    turn = "usd_ros_bridge.ros.diagnostics.DiagnosticsPublisher"
+    import usd_ros_bridge.ros.diagnostics as module
+
+    original = module.DiagnosticsPublisher._turn
+    statuses = module.DiagnosticsPublisher._statuses
+    monkeypatch.setattr(f"{turn}._turn", lambda self: (turns.append(1), original(self))[1])
+    monkeypatch.setattr(f"{turn}._statuses", lambda self: (made.append(1), statuses(self))[1])
+    start(plan(JOINT_STATES), **QUICK)
+    ros_harness.wait_for(lambda: len(turns) > 5, what="turns")
+    assert not made
+    listener = Listener(ros_harness)
+    ros_harness.wait_for(lambda: bool(listener.arrays), what="a message")
+    assert made
+
+
+def test_it_can_be_left_out(start, ros_harness):
+    running = start(plan(JOINT_STATES), publish_diagnostics=False)
+    ros_harness.wait_for(lambda: bool(running.bridge.status().ticks), what="a tick")
+    assert "/diagnostics" not in dict(running.bridge.node.get_topic_names_and_types())
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 11.0])
+def test_a_rate_that_is_not_possible_is_the_callers_mistake(rate):
+    with pytest.raises(OptionError, match="diagnostics_rate"):
+        Bridge(plan(), diagnostics_rate=rate).open()
+
+
+def test_a_fleet_is_told_of_in_several_messages_and_none_is_left_out(
+    start, ros_harness, listener, monkeypatch
+):
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.TURN_ROWS", 7)
+    count = 20
+    robots = tuple(
+        arm(
+            f"/r{n}",
+            path=f"/r{n}",
+            row=n,
+            index=n,
+            outputs=(TfOutput(tf=f"/r{n}/tf", tf_static=f"/r{n}/tf_static"),),
+        )
+        for n in range(count)
+    )
+    topics = tuple(
+        replace(JOINT_STATES, path=f"/r{n}/js", name=f"/r{n}/joint_states", robot=n) for n in range(count)
+    )
+    start(plan(*topics, robots=robots, layout=layout(*(f"/r{n}" for n in range(count)))), **QUICK)
+    wanted = {
+        f"{NODE}: publisher /r{n}/{each}"
+        for n in range(count)
+        for each in ("joint_states", "tf", "tf_static")
+    }
+    ros_harness.wait_for(lambda: wanted <= listener.statuses.keys(), what="all interfaces")
+    assert max(len(each.status) for each in listener.arrays) == 7
+    assert listener.statuses[f"{NODE}: publisher /r3/joint_states"].hardware_id == "/r3"
+
+
+def test_interfaces_of_one_name_are_told_apart(start, listener, ros_harness):
+    twin = replace(JOINT_STATES, path="/arm/twin")
+    start(plan(JOINT_STATES, twin, replace(JOINT_COMMANDS, name=JOINT_STATES.name)), **QUICK)
+    names = [
+        "publisher /arm/joint_states",
+        "publisher /arm/joint_states of /arm/twin",
+        "subscription /arm/joint_states",
+    ]
+    ros_harness.wait_for(
+        lambda: all(listener.level(each) is not None for each in names), what="three statuses"
+    )
+
+
+def test_a_host_that_steps_no_more_is_stale(ros_harness, listener, monkeypatch):
+    """The timer is the wall's: what stands still is told, not silent."""
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnosis.STILL_S", 0.5)
+    with Bridge(plan(JOINT_STATES), threaded=False, **QUICK) as bridge:
+
+        def stale():
+            bridge.poll()
+            return listener.level("bridge") == DiagnosticStatus.STALE
+
+        bridge.step()
+        ros_harness.wait_for(stale, what="a stale bridge")
+        assert "no tick" in listener.statuses[f"{NODE}: bridge"].message
+
+        def well():
+            bridge.step()
+            bridge.poll()
+            return listener.level("bridge") == DiagnosticStatus.OK
+
+        ros_harness.wait_for(well, what="a bridge that is well again")
+
+
+def test_closing_while_it_tells_raises_nothing(ros_harness, listener, monkeypatch):
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.TURN_ROWS", 1)
+    warnings = []
+    for _ in range(3):
+        bridge = Bridge(
+            plan(JOINT_STATES, JOINT_COMMANDS), report=lambda *each: warnings.append(each), **QUICK
+        )
+        bridge.open()
+        thread = threading.Thread(target=bridge.spin)
+        thread.start()
+        before = len(listener.arrays)
+        ros_harness.wait_for(lambda n=before: len(listener.arrays) > n, what="a message")
+        bridge.close()
+        thread.join(5.0)
+        assert not thread.is_alive()
+    assert not [kind for kind, _ in warnings if kind.startswith(("diagnostics", "ros."))]
+
+
+# --- The plan in short ------------------------------------------------------------------------------------------------
+
+
+def listen_to_plan(harness, topic=f"/{NODE}/plan"):
+    texts = []
+    harness.node.create_subscription(String, topic, lambda message: texts.append(message.data), LATCHED)
+    return texts
+
+
+def test_a_late_joiner_gets_the_summary_with_the_reasons_of_what_is_not_there(start, ros_harness):
+    off = publisher(
+        "/arm/off", "sensor_msgs/msg/Imu", enabled=False, starts_enabled=False, reason="switched off"
+    )
+    missing = publisher("/arm/missing", "not_installed_msgs/msg/Thing")
+    running = start(plan(JOINT_STATES, off, missing))
+    ros_harness.wait_for(lambda: running.bridge.status().ticks > 3, what="ticks")
+    texts = listen_to_plan(ros_harness)
+    ros_harness.wait_for(lambda: bool(texts), what="the summary")
+    summary = json.loads(texts[0])
+    disabled = {each["name"]: each.get("disabled") for each in summary["topics"]}
+    assert disabled["/arm/joint_states"] is None
+    assert disabled["/arm/off"] == "switched off"
+    assert "not_installed_msgs" in disabled["/arm/missing"]
+    assert [each["path"] for each in summary["robots"]] == ["/arm"]
+    assert len(texts) == 1
+
+
+def test_another_plan_is_another_summary_and_the_same_one_is_not_sent_again(start, ros_harness):
+    running = start(plan(JOINT_STATES))
+    texts = listen_to_plan(ros_harness)
+    ros_harness.wait_for(lambda: len(texts) == 1, what="the summary")
+    summary = running.bridge._parts.summary
+    summary.move_to(plan(JOINT_STATES))
+    summary.move_to(plan(JOINT_STATES, JOINT_COMMANDS))
+    ros_harness.wait_for(lambda: len(texts) == 2, what="the next summary")
+    names = [[each["name"] for each in json.loads(text)["topics"]] for text in texts]
+    assert names == [["/arm/joint_states"], ["/arm/joint_states", "/arm/joint_commands"]]
