@@ -1,0 +1,500 @@
+"""`usd_ros_bridge scaffold`: what it writes for robots of several kinds, what it leaves out, what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from pxr import Sdf, Usd
+from scaffolding import (
+    HEADER,
+    body,
+    cart,
+    cylinder,
+    joint,
+    robot,
+    run,
+    scaffold,
+    scaffold_text,
+    without_layer,
+)
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.model.errors import AssetError, BridgeError, OptionError
+from usd_ros_bridge.planning.differences import difference
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+TWO_WHEELS = (("left_wheel", (0.0, 0.2, 0.0)), ("right_wheel", (0.0, -0.2, 0.0)))
+
+
+def faults(path: Path) -> set[tuple[str, str, str]]:
+    """Everything that is wrong with an asset, by severity, code and prim."""
+    return {(d.severity, d.code, d.path) for d in load_plan(path).diagnostics if d.severity != "info"}
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+# --- Robots -------------------------------------------------------------------------------------------------------
+
+
+def test_a_rover_gets_what_its_own_layer_says(tmp_path: Path) -> None:
+    entry = without_layer("rover", tmp_path)
+    result = scaffold(entry, tmp_path / "ros.usda")
+    assert result.robot.namespace == "/rover"
+    assert result.topics() == {
+        "/rover/joint_states": JOINT_STATE,
+        "/rover/cmd_vel": "geometry_msgs/msg/Twist",
+        "/rover/odom": "nav_msgs/msg/Odometry",
+    }
+    drive = result.controller("diff_drive")
+    assert drive.enabled
+    assert drive.joints == ("left_wheel_joint", "right_wheel_joint")
+    assert drive.parameters["wheel_separation"] == pytest.approx(0.33, abs=1e-4)
+    assert drive.parameters["wheel_radius"] == pytest.approx(0.1, abs=1e-4)
+    assert result.robot.base_transform == "odometry"
+    assert {"lidar_link", "imu_link", "camera_link", "camera_optical_frame"} <= result.frames().keys()
+    assert result.frames()["camera_optical_frame"] == "camera_link"
+    assert faults(result.path) <= faults(entry)
+
+
+def test_an_arm_with_a_gripper(tmp_path: Path) -> None:
+    entry = without_layer("arm", tmp_path)
+    result = scaffold(entry, tmp_path / "ros.usda")
+    arm = tuple(f"joint_{number}" for number in range(1, 7))
+    assert result.controller("joint_trajectory_controller").joints == arm
+    assert result.controller("joint_trajectory_controller").enabled
+    assert result.controller("gripper_cmd").joints == ("left_finger_joint",)
+    states = next(topic for topic in result.plan.topics if topic.name == "/arm/joint_states")
+    names = [result.plan.layout.dofs[row] for row in states.dofs]
+    assert names == [*arm, "left_finger_joint", "right_finger_joint"]
+    assert {action.name for action in result.plan.actions} == {
+        "/arm/joint_trajectory_controller/follow_joint_trajectory",
+        "/arm/gripper_controller/gripper_cmd",
+    }
+    assert result.frames()["tool0"] == "link_6"
+    assert result.frames()["gripper_tcp"] == "gripper_base"
+    assert faults(result.path) <= faults(entry)
+
+
+def test_a_selected_variant_is_in_the_layer(tmp_path: Path) -> None:
+    entry = without_layer("arm", tmp_path)
+    result = scaffold(entry, tmp_path / "ros.usda", "--variant", "/arm:gripper=none")
+    assert not result.decisions("gripper")
+    assert result.frames().keys() & {"gripper_base", "gripper_tcp"} == set()
+    assert len(result.plan.actions) == 1
+    assert "string gripper" in result.path.read_text()
+
+
+def test_frames_and_joints_stay_as_they_were(tmp_path: Path) -> None:
+    entry = without_layer("arm", tmp_path)
+    found = difference(load_plan(entry), scaffold(entry, tmp_path / "ros.usda").plan)
+    assert {item.change for item in found if item.kind in {"joint", "frame"}} == {"added"}
+    assert {item.name for item in found if item.kind == "frame"} == {"tool0", "gripper_tcp"}
+
+
+def test_units_and_axis_are_those_of_the_asset(tmp_path: Path) -> None:
+    asset = tmp_path / "robot.usda"
+    text = (
+        HEADER.format(name="robot").replace("metersPerUnit = 1", "metersPerUnit = 0.01").replace('"Z"', '"Y"')
+    )
+    asset.write_text(text.replace("    kilogramsPerUnit = 1\n", "") + cart(*TWO_WHEELS, fixed=True))
+    result = scaffold(asset, tmp_path / "ros.usda")
+    found = difference(load_plan(asset), result.plan)
+    assert not [str(item) for item in found if item.kind in {"joint", "frame"}]
+    assert faults(result.path) <= faults(asset)
+
+
+def test_samples_keep_their_times(tmp_path: Path) -> None:
+    text = HEADER.format(name="robot").replace(
+        "timeCodesPerSecond = 1", "timeCodesPerSecond = 24\n    endTimeCode = 48"
+    )
+    moving = body("base_link").replace(
+        "double3 xformOp:translate = (0.0, 0.0, 0.0)",
+        "double3 xformOp:translate.timeSamples = { 0: (0, 0, 0), 48: (1, 0, 0) }",
+    )
+    asset = tmp_path / "robot.usda"
+    asset.write_text(text + robot(moving, body("tip"), joint("j", "/robot/base_link", "/robot/tip")))
+    result = scaffold(asset, tmp_path / "ros.usda")
+    before, after = load_plan(asset).scene, result.plan.scene
+    assert before.pose_tracks
+    for one, other in zip(before.pose_tracks, after.pose_tracks, strict=True):
+        assert list(other.time) == pytest.approx(list(one.time))
+        assert other.world_from_body == pytest.approx(one.world_from_body)
+    assert (after.start, after.end) == (before.start, before.end)
+
+
+# --- Joints -------------------------------------------------------------------------------------------------------
+
+
+def chain(*joints: str, links: int) -> str:
+    return robot(
+        body("base"), joint("anchor", "", "/robot/base", kind="Fixed"),
+        *(body(f"link_{number}") for number in range(links)), *joints,
+    )  # fmt: skip
+
+
+def test_joints_with_drives_are_commanded_where_some_have_none(tmp_path: Path) -> None:
+    text = chain(
+        joint("slider", "/robot/base", "/robot/link_0", kind="Prismatic", limits=(-1, 1), drive=(100, 10)),
+        joint("pole", "/robot/link_0", "/robot/link_1", limits=(-90, 90)),
+        joint("spinner", "/robot/base", "/robot/link_2", drive=(0, 10)),
+        links=3,
+    )
+    result = scaffold_text(text, tmp_path)
+    assert result.controller("joint_trajectory_controller").joints == ("slider",)
+    left_out = " ".join(result.decisions("joint trajectory controller"))
+    assert "pole has no drive" in left_out
+    assert "spinner has a drive for velocities" in left_out
+    commands = next(topic for topic in result.plan.topics if topic.role == "subscription")
+    assert {result.plan.layout.dofs[row] for row in commands.dofs} >= {"slider", "pole", "spinner"}
+
+
+def test_without_drives_every_joint_is_commanded(tmp_path: Path) -> None:
+    text = chain(
+        joint("a", "/robot/base", "/robot/link_0", limits=(-90, 90)),
+        joint("ball", "/robot/link_0", "/robot/link_1", kind="Spherical"),
+        joint("b", "/robot/link_1", "/robot/link_2", limits=(-90, 90)),
+        links=3,
+    )
+    result = scaffold_text(text, tmp_path)
+    assert result.controller("joint_trajectory_controller").joints == ("a", "b")
+    assert "several degrees of freedom" in " ".join(result.decisions("joint trajectory controller"))
+
+
+def test_a_hand_with_many_fingers_is_no_parallel_gripper(tmp_path: Path) -> None:
+    joints = [
+        joint(f"finger_{number}", "/robot/base", f"/robot/link_{number}", limits=(-90, 90))
+        for number in range(3)
+    ]
+    result = scaffold_text(chain(*joints, links=3), tmp_path)
+    assert result.decisions("gripper")[0].startswith("- gripper: 3 finger joints move by themselves")
+    assert result.controller("joint_trajectory_controller").joints == ("finger_0", "finger_1", "finger_2")
+
+
+def test_a_robot_that_does_not_move_gets_a_context_alone(tmp_path: Path) -> None:
+    result = scaffold_text(chain(links=0), tmp_path)
+    assert result.robot.namespace == "/robot"
+    assert not result.plan.controllers
+    assert result.decisions("joint states") == ["- joint states: the robot has no movable joint"]
+
+
+# --- Wheels -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wheels", "left", "right"),
+    [
+        (TWO_WHEELS, ["left_wheel_joint"], ["right_wheel_joint"]),
+        ((("WheelL", (0, 0.2, 0)), ("WheelR", (0, -0.2, 0))), ["WheelL_joint"], ["WheelR_joint"]),
+        (
+            (("wheel_fl", (0.2, 0.2, 0)), ("wheel_fr", (0.2, -0.2, 0)), ("wheel_rl", (-0.2, 0.2, 0)),
+             ("wheel_rr", (-0.2, -0.2, 0))),
+            ["wheel_fl_joint", "wheel_rl_joint"], ["wheel_fr_joint", "wheel_rr_joint"],
+        ),
+        (
+            (*TWO_WHEELS, ("left_caster_wheel", (0.2, 0.1, 0)), ("right_caster_wheel", (0.2, -0.1, 0))),
+            ["left_wheel_joint"], ["right_wheel_joint"],
+        ),
+    ],
+    ids=["words", "camel", "four", "casters"],
+)  # fmt: skip
+def test_wheels_by_name(tmp_path: Path, wheels: tuple, left: list[str], right: list[str]) -> None:  # type: ignore[type-arg]
+    result = scaffold_text(cart(*wheels), tmp_path)
+    drive = result.controller("diff_drive")
+    assert drive.enabled, drive.reason
+    assert sorted(drive.parameters["left_wheels"]) == left
+    assert sorted(drive.parameters["right_wheels"]) == right
+    assert drive.parameters["wheel_separation"] == pytest.approx(0.4, abs=1e-4)
+    assert drive.parameters["wheel_radius"] == pytest.approx(0.1, abs=1e-4)
+    assert any(
+        line.startswith("! differential drive: the wheel joints have no PhysicsDriveAPI")
+        for line in result.lines
+    )
+
+
+def test_driven_wheels_are_chosen_from_those_named(tmp_path: Path) -> None:
+    text = cart(*TWO_WHEELS, drive=(0.0, 10.0)).rstrip().removesuffix("}")
+    for side, y in (("left", 0.2), ("right", -0.2)):
+        at = (-0.3, y, 0.0)
+        text += body(f"{side}_back_wheel", cylinder(0.05), at=at)
+        text += joint(f"{side}_back_wheel_joint", "/robot/base_link", f"/robot/{side}_back_wheel", at=at)
+    result = scaffold_text(text + "}\n", tmp_path)
+    drive = result.controller("diff_drive")
+    assert drive.joints == ("left_wheel_joint", "right_wheel_joint")
+    assert drive.parameters["wheel_radius"] == pytest.approx(0.1, abs=1e-4)
+    assert not [line for line in result.lines if "PhysicsDriveAPI" in line]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (cart(("left_wheel", (0, 0.2, 0))), "wheels are named on the left only"),
+        (cart(*TWO_WHEELS, fixed=True), "base cannot move"),
+        (cart(("left_wheel", (0, -0.2, 0)), ("right_wheel", (0, 0.2, 0))), "named left are on the right"),
+        (cart(("left_wheel", (0.2, 0, 0)), ("right_wheel", (-0.2, 0, 0)), axis="X"), "not at the side"),
+        (cart(*TWO_WHEELS, axis="Z"), "does not turn about the line from right to left"),
+        (cart(*TWO_WHEELS, geometry=False), "no wheel has geometry"),
+        (cart(("left_wheel", (0, 0, 0)), ("right_wheel", (0, 0, 0))), "in one place"),
+    ],
+    ids=["one-side", "fixed", "mirrored", "sideways", "axis", "no-geometry", "one-place"],
+)
+def test_wheels_that_make_no_drive(tmp_path: Path, text: str, reason: str) -> None:
+    result = scaffold_text(text, tmp_path)
+    (said,) = result.decisions("differential drive")
+    assert said.startswith("- ")
+    assert reason in said
+    assert not [c for c in result.plan.controllers if c.schema == "RosControlDiffDriveAPI"]
+    assert not [topic for topic in result.plan.topics if topic.name.endswith(("cmd_vel", "odom"))]
+
+
+def test_a_steered_wheel_is_said(tmp_path: Path) -> None:
+    parts = [body("base_link")]
+    for side, y in (("left", 0.2), ("right", -0.2)):
+        parts += [
+            body(f"{side}_knuckle", at=(0, y, 0)), body(f"{side}_wheel", cylinder(0.1), at=(0, y, 0)),
+            joint(f"{side}_turn", "/robot/base_link", f"/robot/{side}_knuckle", at=(0, y, 0), axis="Z"),
+            joint(f"{side}_wheel_joint", f"/robot/{side}_knuckle", f"/robot/{side}_wheel"),
+        ]  # fmt: skip
+    result = scaffold_text(robot(*parts), tmp_path)
+    assert "which moves in the base" in result.decisions("differential drive")[0]
+
+
+# --- Frames -------------------------------------------------------------------------------------------------------
+
+
+def test_links_without_mass_are_frames_and_geometry_is_not(tmp_path: Path) -> None:
+    inside = """
+    def Xform "tool" {}
+    def Xform "renamed_1" ( displayName = "flange" ) {}
+    def Xform "visuals"
+    {
+        def Cube "box" {}
+    }
+    def Xform "mesh_file"
+    {
+        def Cube "box" {}
+    }
+    def Xform "collision" {}
+    def Xform "camera_link"
+    {
+        def Xform "visual"
+        {
+            def Cube "box" {}
+        }
+    }
+    def Scope "Looks" {}
+"""
+    text = robot(
+        'def Xform "base_footprint"\n{\n',
+        body("base_link", inside),
+        body("tip", 'def Xform "tool" {}'),
+        "}\n",
+        'def Xform "group" {}\n',
+        joint("j", "/robot/base_footprint/base_link", "/robot/base_footprint/tip"),
+    )
+    result = scaffold_text(text, tmp_path)
+    added = result.frames().keys() - {"robot", "base_link", "tip"}
+    assert added == {"base_footprint", "tool", "flange", "camera_link", "tip_tool"}
+    assert result.frames()["flange"] == "base_link"
+    assert result.frames()["tip_tool"] == "tip"
+    assert faults(result.path) <= faults(tmp_path / "robot.usda")
+
+
+# --- Composition --------------------------------------------------------------------------------------------------
+
+
+def test_the_asset_is_a_sublayer_by_a_relative_path(tmp_path: Path) -> None:
+    folder = tmp_path / "layers"
+    folder.mkdir()
+    asset = tmp_path / "robot.usda"
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    scaffold(asset, folder / "ros.usda")
+    layer = Sdf.Layer.FindOrOpen(str(folder / "ros.usda"))
+    assert list(layer.subLayerPaths) == ["../robot.usda"]
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for name in ("robot.usda", "layers"):
+        (tmp_path / name).rename(moved / name)
+    assert load_plan(moved / "layers" / "ros.usda").controllers
+
+
+def test_alone_it_is_a_layer_for_the_assets_own_sublayers(tmp_path: Path) -> None:
+    asset = tmp_path / "robot.usda"
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    over = scaffold(asset, tmp_path / "over.usda").plan
+    run(asset, "-o", tmp_path / "ros.usda", "--no-sublayer")
+    assert not list(Sdf.Layer.FindOrOpen(str(tmp_path / "ros.usda")).subLayerPaths)
+    entry = tmp_path / "entry.usda"
+    head = HEADER.format(name="robot").rstrip().removesuffix(")")
+    entry.write_text(head + "    subLayers = [@./ros.usda@, @./robot.usda@]\n)\n")
+    assert not difference(over, load_plan(entry))
+
+
+def test_names_that_are_taken(tmp_path: Path) -> None:
+    result = scaffold_text(
+        cart(*TWO_WHEELS, extra='def Scope "Interfaces" {}\ndef Scope "Controllers" {}'), tmp_path
+    )
+    assert all("/RosInterfaces/" in topic.path for topic in result.plan.topics)
+    assert result.controller("diff_drive").path == "/robot/RosControllers/diff_drive"
+
+
+def test_a_robot_behind_a_payload_is_wrapped(tmp_path: Path) -> None:
+    (tmp_path / "contents.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    asset = tmp_path / "robot.usda"
+    asset.write_text(
+        HEADER.format(name="robot")
+        + 'def Xform "robot" (\n kind = "component"\n assetInfo = { string identifier = "me" }\n'
+        + " payload = @./contents.usda@\n)\n{\n}\n"
+        + 'def PhysicsScene "scene" {}\n'
+    )
+    result = scaffold(asset, tmp_path / "ros.usda")
+    assert [
+        line for line in result.lines if line.startswith("! payload: /robot has its joints behind a payload")
+    ]
+    assert result.controller("diff_drive").enabled
+    found = difference(load_plan(asset), result.plan)
+    for item in found:
+        if item.kind in {"joint", "frame"}:
+            # The base hangs from odom now: its drive's odometry owns the transform.
+            assert {change.field for change in item.fields} - {"parent"} == {"path"}, str(item)
+    stage = Usd.Stage.Open(str(result.path), Usd.Stage.LoadNone)
+    assert stage.GetPrimAtPath("/robot/Interfaces/cmd_vel").IsDefined()
+    assert stage.GetPrimAtPath("/robot").GetAssetInfoByKey("identifier") == "me"
+    assert stage.GetPrimAtPath("/scene").GetTypeName() == "PhysicsScene"
+    assert not stage.GetPrimAtPath("/robot").HasAuthoredPayloads()
+
+
+def test_each_of_several_robots_has_a_namespace_of_its_own(tmp_path: Path) -> None:
+    def one(name: str) -> str:
+        text = robot(
+            body("base"), body("tip"),
+            joint("j", f"/World/{name}/arm/base", f"/World/{name}/arm/tip"), name="arm", schemas='"IsaacRobotAPI"',
+        )  # fmt: skip
+        return f'def Xform "{name}" {{\n{text}}}\n'
+
+    asset = tmp_path / "world.usda"
+    asset.write_text(HEADER.format(name="World") + 'def Xform "World" {\n' + one("a") + one("b") + "}\n")
+    result = scaffold(asset, tmp_path / "ros.usda")
+    assert [each.namespace for each in result.plan.robots] == ["/arm", "/b_arm"]
+    assert not [d for d in result.plan.diagnostics if d.severity == "error"]
+
+
+def test_an_instance_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "arm.usda").write_text(
+        HEADER.format(name="arm")
+        + robot(
+            body("base"),
+            body("tip"),
+            joint("j", "/arm/base", "/arm/tip"),
+            name="arm",
+            schemas='"IsaacRobotAPI"',
+        )
+    )
+    asset = tmp_path / "world.usda"
+    asset.write_text(
+        HEADER.format(name="World")
+        + 'def Xform "World"\n{\n def "arm" ( instanceable = true\n references = @./arm.usda@ ) {}\n}\n'
+    )
+    result = scaffold(asset, tmp_path / "ros.usda")
+    assert "/World/arm is an instance" in result.lines[0]
+    assert "Ros" not in result.path.read_text().partition(")\n")[2]
+
+
+# --- What is there already ----------------------------------------------------------------------------------------
+
+
+def test_a_robot_with_a_layer_is_refused(tmp_path: Path) -> None:
+    rover = Path(__file__).parents[3] / "examples" / "rover" / "rover.usda"
+    with pytest.raises(AssetError, match=r"has a ROS layer already: .*1 RosContextAPI"):
+        run(rover, "-o", tmp_path / "ros.usda")
+    assert not (tmp_path / "ros.usda").exists()
+
+
+def test_its_own_result_is_refused(tmp_path: Path) -> None:
+    scaffold_text(cart(*TWO_WHEELS), tmp_path)
+    with pytest.raises(AssetError, match="has a ROS layer already"):
+        run(tmp_path / "ros.usda", "-o", tmp_path / "again.usda")
+
+
+def test_a_context_alone_is_completed(tmp_path: Path) -> None:
+    text = cart(*TWO_WHEELS).replace(
+        'def Xform "robot"\n{',
+        'def Xform "robot" (prepend apiSchemas = ["RosContextAPI"])\n{\n    string ros:context:namespace = "mine"\n',
+        1,
+    )
+    result = scaffold_text(text, tmp_path)
+    assert result.robot.namespace == "/mine"
+    assert "/mine/cmd_vel" in result.topics()
+    assert result.decisions("context") == ["! context: /robot has one: namespace /mine"]
+
+
+# --- Files --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_overwritten_only_by_force(tmp_path: Path) -> None:
+    scaffold_text(cart(*TWO_WHEELS), tmp_path)
+    output = tmp_path / "ros.usda"
+    output.write_text("mine")
+    with pytest.raises(OptionError, match="--force"):
+        run(tmp_path / "robot.usda", "-o", output)
+    assert output.read_text() == "mine"
+    run(tmp_path / "robot.usda", "-o", output, "--force")
+    assert output.read_text().startswith("#usda 1.0")
+    assert files(tmp_path) == {"robot.usda", "ros.usda"}
+
+
+def test_what_is_part_of_the_asset_is_never_written(tmp_path: Path) -> None:
+    entry = without_layer("rover", tmp_path)
+    for layer in (entry, entry.parent / "physics.usda"):
+        before = layer.read_bytes()
+        with pytest.raises(OptionError, match="part of the asset"):
+            run(entry, "-o", layer, "--force")
+        assert layer.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("output", "named"),
+    [("ros.usdc", "ASCII"), ("ros", "ASCII"), ("nowhere/ros.usda", "nowhere")],
+)
+def test_where_a_layer_cannot_go(tmp_path: Path, output: str, named: str) -> None:
+    asset = tmp_path / "robot.usda"
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    with pytest.raises(BridgeError, match=named):
+        run(asset, "-o", tmp_path / output)
+    assert files(tmp_path) == {"robot.usda"}
+
+
+def test_a_stage_without_a_robot(tmp_path: Path) -> None:
+    asset = tmp_path / "empty.usda"
+    asset.write_text(HEADER.format(name="empty") + 'def Xform "empty" {}\n')
+    with pytest.raises(AssetError, match="has no robot"):
+        run(asset, "-o", tmp_path / "ros.usda")
+
+
+def test_in_a_process_of_its_own(tmp_path: Path) -> None:
+    asset = tmp_path / "robot.usda"
+    asset.write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    command = [
+        sys.executable,
+        "-m",
+        "usd_ros_bridge.cli",
+        "scaffold",
+        str(asset),
+        "-o",
+        str(tmp_path / "ros.usda"),
+    ]
+    first = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.splitlines()[0] == "+ context: /robot, namespace robot"
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (second.returncode, second.stdout) == (2, "")
+    assert len(second.stderr.splitlines()) == 1
+    strict = [sys.executable, "-m", "usd_ros_bridge.cli", "inspect", str(tmp_path / "ros.usda"), "--strict"]
+    assert subprocess.run(strict, capture_output=True, timeout=60, check=False).returncode == 0
