@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from usd_ros_bridge.export.urdf_joints import UrdfJoint, edge_chain
 from usd_ros_bridge.export.urdf_names import LinkNames
 from usd_ros_bridge.export.urdf_poses import normalized
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan
+
+MOST_NAMED: Final = 8
+"""Frames in one message."""
 
 PARENT_FRAME = -1
 """Where an index of a frame is asked for: the frame that the robot hangs from, which is none of its own."""
@@ -94,18 +98,23 @@ def _floats(chain: tuple[UrdfJoint, ...]) -> bool:
 
 
 def _left_out(robot: RobotPlan, members: tuple[int, ...]) -> list[Diagnostic]:
-    base = robot.frames[robot.base].id
     kept = set(members)
+    # The context of a robot that moves stays where it is, by design.
+    lost = [
+        frame for number, frame in enumerate(robot.frames) if number not in kept and frame.path != robot.path
+    ]
+    if not lost:
+        return []
+    names = ", ".join(frame.id for frame in lost[:MOST_NAMED]) + (", ..." if len(lost) > MOST_NAMED else "")
     return [
         Diagnostic(
             code="3.8.frame",
             severity="warning",
-            path=frame.path,
-            message=f"the frame {frame.id} does not hang from the robot's base {base}; it is no link of the URDF",
-            remedy="connect it to the base by a joint, or move it below the body that carries it",
+            path=lost[0].path,
+            message=f"{len(lost)} of {len(robot.frames)} frames do not hang from the robot's base "
+            f"{robot.frames[robot.base].id}, and are no links of the URDF: {names}",
+            remedy="connect them to the base by joints, or move them below the bodies that carry them",
         )
-        for number, frame in enumerate(robot.frames)
-        if number not in kept and frame.path != robot.path
     ]
 
 
