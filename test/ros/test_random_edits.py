@@ -33,8 +33,8 @@ SEEDS = tuple(int(each) for each in os.environ.get("RANDOM_EDITS_SEED", "1,2").s
 LOG = os.environ.get("RANDOM_EDITS_LOG", "")
 SETTLED_S = 20.0
 STEP_NS = 10_000_000
-CHANGED = "change"
-"""What the kinds of reports about changes begin with."""
+CHANGED = "change.refused"
+"""What the kinds of reports about changes that were refused begin with."""
 
 
 @pytest.fixture
@@ -77,9 +77,7 @@ class Edited:
     def fresh(self) -> Graph:
         """What a bridge has that is started now."""
         quiet = {"report": lambda *_: None, "inform": lambda *_: None, "publish_description": False}
-        with Bridge(
-            load_plan(self.stage), node=self._fresh_node, handlers=(), publish_description=False, **quiet
-        ) as bridge:
+        with Bridge(load_plan(self.stage), node=self._fresh_node, handlers=(), **quiet) as bridge:
             bridge.step(self._time)
             return graph_of(bridge)
 
@@ -168,7 +166,7 @@ def do_edit(edited: Edited, edits: RandomEdits, name: str, log: TextIO) -> str:
     if reason:
         why = edited.refused()
         assert why, f"{told}: not refused, although {reason}"
-        assert reason in why, told
+        assert reason in why, f"{told}: refused because {why!r} and not because {reason}"
         difference = graph_of(edited.bridge).difference(before)
         assert not difference, f"{told}: refused, and changed all the same:\n{difference}"
         edits.undo(remembered)

@@ -53,6 +53,7 @@ class PlanParts:
         descriptions: Of the robots.
         summary: Of the plan, as JSON.
         diagnostics: How all of it is.
+        release_parameters: Called before controllers declare parameters that others may have had until then.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class PlanParts:
         """
         self._handlers = handlers
         self._runtime = runtime
+        self.release_parameters: Callable[[], None] = _nothing
         self._main = domains.main
         self._forbidden = partial(forbidden_wait, workers, runtime)
         self.parameters = ControllerParameters(self._main.node, runtime)
@@ -175,6 +177,7 @@ class PlanParts:
         """Closes what a change has left; where no callbacks run meanwhile."""
         self.interfaces.retire(revision.interfaces)
         self.transforms.retire()
+        self.release_parameters()
         self.parameters.revise()
         self.descriptions.move_to(revision.plan)
         self.diagnostics.move_to(revision.plan)
@@ -205,3 +208,7 @@ class PlanParts:
             self.parameters.show()
 
         return Call(run_in_tick(runtime, switch), forbidden=partial(self._forbidden, self._main))
+
+
+def _nothing() -> None:
+    pass

@@ -25,6 +25,8 @@ from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.workers import Workers
 
 _NAMES_SHOWN = 3
+_MARGIN_S = 2.0
+"""What reports may take, and clocks of file systems may differ by; at worst a file is read once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class Live:
             inform: Told of changes.
         """
         self._runtime = runtime
+        self._parts = parts
         self._options = options
         self._inform = inform
         self._workers = workers
@@ -111,6 +114,7 @@ class Live:
         self.changer.open(listen=self._options.follow)
         self.changer.on_change(self._changed)
         self._parameters.open()
+        self._parts.release_parameters = self._parameters.release
         if self._options.watch and not (self._runtime.plan.stage_owned or self._options.edits):
             raise OptionError("watch is for assets that the bridge opened itself: the stage is the host's")
         if stage is None:
@@ -191,4 +195,5 @@ class Live:
             if each.severity == "error":
                 self._runtime.reporter.report(f"change.found:{each}", str(each))
         if self._watcher is not None:
-            self._watcher.watch(self._files())
+            # A file that came with the change may have changed again since it was read.
+            self._watcher.watch(self._files(), read_s=report.planning_s + report.swap_s + _MARGIN_S)

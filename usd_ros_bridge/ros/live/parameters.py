@@ -132,6 +132,13 @@ class LiveParameters:
         for name in declared:
             self._node.undeclare_parameter(name)
 
+    def release(self) -> None:
+        """Takes back parameters of interfaces that went, or that are controllers' from here on, who declare theirs."""
+        self._switches.follow(self._changes.plan, frozenset(self._controlled()))
+        for name in [each for each in self._declared if each not in _SPECS and each not in self._switches]:
+            self._declared.discard(name)
+            self._node.undeclare_parameter(name)
+
     def show(self) -> None:
         """Has the parameters show what holds."""
         if not self._is_open:
@@ -142,7 +149,8 @@ class LiveParameters:
         other = [
             _parameter(name, value)
             for name, value in held.items()
-            if self._node.has_parameter(name) and _plain(self._node.get_parameter(name).value) != value
+            if self._node.has_parameter(name)
+            and not _same(_plain(self._node.get_parameter(name).value), value)
         ]
         if other:
             with self._showing():
@@ -162,11 +170,8 @@ class LiveParameters:
 
     def _follow(self) -> dict[str, Any]:
         """Declares parameters of the interfaces that the plan has; returns what was given for them at the start."""
+        self.release()
         switches = self._switches
-        switches.follow(self._changes.plan, frozenset(self._controlled()))
-        for name in [each for each in self._declared if each not in _SPECS and each not in switches]:
-            self._declared.discard(name)
-            self._node.undeclare_parameter(name)
         names: Sequence[str] = switches.names
         if len(names) > MAX_DECLARED:
             overrides = getattr(self._node, "_parameter_overrides", {})
@@ -177,7 +182,7 @@ class LiveParameters:
             if name not in self._declared:
                 held = switches.held(name, options)
                 value = self._declare(name, held)
-                if value != held:
+                if not _same(value, held):
                     given[name] = value
         return given
 
@@ -323,6 +328,11 @@ class LiveParameters:
 
 
 # --- Values ----------------------------------------------------------------------------------------------------
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Returns whether two values are the same; a rate that an asset has as NaN is itself."""
+    return bool(one == other) or (one != one and other != other)
 
 
 def _option_fault(name: str, value: Any) -> str:
