@@ -169,38 +169,34 @@ class RobotScaffold:
 
     def _trajectory_joints(self, held: set[str], following: set[str]) -> list[JointPlan]:
         driven = driven_joints(self._plan.physics) & {joint.path for joint in self._movable()}
-        by_velocity = self._velocity_driven()
+        slack = self._without_stiffness()
         groups: dict[str, list[JointPlan]] = {}
         chosen = []
         for joint in self._movable():
             if joint.path in held or joint.path in following:
                 continue
             if len(joint.dofs) > 1:
-                groups.setdefault("has several degrees of freedom", []).append(joint)
+                groups.setdefault("several degrees of freedom", []).append(joint)
             elif is_wheel(joint):
-                groups.setdefault("is named after a wheel", []).append(joint)
+                groups.setdefault("named after a wheel or caster", []).append(joint)
             elif driven and joint.path not in driven:
-                groups.setdefault("has no drive, unlike others", []).append(joint)
-            elif joint.path in by_velocity:
-                groups.setdefault("has a drive for velocities (no stiffness)", []).append(joint)
+                groups.setdefault("no drive, unlike others", []).append(joint)
+            elif joint.path in slack:
+                groups.setdefault("a drive without stiffness", []).append(joint)
             else:
                 chosen.append(joint)
         for reason, joints in groups.items():
-            text = ", ".join(f"{joint.name} {reason}" for joint in joints)
-            self._say("left out", "joint trajectory controller", text, self._robot.path)
+            self._say(
+                "left out", "joint trajectory controller", f"{names_of(joints)}: {reason}", self._robot.path
+            )  # fmt: skip
         return chosen
 
-    def _velocity_driven(self) -> set[str]:
+    def _without_stiffness(self) -> set[str]:
+        """Returns the paths of joints whose drive holds no position: it follows velocities, or adds efforts alone."""
         physics = self._plan.physics
         joints = physics.joints if physics is not None else ()
-        return {
-            joint.path
-            for joint in joints
-            if joint.dofs
-            and joint.dofs[0].drive is not None
-            and joint.dofs[0].drive.stiffness == 0.0
-            and joint.dofs[0].drive.damping > 0.0
-        }
+        drives = {joint.path: joint.dofs[0].drive for joint in joints if joint.dofs}
+        return {path for path, drive in drives.items() if drive is not None and drive.stiffness == 0.0}
 
     def _trajectory(self, joints: Sequence[JointPlan]) -> None:
         if not joints:

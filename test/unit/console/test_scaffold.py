@@ -150,8 +150,8 @@ def test_joints_with_drives_are_commanded_where_some_have_none(tmp_path: Path) -
     result = scaffold_text(text, tmp_path)
     assert result.controller("joint_trajectory_controller").joints == ("slider",)
     left_out = " ".join(result.decisions("joint trajectory controller"))
-    assert "pole has no drive" in left_out
-    assert "spinner has a drive for velocities" in left_out
+    assert "pole: no drive" in left_out
+    assert "spinner: a drive without stiffness" in left_out
     commands = next(topic for topic in result.plan.topics if topic.role == "subscription")
     assert {result.plan.layout.dofs[row] for row in commands.dofs} >= {"slider", "pole", "spinner"}
 
