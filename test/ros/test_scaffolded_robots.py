@@ -1,0 +1,59 @@
+"""Robots that had no ROS layer, with the one that `usd_ros_bridge scaffold` wrote: they drive and follow goals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "unit" / "console"))
+
+from control_msgs.action import FollowJointTrajectory, ParallelGripperCommand
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from scaffolding import HEADER, cart, scaffold, without_layer
+from sensor_msgs.msg import JointState
+from test_assets_under_control import Listener, point, publish_until, run_goal
+
+from usd_ros_bridge.usd import quiet
+
+
+def test_a_cart_drives_ahead(start: Any, ros_harness: Any, tmp_path: Path) -> None:
+    asset = tmp_path / "robot.usda"
+    wheels = (("left_wheel", (0.0, 0.2, 0.0)), ("right_wheel", (0.0, -0.2, 0.0)))
+    asset.write_text(HEADER.format(name="robot") + cart(*wheels, drive=(0.0, 10.0)))
+    with quiet():
+        plan = scaffold(asset, tmp_path / "ros.usda").plan
+    start(plan)
+    odometry = Listener(ros_harness, Odometry, "/robot/odom")
+    commands = ros_harness.node.create_publisher(Twist, "/robot/cmd_vel", 10)
+    message = Twist()
+    message.linear.x = 0.5
+
+    def moved() -> bool:
+        return odometry.last is not None and odometry.last.pose.pose.position.x > 0.1
+
+    publish_until(ros_harness, commands, message, moved, "the way ahead")
+    assert odometry.last.header.frame_id == "odom"
+    assert odometry.last.child_frame_id == "base_link"
+    assert odometry.last.twist.twist.linear.x == pytest.approx(0.5, abs=0.02)
+
+
+def test_an_arm_follows_a_goal_and_grips(start: Any, ros_harness: Any, tmp_path: Path) -> None:
+    with quiet():
+        plan = scaffold(without_layer("arm", tmp_path), tmp_path / "ros.usda").plan
+    start(plan)
+    states = Listener(ros_harness, JointState, "/arm/joint_states")
+    goal = FollowJointTrajectory.Goal()
+    goal.trajectory.joint_names = [f"joint_{number}" for number in range(1, 7)]
+    goal.trajectory.points = [point(0.1, -0.1, 0.2, 0.0, 0.1, 0.3)]
+    name = "/arm/joint_trajectory_controller/follow_joint_trajectory"
+    run_goal(ros_harness, FollowJointTrajectory, name, goal)
+    ros_harness.wait_for(lambda: states.position("joint_6") == pytest.approx(0.3, abs=1e-3), what="the arm")
+    grip = ParallelGripperCommand.Goal(command=JointState(name=["left_finger_joint"], position=[0.02]))
+    run_goal(ros_harness, ParallelGripperCommand, "/arm/gripper_controller/gripper_cmd", grip)
+    ros_harness.wait_for(
+        lambda: states.position("left_finger_joint") == pytest.approx(0.02, abs=1e-3), what="the fingers"
+    )
