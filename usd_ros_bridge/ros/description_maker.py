@@ -15,6 +15,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.runtime.report import describe
 
 Finish = Callable[[], BridgePlan]
+"""Plans what was read of a stage."""
 InTick = Callable[[Callable[[], Finish]], "Future[Finish]"]
 """`in_tick(job)`: has a job done in the thread that ticks, where a host's stage may be read."""
 
@@ -62,7 +63,7 @@ class DescriptionMaker:
         self._defer = defer
         self._steps: Iterator[None] = iter(())
         self._work = threading.Condition()
-        self._wanted: tuple[BridgePlan, Finish] | None = None
+        self._wanted: tuple[BridgePlan, Callable[[], Finish]] | None = None
         self._plan: BridgePlan | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -84,7 +85,7 @@ class DescriptionMaker:
             if error is not None:
                 self._fail(plan, f"the stage could not be read: {describe(error)}")
             elif self._is_wanted(plan):
-                self._want(plan, future.result())
+                self._want(plan, future.result)
 
         self._in_tick(read).add_done_callback(hand_over)
 
@@ -101,11 +102,11 @@ class DescriptionMaker:
     def _is_wanted(self, plan: BridgePlan) -> bool:
         return self._plan is plan and not self._closed
 
-    def _want(self, plan: BridgePlan, finish: Finish) -> None:
+    def _want(self, plan: BridgePlan, read: Callable[[], Finish]) -> None:
         with self._work:
             if not self._is_wanted(plan):
                 return
-            self._wanted = plan, finish
+            self._wanted = plan, read
             if self._defer is not None:
                 self._defer(self._step)
             elif self._thread is None:
@@ -149,17 +150,19 @@ class DescriptionMaker:
             self._defer(self._step)
             return
 
-    def _make(self, plan: BridgePlan, finish: Finish) -> Iterator[None]:
+    def _make(self, plan: BridgePlan, read: Callable[[], Finish]) -> Iterator[None]:
         """Makes descriptions, one a step."""
         try:
-            for robot, urdf in self._each(plan, finish):
+            for robot, urdf in self._each(plan, read):
                 self._taker.take(plan, robot, urdf)
                 yield
         except Exception as error:  # noqa: BLE001 - the bridge goes on without descriptions
             self._fail(plan, describe(error))
 
-    def _each(self, plan: BridgePlan, finish: Finish) -> Iterator[tuple[int, Urdf]]:
-        if not self._is_wanted(plan):
+    def _each(self, plan: BridgePlan, read: Callable[[], Finish]) -> Iterator[tuple[int, Urdf]]:
+        # Either may take seconds where there are a thousand robots.
+        finish = read() if self._is_wanted(plan) else None
+        if finish is None or not self._is_wanted(plan):
             return
         whole, meshes = finish(), self._meshes()
         exporter = UrdfExporter(whole, meshes=meshes)
@@ -173,12 +176,11 @@ class DescriptionMaker:
             self._taker.fail(plan, reason)
 
 
-def _read(plan: BridgePlan) -> BridgePlan:
-    """Returns a plan with the physics of a stage that is the bridge's own."""
+def _read(plan: BridgePlan) -> Finish:
+    """Reads the physics of a stage that is the bridge's own, where the plan has none yet."""
     if plan.physics is not None or plan.stage is None:
-        return plan
+        return lambda: plan
     from usd_ros_bridge.usd.turns import turn_at
 
     with turn_at(plan.stage):
-        finish = read_physics_for(plan, plan_options=plan.options)
-    return finish()
+        return read_physics_for(plan, plan_options=plan.options)
