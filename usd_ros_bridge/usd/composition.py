@@ -55,15 +55,17 @@ def _noted(stage: Usd.Stage) -> list[tuple[str, Diagnostic]] | None:
 def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
     """Returns a diagnostic for each arc that did not compose, refused package:// arcs included."""
     notes = _noted(stage)
+    packages = _packages_of(stage) if way_in_use() is Way.PLUGIN else None
     if notes is None:
-        return _on_hosts_stage(stage)
+        hosts = _host_diagnostics(stage) if packages is None else []
+        return [*hosts, *(_of_package(error, packages) or _of_error(error) for error in _errors(stage))]
     found: dict[Diagnostic, None] = {}
     refused = {identifier: diagnostic for identifier, diagnostic in notes if identifier}
     placed: set[Diagnostic] = set()
     for error in _errors(stage):
         own = next((refused[asset] for asset in _ASSET.findall(_text(error)) if asset in refused), None)
         if own is None:
-            found[_of_error(error)] = None
+            found[_of_package(error, packages) or _of_error(error)] = None
         else:
             # OpenUSD says on which prim the layer is missing; that it is, is no news.
             placed.add(own)
@@ -100,17 +102,16 @@ def _of_error(error: Any) -> Diagnostic:
     )
 
 
-def _on_hosts_stage(stage: Usd.Stage) -> list[Diagnostic]:
-    errors = _errors(stage)
-    if way_in_use() is not Way.PLUGIN:
-        return [*_host_diagnostics(stage), *map(_of_error, errors)]
+def _packages_of(stage: Usd.Stage) -> PackageMap:
+    """Returns where packages are for the plugin on a stage."""
     given = packages_in(stage.GetPathResolverContext())
-    packages = PackageMap({name: directory for name, directory in given.items() if Path(directory).is_dir()})
-    return [_of_package(error, packages) or _of_error(error) for error in errors]
+    return PackageMap({name: directory for name, directory in given.items() if Path(directory).is_dir()})
 
 
-def _of_package(error: Any, packages: PackageMap) -> Diagnostic | None:
-    """Returns why the plugin does not resolve a package:// path, None where that is not what is wrong."""
+def _of_package(error: Any, packages: PackageMap | None) -> Diagnostic | None:
+    """Returns why the plugin does not follow a package:// path, None where that is not what is wrong."""
+    if packages is None:
+        return None
     for asset_path in _ASSET.findall(_text(error)):
         refused = packages.refuses(asset_path) if is_package_path(asset_path) else None
         if refused is not None:

@@ -17,6 +17,7 @@ from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.usd import read_asset, read_stage
 from usd_ros_bridge.usd.packages import PackageMap
+from usd_ros_bridge.usd.reloading import reload
 from usd_ros_bridge.usd.resolver import (
     PLUGIN_FILE,
     Way,
@@ -126,6 +127,29 @@ def test_what_is_added_later_is_found(write: Write, sensors: Path) -> None:
     stage, _ = read_asset(path, ReadOptions(packages={"sensors": str(sensors)}))
     stage.GetPrimAtPath("/Robot/a").GetReferences().AddReference("package://sensors/lidar.usda")
     assert stage.GetPrimAtPath("/Robot/a").GetPrimTypeInfo().GetAppliedAPISchemas() == ["RosTopicAPI"]
+
+
+@pytest.mark.usefixtures("plugin")
+def test_an_asset_that_changed_on_disk_may_name_new_packages(
+    write: Write, sensors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USD_ROS_PACKAGE_PATH", str(sensors.parent))
+    path = write('def Xform "Robot"\n{\n    def "a" {}\n}')
+    stage, _ = read_asset(path)
+    write(
+        """def Xform "Robot"
+{
+    def "a" (prepend references = @package://sensors/lidar.usda@) {}
+    def "b" (prepend references = @package://nobody_has_this/lidar.usda@) {}
+}
+"""
+    )
+    reload(stage)
+    records = read_stage(stage, asset=path)
+    assert [topic.path for topic in records.topics] == ["/Robot/a"]
+    assert [(d.code, d.severity, d.path) for d in records.diagnostics] == [
+        ("1.2.5.package", "error", "/Robot/b")
+    ]
 
 
 @pytest.mark.usefixtures("plugin")
