@@ -23,7 +23,7 @@ from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge import Bridge, load_plan
-from usd_ros_bridge.testing.graphs import Graph, graph_of
+from usd_ros_bridge.testing.graphs import Graph, graph_of, type_name
 
 pytestmark = pytest.mark.skipif(
     not hasattr(Bridge, "change"), reason="this version of the bridge cannot change"
@@ -120,14 +120,16 @@ class Edited:
 
     def publishers(self) -> dict[Any, int]:
         """Which object of rclpy publishes what, by all that makes a publisher the same one."""
-        named: dict[str, list[Any]] = {}
+        named: dict[tuple[str, str], list[Any]] = {}
         for each in self._harness.node.publishers:
-            named.setdefault(each.topic_name, []).append(each)
+            named.setdefault((each.topic_name, type_name(each.msg_type)), []).append(each)
         planned = [topic for topic in self.bridge.plan.topics if topic.enabled and topic.role == "publisher"]
         return {
-            (topic.path, topic.name, topic.type, topic.domain_id, topic.qos): id(named[topic.name][0])
+            (topic.path, topic.name, topic.type, topic.domain_id, topic.qos): id(
+                named[topic.name, topic.type][0]
+            )
             for topic in planned
-            if len(named.get(topic.name, ())) == 1
+            if len(named.get((topic.name, topic.type), ())) == 1
         }
 
     def _step(self) -> None:

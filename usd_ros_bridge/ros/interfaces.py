@@ -18,6 +18,7 @@ from usd_ros_bridge.model.plan import (
 )
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.cdr import SharedMessages
+from usd_ros_bridge.ros.clashes import clashes
 from usd_ros_bridge.ros.codecs import DECODERS
 from usd_ros_bridge.ros.codecs.writer import Serialized
 from usd_ros_bridge.ros.domains import Domain, Domains, Report
@@ -128,8 +129,11 @@ class Interfaces:
         self._runtime.frame_resolver = self._frames
         for backend_input in self._runtime.inputs:
             self._open_input(backend_input)
-        for plan, kind in listed(self._plan):
-            row = self._maker.make(plan, kind, self._shared)
+        refused = self._clashes(self._plan)
+        for number, (plan, kind) in enumerate(listed(self._plan)):
+            reason = refused.get(number)
+            make = self._maker.make
+            row = self._maker.refuse(plan, kind, reason) if reason else make(plan, kind, self._shared)
             self._made.append(row)
             self._attach(row)
             self._listen(row)
@@ -156,8 +160,12 @@ class Interfaces:
         """
         alike = parts.snapshot is self._runtime.parts.snapshot
         revision = revise(self._made, plan, self._shared if alike else SharedMessages())
+        refused = self._clashes(plan)
+        clashing = {id(revision.rows[number]) for number in refused}
         for old, new in tuple(revision.kept):
-            if isinstance(new.endpoint, TopicPublisher) and not (alike and old.plan == new.plan):
+            if id(new) in clashing:
+                revision.drop(old, new)
+            elif isinstance(new.endpoint, TopicPublisher) and not (alike and old.plan == new.plan):
                 try:
                     encoding = encoding_for(new.plan, parts.plan, parts.capabilities)
                 except Exception:  # noqa: BLE001 - it is made anew then, which tells what is wrong, and fails alone
@@ -167,6 +175,8 @@ class Interfaces:
         # A participant has one type for a topic: what is there with another one is closed first.
         there = {_topic_key(row.plan): row.plan.type for row in revision.gone if row.kind == "topic"}
         for index, (topic, kind) in enumerate(listed(plan)):
+            if index in refused:
+                revision.rows[index] = self._maker.refuse(topic, kind, refused[index])
             missing = revision.rows[index] is None and kind == "topic" and topic.role == "publisher"
             if missing and there.get(_topic_key(topic), topic.type) == topic.type:
                 revision.rows[index] = self._maker.make(topic, kind, revision.shared, parts)
@@ -251,6 +261,9 @@ class Interfaces:
         places = row.plan.type == POSE_TYPE and isinstance(endpoint, TopicSubscription)
         if places and self._maker.deliveries[endpoint].accepted:
             self._frames.listen(row.plan)
+
+    def _clashes(self, plan: BridgePlan) -> dict[int, str]:
+        return clashes(listed(plan), self._catalog, self._domains.main.domain_id)
 
     def _make_frames(self, plan: BridgePlan) -> ForeignFrames:
         return ForeignFrames(plan, self._domains, report=self._report, inform=self._inform)
@@ -345,9 +358,7 @@ class Interfaces:
             return
         self._close(row.endpoint)
         if isinstance(row.endpoint, TopicSubscription):
-            delivery = self._maker.deliveries.pop(row.endpoint, None)
-            if delivery is not None:
-                self._runtime.unbind(delivery)
+            self._maker.forget(row.endpoint)
         elif isinstance(row.endpoint, ServiceServer):
             self._services.forget(row.plan)
 

@@ -100,14 +100,33 @@ class EndpointMaker:
             return Row(plan, kind, plan.reason or "disabled")
         try:
             endpoint = self._make(plan, kind, shared, parts or self._runtime.parts)
-            endpoint.open()
+            self._open(endpoint)
         except UNAVAILABLE as error:
-            return self._refused(plan, kind, str(error))
+            return self.refuse(plan, kind, str(error))
         except BAD_NAME as error:
-            return self._refused(plan, kind, f"the name {plan.name!r} is not valid: {error}")
+            return self.refuse(plan, kind, f"the name {plan.name!r} is not valid: {error}")
         except Exception as error:  # noqa: BLE001 - one interface must not keep the others from working
-            return self._refused(plan, kind, f"it could not be created: {describe(error)}")
+            return self.refuse(plan, kind, f"it could not be created: {describe(error)}")
         return Row(plan, kind, endpoint)
+
+    def refuse(self, plan: Any, kind: InterfaceKind, reason: str) -> Row:
+        """Returns the row of an interface that cannot be, with a report."""
+        self._report(f"interface:{plan.path}", f"{plan.path}: the {kind} {plan.name} is disabled: {reason}")
+        return Row(plan, kind, reason)
+
+    def forget(self, subscription: TopicSubscription) -> None:
+        """Has nothing take what a subscription delivers, which is closed."""
+        delivery = self.deliveries.pop(subscription, None)
+        if delivery is not None:
+            self._runtime.unbind(delivery)
+
+    def _open(self, endpoint: Endpoint) -> None:
+        try:
+            endpoint.open()
+        except BaseException:
+            if isinstance(endpoint, TopicSubscription):
+                self.forget(endpoint)
+            raise
 
     def _make(
         self, plan: Any, kind: InterfaceKind, shared: SharedMessages[Serialized], parts: RuntimeParts
@@ -121,10 +140,6 @@ class EndpointMaker:
         if plan.role == "publisher":
             return self._make_publisher(plan, interface_class, domain, shared, parts)
         return self._make_subscription(plan, interface_class, domain)
-
-    def _refused(self, plan: Any, kind: InterfaceKind, reason: str) -> Row:
-        self._report(f"interface:{plan.path}", f"{plan.path}: the {kind} {plan.name} is disabled: {reason}")
-        return Row(plan, kind, reason)
 
     def _make_publisher(
         self,

@@ -94,14 +94,14 @@ def _entities(bridge: Bridge) -> Iterator[str]:
         node = domain.node
         where = "" if domain is domains.main else f" in domain {domain.domain_id}"
         for each in node.publishers:
-            yield f"publisher {each.topic_name} [{_type(each.msg_type)}] {_quality(each.qos_profile)}{where}"
+            yield f"publisher {each.topic_name} [{type_name(each.msg_type)}] {_quality(each.qos_profile)}{where}"
         for each in node.subscriptions:
-            if _type(each.msg_type) != TF_TYPE:
-                yield f"subscription {each.topic_name} [{_type(each.msg_type)}] {_quality(each.qos_profile)}{where}"
+            if type_name(each.msg_type) != TF_TYPE:
+                yield f"subscription {each.topic_name} [{type_name(each.msg_type)}] {_quality(each.qos_profile)}{where}"
         for each in node.services:
-            yield f"server {each.srv_name} [{_type(each.srv_type)}]{where}"
+            yield f"server {each.srv_name} [{type_name(each.srv_type)}]{where}"
         for each in node.clients:
-            yield f"client {each.srv_name} [{_type(each.srv_type)}]{where}"
+            yield f"client {each.srv_name} [{type_name(each.srv_type)}]{where}"
         yield from _actions(node, where)
         others = Counter(type(each).__name__ for each in (*node.waitables, *node.timers, *node.guards))
         for kind, count in others.items():
@@ -121,7 +121,8 @@ def _actions(node: Any, where: str) -> Iterator[str]:
             yield f"action {role} {name} [{', '.join(types)}]{where}"
 
 
-def _type(interface: Any) -> str:
+def type_name(interface: Any) -> str:
+    """Returns the name of an interface's class (`sensor_msgs/msg/Image`)."""
     package, kind = interface.__module__.split(".")[:2]
     return f"{package}/{kind}/{interface.__name__}"
 
