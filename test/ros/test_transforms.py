@@ -158,7 +158,7 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
     def broken(_):
         raise ValueError("cannot read this")
 
-    monkeypatch.setattr("usd_ros_bridge.ros.interfaces.DECODERS", {"sensor_msgs/msg/JointState": broken})
+    monkeypatch.setattr("usd_ros_bridge.ros.making.DECODERS", {"sensor_msgs/msg/JointState": broken})
     monkeypatch.setattr("usd_ros_bridge.ros.cdr.reader.READERS", {})
     moving = listen("/arm/tf")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
