@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from pxr import Sdf, Usd
+from pxr import Sdf, Usd, UsdUtils
 from scaffolding import (
     HEADER,
     body,
@@ -26,6 +26,7 @@ from scaffolding import (
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.errors import AssetError, BridgeError, OptionError
+from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.planning.differences import difference
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -39,6 +40,14 @@ def faults(path: Path) -> set[tuple[str, str, str]]:
 
 def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "scaffold.md").read_text()
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    entry = without_layer("rover", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run(entry, "-o", "ros.usda") == shown.splitlines()
 
 
 # --- Robots -------------------------------------------------------------------------------------------------------
@@ -498,3 +507,24 @@ def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert len(second.stderr.splitlines()) == 1
     strict = [sys.executable, "-m", "usd_ros_bridge.cli", "inspect", str(tmp_path / "ros.usda"), "--strict"]
     assert subprocess.run(strict, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_an_asset_of_a_package_is_named_by_its_package(tmp_path: Path) -> None:
+    package = tmp_path / "share"
+    package.mkdir()
+    (package / "robot.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    output = tmp_path / "ros.usda"
+    run("package://cart_description/robot.usda", "-o", output, "--package", f"cart_description={package}")
+    assert list(Sdf.Layer.FindOrOpen(str(output)).subLayerPaths) == ["package://cart_description/robot.usda"]
+    plan = load_plan(output, read_options=ReadOptions(packages={"cart_description": str(package)}))
+    assert [controller.enabled for controller in plan.controllers] == [True, True]
+
+
+def test_an_asset_in_an_archive(tmp_path: Path) -> None:
+    (tmp_path / "robot.usda").write_text(HEADER.format(name="robot") + cart(*TWO_WHEELS))
+    archive = tmp_path / "robot.usdz"
+    assert UsdUtils.CreateNewUsdzPackage(str(tmp_path / "robot.usda"), str(archive))
+    result = scaffold(archive, tmp_path / "ros.usda")
+    assert result.controller("diff_drive").enabled
+    with pytest.raises(OptionError, match="ASCII"):
+        run(archive, "-o", archive, "--force")
