@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import shutil
 import sys
@@ -104,6 +105,17 @@ def test_others_are_of_no_concern_until_they_are_watched(watched: Watched) -> No
     other.write_text("22")
     watched.told(other)
     assert watched.watcher.files == {str(other)}
+
+
+def test_what_changed_before_it_was_watched_is_told_where_it_was_read_earlier(watched: Watched) -> None:
+    old = watched.file.with_name("old.usda")
+    old.write_text("1")
+    os.utime(old, (1e9, 1e9))
+    new = watched.file.with_name("new.usda")
+    new.write_text("1")
+    watched.watcher.watch({str(old), str(new)}, read_s=60.0)
+    watched.told(new)
+    assert watched.quiet()
 
 
 def test_whoever_is_told_may_fail_and_is_told_again(tmp_path: Path) -> None:

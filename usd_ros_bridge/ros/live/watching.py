@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -79,13 +80,23 @@ class FileWatcher:
         """What is watched."""
         return self._files
 
-    def watch(self, files: Collection[str]) -> None:
-        """Watches other files from here on; from any thread."""
+    def watch(self, files: Collection[str], *, read_s: float = 0.0) -> None:
+        """Watches other files from here on; from any thread.
+
+        Args:
+            files: As at the start.
+            read_s: How many seconds ago they were read at the earliest: of new ones those that changed since then
+                are told of.
+        """
+        began_ns = time.time_ns() - int(read_s * 1e9)
         with self._lock:
             if self._files == frozenset(files):
                 return
             self._files = frozenset(files)
-            self._seen = {file: self._seen.get(file, _signature(file)) for file in self._files}
+            for file in self._files - self._seen.keys():
+                now = _signature(file)
+                self._seen[file] = None if now is not None and read_s and now[1] > began_ns else now
+            self._seen = {file: self._seen[file] for file in self._files}
         self._again.set()
 
     # --- Own ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,75 @@
+"""A node's parameter services, as `ros2 param` uses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    ListParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
+from rclpy.parameter import Parameter
+
+_FIELDS = {
+    ParameterType.PARAMETER_BOOL: "bool_value",
+    ParameterType.PARAMETER_INTEGER: "integer_value",
+    ParameterType.PARAMETER_DOUBLE: "double_value",
+    ParameterType.PARAMETER_STRING: "string_value",
+    ParameterType.PARAMETER_STRING_ARRAY: "string_array_value",
+}
+
+
+class ParameterClient:
+    """Sets, gets, lists and describes parameters of a node elsewhere."""
+
+    def __init__(self, harness: Any, node: str = "/usd_ros_bridge") -> None:
+        self._harness = harness
+        self._node = node
+
+    def call(self, kind: Any, name: str, request: Any) -> Any:
+        client = self._harness.node.create_client(kind, f"{self._node}/{name}")
+        try:
+            self._harness.wait_for(client.service_is_ready, what=name)
+            future = client.call_async(request)
+            self._harness.wait_for(future.done, what=name)
+            return future.result()
+        finally:
+            self._harness.node.destroy_client(client)
+
+    def set(self, name: str, value: Any) -> str:
+        """Sets one; returns the reason why not."""
+        request = SetParameters.Request(parameters=_messages({name: value}))
+        (result,) = self.call(SetParameters, "set_parameters", request).results
+        return str(result.reason)
+
+    def set_together(self, values: dict[str, Any]) -> str:
+        """Sets several in one request; returns the reason why not."""
+        request = SetParametersAtomically.Request(parameters=_messages(values))
+        return str(self.call(SetParametersAtomically, "set_parameters_atomically", request).result.reason)
+
+    def get(self, name: str) -> Any:
+        values = self.call(GetParameters, "get_parameters", GetParameters.Request(names=[name])).values
+        if not values or values[0].type not in _FIELDS:
+            return None
+        value = getattr(values[0], _FIELDS[values[0].type])
+        return list(value) if values[0].type == ParameterType.PARAMETER_STRING_ARRAY else value
+
+    def wait(self, name: str, value: Any) -> None:
+        """Waits until a parameter has a value."""
+        self._harness.wait_for(lambda: self.get(name) == value, what=f"{name} = {value}")
+
+    def names(self) -> set[str]:
+        return set(self.call(ListParameters, "list_parameters", ListParameters.Request()).result.names)
+
+    def describe(self, name: str) -> Any:
+        request = DescribeParameters.Request(names=[name])
+        (found,) = self.call(DescribeParameters, "describe_parameters", request).descriptors
+        return found
+
+
+def _messages(values: dict[str, Any]) -> list[Any]:
+    return [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
