@@ -141,11 +141,11 @@ class MeshCache:
             else look
             for look in skin.looks
         )
-        if not any(look.texture for look in looks):
-            if len(set(looks)) == 1:
-                return None, faults
-            return Skin(looks, skin.look_rows), faults
-        return Skin(looks, skin.look_rows, skin.uv, skin.uv_triangles), faults
+        textured = any(look.texture for look in looks)
+        if not textured and skin.normals is None and len(set(looks)) == 1:
+            return None, faults
+        without = skin if textured else replace(skin, uv=None, uv_triangles=None)
+        return replace(without, looks=looks), faults
 
     def _image(self, texture: str) -> str | Diagnostic:
         """Returns the name of the copy of an image, written if need be."""
@@ -200,14 +200,17 @@ class MeshCache:
 def _digest(mesh: Mesh, skin: Skin | None, images: dict[str, str | Diagnostic]) -> str:
     """Returns what a mesh's files are called, but for the end of the name."""
     digest = hashlib.sha256(_FORMAT)
-    arrays: list[NDArray[Any]] = [mesh.points, mesh.triangles]
+    arrays: list[NDArray[Any] | None] = [mesh.points, mesh.triangles]
     if skin is not None:
         looks = [(look.color, images[look.texture] if look.texture else "") for look in skin.looks]
         digest.update(repr(looks).encode())
-        arrays += [each for each in (skin.look_rows, skin.uv, skin.uv_triangles) if each is not None]
+        arrays += [skin.look_rows, skin.uv, skin.uv_triangles, skin.normals, skin.normal_triangles]
     for array in arrays:
-        digest.update(f" {array.dtype} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        if array is None:
+            digest.update(b" - ")
+        else:
+            digest.update(f" {array.dtype} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:_DIGITS]
 
 

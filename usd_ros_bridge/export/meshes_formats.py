@@ -17,6 +17,10 @@ ROWS_AT_A_TIME: Final = 65536
 """Rows of text made in one go: more take memory and no less time."""
 
 _STL_TRIANGLE: Final = np.dtype([("normal", "<f4", (3,)), ("corners", "<f4", (3, 3)), ("attributes", "<u2")])
+_STEPS: Final = 10_000
+"""Of a component of a normal, from 0 to 1."""
+_ALL: Final = 3
+"""Columns of a corner: point, texture coordinates, normal."""
 _TITLE: Final = b"usd_ros_bridge, metres"
 """Begins with anything but `solid`, by which STL as text is told."""
 
@@ -48,19 +52,34 @@ def obj_bytes(mesh: Mesh, *, library: str) -> bytes:
     skin = mesh.skin
     assert skin is not None, "a mesh without a skin is STL"
     parts = [b"# ", _TITLE, f"\nmtllib {library}\n".encode(), *_lines("v %.7g %.7g %.7g\n", mesh.points)]
-    rows: NDArray[Any] = mesh.triangles[:, :, None] + 1
-    form = "f %d %d %d\n"
+    columns: list[NDArray[Any]] = [mesh.triangles]
+    form = "%d"
     if skin.uv is not None and skin.uv_triangles is not None:
         parts += _lines("vt %.7g %.7g\n", skin.uv)
-        rows = np.stack([mesh.triangles, skin.uv_triangles], axis=2) + 1
-        form = "f %d/%d %d/%d %d/%d\n"
-    rows = rows.reshape(len(rows), -1)
+        columns.append(skin.uv_triangles)
+        form = "%d/%d"
+    if skin.normals is not None and skin.normal_triangles is not None:
+        normals, of_row = _distinct(skin.normals)
+        parts += _lines("vn %.4g %.4g %.4g\n", normals)
+        columns.append(of_row[skin.normal_triangles])
+        form += "/%d" if len(columns) == _ALL else "//%d"
+    rows: NDArray[Any] = (np.stack(columns, axis=2) + 1).reshape(len(mesh.triangles), -1)
+    form = f"f {form} {form} {form}\n"
     for number in range(len(skin.looks)):
         chosen = rows if skin.look_rows is None else rows[skin.look_rows == number]
         if len(chosen):
             parts.append(f"usemtl {look_name(number)}\n".encode())
             parts += _lines(form, chosen)
     return b"".join(parts)
+
+
+def _distinct(normals: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Returns normals to four digits, each once, and which of them each was."""
+    steps = np.clip(np.round(normals * _STEPS), -_STEPS, _STEPS).astype(np.int64) + _STEPS
+    base = 2 * _STEPS + 1
+    keys, of_row = np.unique((steps[:, 0] * base + steps[:, 1]) * base + steps[:, 2], return_inverse=True)
+    digits = np.stack([keys // base**2, keys // base % base, keys % base], axis=1)
+    return (digits - _STEPS) / _STEPS, of_row
 
 
 def _lines(form: str, rows: NDArray[Any]) -> Iterator[bytes]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +53,42 @@ class Skin:
         uv: (U, 2) float32 texture coordinates, (0, 0) the lower left corner of the image; None where no look has a
             texture, or the mesh says nothing of where it goes.
         uv_triangles: (T, 3) int32 rows of `uv` at the triangles' corners; None as `uv`.
+        normals: (N, 3) float32 directions, of length 1, that light falls on; None where facets are to be seen.
+        normal_triangles: (T, 3) int32 rows of `normals` at the triangles' corners; None as `normals`.
     """
 
     looks: tuple[Look, ...]
     look_rows: NDArray[np.int32] | None = None
     uv: NDArray[np.float32] | None = None
     uv_triangles: NDArray[np.int32] | None = None
+    normals: NDArray[np.float32] | None = None
+    normal_triangles: NDArray[np.int32] | None = None
 
-    def turned(self) -> Skin:
-        """Returns the skin of the same triangles, their last two corners exchanged."""
-        if self.uv_triangles is None:
-            return self
-        rows = np.ascontiguousarray(self.uv_triangles[:, [0, 2, 1]])
-        return Skin(self.looks, self.look_rows, self.uv, rows)
+    def placed(self, pose_from_prim: NDArray[np.float64], *, turned: bool) -> Skin:
+        """Returns the skin of the mesh after a linear map.
+
+        Args:
+            pose_from_prim: (3, 3) what its points are multiplied by.
+            turned: Whether the last two corners of its triangles are exchanged, as a mirror asks for.
+        """
+        normals = self.normals
+        if normals is not None:
+            # Normals stay at right angles to a surface where they are mapped by the inverse transpose.
+            normals = unit(normals @ np.linalg.inv(pose_from_prim))
+        return replace(
+            self,
+            uv_triangles=_turned(self.uv_triangles, turned=turned),
+            normals=normals,
+            normal_triangles=_turned(self.normal_triangles, turned=turned),
+        )
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Returns (N, 3) vectors at length 1, those of no length as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: NDArray[np.float32] = (vectors / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
+    return result
+
+
+def _turned(rows: NDArray[np.int32] | None, *, turned: bool) -> NDArray[np.int32] | None:
+    return rows if rows is None or not turned else np.ascontiguousarray(rows[:, [0, 2, 1]])

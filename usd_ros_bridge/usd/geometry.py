@@ -285,6 +285,12 @@ def read_corners(source: PrimProperties, *, flip: bool) -> Corners | None:
     return Corners(rows, indices.astype(np.int64)[rows], faces, len(counts))
 
 
+def read_points(source: PrimProperties) -> NDArray[np.float64]:
+    """Returns (V, 3) points of a mesh, none where they are no points."""
+    points = _array(source, "points", "point3f[]", (3,))
+    return np.zeros((0, 3)) if isinstance(points, _Unreadable) else points.astype(np.float64)
+
+
 def read_mesh(source: PrimProperties, *, flip: bool, diagnostics: list[Diagnostic]) -> Triangles:
     """Returns a mesh as authored at the earliest time, without subdivision.
 

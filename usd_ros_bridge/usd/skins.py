@@ -1,4 +1,4 @@
-"""Skins: textures, texture coordinates and the looks of a mesh's parts, where one colour does not say it all."""
+"""Skins: textures, the looks of a mesh's parts and normals, where one colour on facets does not say it all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from usd_ros_bridge.model.looks import GREY, Color, Look, Skin
 from usd_ros_bridge.usd.attributes import EARLIEST, PrimProperties
 from usd_ros_bridge.usd.geometry import Corners, read_corners
 from usd_ros_bridge.usd.looks import Appearance, Part, Surface
+from usd_ros_bridge.usd.normals import Normals, has_normals, read_normals
 from usd_ros_bridge.usd.textures import Texture
 
 MOST_COLORS: Final = 256
@@ -35,7 +36,7 @@ def read_skin(
     triangles: int,
     diagnostics: list[Diagnostic],
 ) -> Skin | None:
-    """Returns what a mesh looks like, None where it has but one colour, or no triangles.
+    """Returns what a mesh looks like, None where it has but one colour on facets, or no triangles.
 
     Args:
         source: The mesh's authored properties.
@@ -46,7 +47,8 @@ def read_skin(
     """
     color, parts = appearance
     textured = any(part.surface.texture for part in parts)
-    if not triangles or not (textured or len(parts) > 1 or _has_face_colors(source, parts)):
+    shown = textured or len(parts) > 1 or _has_face_colors(source, parts) or has_normals(source)
+    if not triangles or not shown:
         return None
     key = (Skin, flip, color, *(part.surface for part in parts))
     known = source.memo.get(key)
@@ -69,32 +71,37 @@ def _make_skin(
     corners = read_corners(source, flip=flip)
     if corners is None:
         return None
-    uv = _coordinates(source, parts, corners, diagnostics)
     plain_color = color or GREY
-    if len(parts) == 1 and not parts[0].surface.texture:
-        return _face_colors(source, corners, plain_color[3])
+    normals = read_normals(source, corners)
+    if _has_face_colors(source, parts):
+        kinds = _face_colors(source, corners, plain_color[3])
+        if kinds is not None:
+            return _skin(*kinds, None, normals)
+    uv = _coordinates(source, parts, corners, diagnostics)
     looks = [_look(part.surface, plain_color, textured=uv is not None) for part in parts]
     rows = np.full(corners.faces, len(parts) - 1, dtype=np.int32)
     for row, part in enumerate(parts):
         if part.faces is not None:
             rows[part.faces[(part.faces >= 0) & (part.faces < corners.faces)]] = row
-    return _skin(looks, rows[corners.face_of_triangle], uv)
+    return _skin(looks, rows[corners.face_of_triangle], uv, normals)
 
 
-def _skin(looks: list[Look], rows: NDArray[np.int32], uv: _Uv | None) -> Skin | None:
-    """Returns a skin with the looks that occur, each once; None where that is one colour."""
+def _skin(looks: list[Look], rows: NDArray[np.int32], uv: _Uv | None, normals: Normals | None) -> Skin | None:
+    """Returns a skin with the looks that occur, each once; None where that is one colour on facets."""
     kinds = list(dict.fromkeys(looks))
     of_row = np.array([kinds.index(look) for look in looks])
     used, left_rows = np.unique(of_row[rows], return_inverse=True)
     left = tuple(kinds[row] for row in used)
     textured = any(look.texture for look in left)
-    if len(left) == 1 and not textured:
+    if len(left) == 1 and not textured and normals is None:
         return None
     return Skin(
         left,
         left_rows.astype(np.int32) if len(left) > 1 else None,
         uv.values if uv is not None and textured else None,
         uv.rows if uv is not None and textured else None,
+        normals.values if normals is not None else None,
+        normals.rows if normals is not None else None,
     )
 
 
@@ -176,13 +183,19 @@ def _read_coordinates(source: PrimProperties, texture: Texture, corners: Corners
 
 
 def _has_face_colors(source: PrimProperties, parts: tuple[Part, ...]) -> bool:
-    if parts[0].surface.color is not None or "primvars:displayColor" not in source.properties:
+    surface = parts[0].surface
+    if len(parts) > 1 or surface.texture or surface.color is not None:
+        return False
+    if "primvars:displayColor" not in source.properties:
         return False
     primvar = UsdGeom.PrimvarsAPI(source.prim).GetPrimvar("displayColor")
     return bool(primvar) and str(primvar.GetInterpolation()) == UsdGeom.Tokens.uniform
 
 
-def _face_colors(source: PrimProperties, corners: Corners, opacity: float) -> Skin | None:
+def _face_colors(
+    source: PrimProperties, corners: Corners, opacity: float
+) -> tuple[list[Look], NDArray[np.int32]] | None:
+    """Returns the colours that faces have, and which of them each triangle has; None where that is not to be told."""
     primvar = UsdGeom.PrimvarsAPI(source.prim).GetPrimvar("displayColor")
     try:
         values = np.array(primvar.ComputeFlattened(EARLIEST), dtype=np.float64)
@@ -194,4 +207,4 @@ def _face_colors(source: PrimProperties, corners: Corners, opacity: float) -> Sk
     if len(kinds) > MOST_COLORS:
         return None
     looks = [Look(_bounded((*kind, opacity))) for kind in kinds.tolist()]
-    return _skin(looks, rows.ravel().astype(np.int32)[corners.face_of_triangle], None)
+    return looks, rows.ravel().astype(np.int32)[corners.face_of_triangle]

@@ -158,6 +158,53 @@ def test_a_texture_is_copied_beside_the_mesh(tmp_path: Path) -> None:
     assert copy.read_bytes() == source.read_bytes()
 
 
+def smooth(*looks: Look, uv: Skin | None = None) -> Skin:
+    normals = np.array([[0, 0, 1], [0, 0.6, -0.8], [1, 0, 0], [0, 0, 1]], dtype=np.float32)
+    rows = np.array([[0, 1, 2], [3, 2, 1], [0, 0, 3]], dtype=np.int32)
+    of_uv = (None, None) if uv is None else (uv.uv, uv.uv_triangles)
+    looks_of_rows = np.array([0, 1, 0], dtype=np.int32) if len(looks) > 1 else None
+    return Skin(looks, looks_of_rows, *of_uv, normals, rows)
+
+
+def corners_of_obj(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Points and normals at the corners of an OBJ's triangles; trimesh makes normals of its own."""
+    lines = [line.split() for line in file.read_text().splitlines()]
+    points, normals = (
+        np.array([line[1:] for line in lines if line[0] == tag], dtype=float) for tag in ("v", "vn")
+    )
+    faces = [[corner.split("/") for corner in line[1:]] for line in lines if line[0] == "f"]
+    rows = np.array([[(int(corner[0]), int(corner[2])) for corner in face] for face in faces]) - 1
+    return points[rows[..., 0]], normals[rows[..., 1]]
+
+
+@pytest.mark.parametrize("textures", [False, True])
+def test_normals_are_in_the_file(tmp_path: Path, *, textures: bool) -> None:
+    painted = textured(image(tmp_path / "asset"))
+    skin = smooth(*painted.looks, uv=painted) if textures else smooth(RED)
+    file = placed(MeshCache(tmp_path / "files"), mesh_of(skin))
+    assert file.has_looks
+    points, normals = corners_of_obj(path_of(file))
+    assert skin.normals is not None
+    assert skin.normal_triangles is not None
+    assert_allclose(normals, skin.normals[skin.normal_triangles], atol=1e-4)
+    assert_allclose(points, POINTS[TRIANGLES], rtol=1e-6)
+    assert len(trimesh.load_mesh(path_of(file), process=False).faces) == len(TRIANGLES)
+    # Equal ones are written once.
+    assert path_of(file).read_text().count("vn ") == 3
+
+
+def test_a_smooth_mesh_that_only_collides_is_stl(tmp_path: Path) -> None:
+    assert path_of(placed(MeshCache(tmp_path), mesh_of(smooth(RED)), None)).suffix == ".stl"
+
+
+def test_a_smooth_mesh_stays_smooth_without_its_image(tmp_path: Path) -> None:
+    painted = textured("/no/such.png")
+    file = placed(MeshCache(tmp_path), mesh_of(smooth(*painted.looks, uv=painted)))
+    assert len(file.diagnostics) == 1
+    text = path_of(file).read_text()
+    assert ("vn " in text, "vt " in text) == (True, False)
+
+
 def test_an_image_is_taken_out_of_a_package_of_openusd(tmp_path: Path) -> None:
     source = image(tmp_path / "asset")
     with zipfile.ZipFile(tmp_path / "robot.usdz", "w") as archive:

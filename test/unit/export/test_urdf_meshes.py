@@ -85,6 +85,17 @@ def link_from_shape(shape: ET.Element) -> np.ndarray:
     return matrix
 
 
+def corners_of_obj(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Points and normals at the corners of an OBJ's triangles; trimesh makes normals of its own."""
+    lines = [line.split() for line in file.read_text().splitlines()]
+    points, normals = (
+        np.array([line[1:] for line in lines if line[0] == tag], dtype=float) for tag in ("v", "vn")
+    )
+    faces = [[corner.split("/") for corner in line[1:]] for line in lines if line[0] == "f"]
+    rows = np.array([[(int(corner[0]), int(corner[2])) for corner in face] for face in faces]) - 1
+    return points[rows[..., 0]], normals[rows[..., 1]]
+
+
 def corners_in_link(shape: ET.Element, file: Path) -> np.ndarray:
     loaded = trimesh.load_mesh(file, process=False)
     matrix = link_from_shape(shape)
@@ -151,6 +162,33 @@ def test_a_sheared_mesh_keeps_its_shape(tmp_path: Path) -> None:
     _, urdf = describe(stage, tmp_path)
     ((shape, file),) = meshes_of(urdf)
     assert_allclose(corners_in_link(shape, file), authored_in_link(stage, mesh), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [(1, 1, 1), (1, 4, 0.5), (-1, 1, 1), (-1, 2, -3), (-2, -1, -1)])
+def test_normals_stay_at_right_angles_to_a_ball(tmp_path: Path, scale: tuple[float, float, float]) -> None:
+    ball = trimesh.creation.icosphere(subdivisions=3)
+    stage = new_stage()
+    mesh = UsdGeom.Mesh.Define(stage, "/robot/link/ball")
+    points = Vt.Vec3fArray.FromNumpy(ball.vertices.astype(np.float32))
+    mesh.CreatePointsAttr(points)
+    mesh.CreateNormalsAttr(points)
+    mesh.CreateSubdivisionSchemeAttr("none")
+    mesh.CreateFaceVertexCountsAttr(Vt.IntArray(len(ball.faces), 3))
+    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(ball.faces.astype(np.int32).ravel()))
+    mesh.AddRotateXYZOp().Set(Gf.Vec3f(-40.0, 50.0, 160.0))
+    mesh.AddScaleOp().Set(Gf.Vec3f(*scale))
+    _, urdf = describe(stage, tmp_path)
+    ((_, file),) = meshes_of(urdf)
+    points, normals = corners_of_obj(file)
+    assert volume(points) > 0.0
+    # Of an ellipsoid by its equation x^T A x = 1: the gradient at each point, outwards.
+    points, normals = points.reshape(-1, 3), normals.reshape(-1, 3)
+    x, y, z = points.T
+    terms = np.stack([x * x, y * y, z * z, 2 * x * y, 2 * x * z, 2 * y * z], axis=1)
+    a, b, c, d, e, f = np.linalg.lstsq(terms, np.ones(len(terms)), rcond=None)[0]
+    expected = points @ np.array([[a, d, e], [d, b, f], [e, f, c]])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert_allclose(normals, expected, atol=3e-4)
 
 
 # --- What they look like ------------------------------------------------------------------------------------------

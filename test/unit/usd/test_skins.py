@@ -405,3 +405,66 @@ def test_a_mesh_without_triangles_has_no_skin(load: Load) -> None:
     records = load(look() + mesh(ST, "int[] holeIndices = [0, 1]"))
     assert only(records).skin is None
     assert os.fspath(only(records).path) == "/mesh"
+
+
+# --- Normals ------------------------------------------------------------------------------------------------------
+
+BEND = (
+    "normal3f[] normals = [(0, 0, 1), (0, 3, 4), (0, 0, 1), (0, 0, 1), (1, 0, 0)]",
+    'uniform token subdivisionScheme = "none"',
+)
+"""Those of QUAD's points, not all at right angles to it, and not all of length 1."""
+
+
+def normals_at_corners(skin: Skin) -> np.ndarray:
+    assert skin.normals is not None
+    assert skin.normal_triangles is not None
+    return skin.normals[skin.normal_triangles]
+
+
+def test_a_smooth_mesh_of_one_colour_has_a_skin(load: Load) -> None:
+    skin = skin_of(load(COLORS + mesh(*BEND, material="rel material:binding = </red>")))
+    assert skin.looks == (Look(RED),)
+    assert skin.look_rows is None
+    assert skin.uv is None
+    found = normals_at_corners(skin)
+    np.testing.assert_allclose(found[0], [[0, 0, 1], [0, 0.6, 0.8], [0, 0, 1]], rtol=1e-6)
+    np.testing.assert_allclose(found[2], [[0, 0.6, 0.8], [1, 0, 0], [0, 0, 1]], rtol=1e-6)
+
+
+def test_the_primvar_of_normals_counts_before_the_attribute(load: Load) -> None:
+    corners = (
+        'normal3f[] primvars:normals = [(0, 0, 1), (0, 1, 0)] (interpolation = "faceVarying")\n'
+        "int[] primvars:normals:indices = [0, 0, 0, 0, 0, 0, 1]"
+    )
+    found = normals_at_corners(skin_of(load(mesh(*BEND, corners, material=""))))
+    np.testing.assert_array_equal(found[:2], [[[0, 0, 1]] * 3] * 2)
+    np.testing.assert_array_equal(found[2], [[0, 0, 1], [0, 0, 1], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ("normal3f[] normals = [(0, 0, 1), (0, 0, 2), (0, 0, 1), (0, 0, 1), (0, 0, 1)]", BEND[1]),
+        (BEND[0],),
+        (BEND[0], 'uniform token subdivisionScheme = "catmullClark"'),
+        ("normal3f[] normals = [(0, 0, 1), (0, 3, 4)]", BEND[1]),
+        ("normal3f[] normals = [(0, 0, 1), (0, nan, 4), (0, 0, 1), (0, 0, 1), (1, 0, 0)]", BEND[1]),
+        ('string[] primvars:normals = ["a"] (interpolation = "vertex")', BEND[1]),
+        ("rel normals = </mesh>", BEND[1]),
+        ('normal3f[] primvars:normals = [(0, 1, 0), (0, 1, 0)] (interpolation = "uniform")', BEND[1]),
+        (
+            (
+                'normal3f[] primvars:normals = [(0, 1, 0)] (interpolation = "faceVarying")\n'
+                "int[] primvars:normals:indices = [0, 0, 0, 0, 0, 0, 7]"
+            ),
+            BEND[1],
+        ),
+        ('normal3f[] primvars:normals = [(0, 1, 0)] (interpolation = "odd")', BEND[1]),
+    ],
+    ids=["facets", "subdivided", "catmullClark", "few", "nan", "strings", "rel", "faces", "indices", "odd"],
+)
+def test_normals_of_facets_and_those_that_cannot_be_used_are_none(
+    load: Load, content: tuple[str, ...]
+) -> None:
+    assert only(load(COLORS + mesh(*content, material="rel material:binding = </red>"))).skin is None

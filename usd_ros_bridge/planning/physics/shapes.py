@@ -325,10 +325,9 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | Non
     if not _has_area(placed, triangles):
         _report_mesh(prim, "the mesh has no area: its points are at one place or on one line")
         return None
-    skin = record.skin
     if prim.mirrored:
         triangles = np.ascontiguousarray(triangles[:, [0, 2, 1]])
-        skin = None if skin is None else skin.turned()
+    skin = None if record.skin is None else record.skin.placed(pose_from_prim, turned=prim.mirrored)
     before = len(prim.findings)
     mesh = Mesh(placed, triangles, _approximation(record, prim.findings), skin)
     if len(prim.findings) == before:
