@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 from usd_ros_bridge.model.difference import (
     ITEM_KINDS,
@@ -42,15 +43,30 @@ def difference(old: BridgePlan, new: BridgePlan) -> PlanDifference:
         for side, item in ((before, one), (after, other)):
             if item is not None:
                 side.numbers[item.robot] = number
+    joints = _alike(robots, before.bare_joints, after.bare_joints)
+    frames = _alike(robots, before.bare_frames, after.bare_frames)
     pairs = [
         *robots,
         *_paired(before.interfaces(), after.interfaces()),
         *_paired(before.controllers(), after.controllers()),
-        *_paired(before.joints(), after.joints()),
-        *_paired(before.frames(), after.frames()),
+        *_paired(before.joints(but=joints.keys()), after.joints(but=set(joints.values()))),
+        *_paired(before.frames(but=frames.keys()), after.frames(but=set(frames.values()))),
     ]
     compared = (_compare(before, one, after, other) for one, other in pairs)
     return PlanDifference(items=tuple(sorted((item for item in compared if item is not None), key=_order)))
+
+
+def _alike(
+    robots: Iterable[tuple[Item | None, Item | None]],
+    of_old: Callable[[int], list[Any]],
+    of_new: Callable[[int], list[Any]],
+) -> dict[int, int]:
+    """Returns robots of the new plan by those of the old one that need no closer look: most, as a rule."""
+    return {
+        old.robot: new.robot
+        for old, new in robots
+        if old is not None and new is not None and of_old(old.robot) == of_new(new.robot)
+    }
 
 
 def _order(item: ItemDifference) -> tuple[int, str, str, str]:

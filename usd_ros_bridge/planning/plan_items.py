@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from usd_ros_bridge.model.difference import ItemKind, Value
@@ -28,6 +29,12 @@ _LABELS = {
     ("action", "server"): "action server",
     ("action", "client"): "action client",
 }
+# What is compared, rows of the layout aside: those of a robot move with every robot before it.
+_FRAME = attrgetter("id", "parent", "path", "static", "parent_from_frame")
+_JOINT = attrgetter(
+    "name", "path", "type", "parent", "child", "axis", "inverted", "body0_from_joint", "body1_from_joint"
+)
+_DOF = attrgetter("axis", "position", "lower", "upper", "max_velocity", "max_effort")
 # The order of the joints is part of what these types mean.
 _OF_JOINTS = frozenset({JOINT_STATE, "std_msgs/msg/Float64MultiArray"})
 
@@ -149,27 +156,43 @@ class PlanItems:
             )  # fmt: skip
         return items
 
-    def joints(self) -> list[Item]:
-        """Returns the joints in the order of the plan."""
+    def joints(self, *, but: Container[int] = ()) -> list[Item]:
+        """Returns the joints in the order of the plan, without those of the robots `but`."""
         return [
             Item(
                 kind="joint", label="joint", name=joint.name, path=joint.path, robot=index, detail=joint.type,
                 keys=self._keys(index, joint.name, joint.path), facts=_bound(self._joint_facts, joint),
             )
             for index, robot in enumerate(self.plan.robots)
+            if index not in but
             for joint in robot.joints
         ]  # fmt: skip
 
-    def frames(self) -> list[Item]:
-        """Returns the frames in the order of the plan."""
+    def frames(self, *, but: Container[int] = ()) -> list[Item]:
+        """Returns the frames in the order of the plan, without those of the robots `but`."""
         return [
             Item(
                 kind="frame", label="frame", name=frame.id, path=frame.path, robot=index, detail=f"in {frame.parent}",
                 keys=self._keys(index, frame.id, frame.path), facts=_bound(_frame_facts, frame),
             )
             for index, robot in enumerate(self.plan.robots)
+            if index not in but
             for frame in robot.frames
         ]  # fmt: skip
+
+    def bare_frames(self, robot: int) -> list[Any]:
+        """Returns what is compared of a robot's frames, quickly: two such lists that are equal differ in nothing."""
+        return list(map(_FRAME, self.plan.robots[robot].frames))
+
+    def bare_joints(self, robot: int) -> list[Any]:
+        """Returns what is compared of a robot's joints, likewise."""
+        return [(_JOINT(j), [self._bare_dof(dof) for dof in j.dofs]) for j in self.plan.robots[robot].joints]
+
+    def _bare_dof(self, dof: DofPlan) -> Any:
+        mimic = dof.mimic
+        if mimic is None:
+            return _DOF(dof)
+        return _DOF(dof), self.plan.layout.dofs[mimic.leader], mimic.multiplier, mimic.offset
 
     def _keys(self, robot: int, name: str, path: str) -> tuple[Hashable, ...]:
         number, path = self.numbers[robot], self._path(path, robot)

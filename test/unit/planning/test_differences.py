@@ -16,6 +16,7 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.difference import ItemDifference, PlanDifference
 from usd_ros_bridge.model.options import PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan, Pose
+from usd_ros_bridge.planning import differences
 from usd_ros_bridge.planning.differences import difference
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -275,3 +276,20 @@ def test_backwards_is_the_opposite(old: BridgePlan, new: BridgePlan) -> None:
     assert {(i.kind, i.label, i.name, i.path) for i in there.of("added")} == {
         (i.kind, i.label, i.name, i.path) for i in back.of("removed")
     }
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(PLANS), st.sampled_from(PLANS))
+def test_robots_without_a_closer_look_differ_in_nothing(old: BridgePlan, new: BridgePlan) -> None:
+    quick = difference(old, new)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(differences, "_alike", lambda *_: {})
+        assert difference(old, new) == quick
+
+
+def test_a_leader_of_another_name_is_seen_though_its_row_is_the_same() -> None:
+    plan = load_plan(ARM)
+    names = tuple("thumb" if name == "left_finger_joint" else name for name in plan.layout.dofs)
+    found = difference(plan, replace(plan, layout=replace(plan.layout, dofs=names)))
+    followers = [item for item in found if item.kind == "joint"]
+    assert [changes(item) for item in followers] == [{"mimic.leader": ("left_finger_joint", "thumb")}]
