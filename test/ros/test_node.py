@@ -204,10 +204,13 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
     assert len(values) == len(every.names)
     assert all(value.type != ParameterType.PARAMETER_NOT_SET for value in values)
     value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=5.0)
-    request = SetParameters.Request(parameters=[Parameter(name="tf_rate", value=value)])
-    (result,) = call(SetParameters, "/usd_ros_bridge/set_parameters", request).results
-    assert not result.successful
-    assert "starts" in result.reason
+    request = SetParameters.Request(
+        parameters=[Parameter(name=name, value=value) for name in ("tf_rate", "clock_rate")]
+    )
+    live, fixed = call(SetParameters, "/usd_ros_bridge/set_parameters", request).results
+    assert live.successful
+    assert not fixed.successful
+    assert "starts" in fixed.reason
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
-from rclpy.exceptions import ParameterException
+from rclpy.exceptions import ParameterException, ParameterUninitializedException
 from rclpy.parameter import Parameter
 
 from usd_ros_bridge.model.change import ChangeReport
@@ -145,16 +145,23 @@ class LiveParameters:
             return
         options = self._changes.plan_options
         held = dict(self._held_options())
-        held |= {name: self._switches.held(name, options) for name in self._switches.names}
+        shown = [name for name in self._switches.names if self._node.has_parameter(name)]
+        held |= {name: self._switches.held(name, options) for name in shown}
         other = [
             _parameter(name, value)
             for name, value in held.items()
-            if self._node.has_parameter(name)
-            and not _same(_plain(self._node.get_parameter(name).value), value)
+            if self._node.has_parameter(name) and not _same(_plain(self._now(name)), value)
         ]
         if other:
             with self._showing():
                 self._node.set_parameters_atomically(other)
+
+    def _now(self, name: str) -> Any:
+        try:
+            return self._node.get_parameter(name).value
+        except ParameterUninitializedException:
+            # An array of nothing in a parameter file has no type in ROS 2: it unsets the parameter.
+            return None
 
     # --- What there is -----------------------------------------------------------------------------------------
 
