@@ -300,9 +300,10 @@ def _repaired(moments: FloatArray) -> FloatArray:
     """Returns moments that engines take: what rounding has left above the triangle inequality is taken off."""
     result = np.array(moments, dtype=np.float64)
     row = int(result.argmax())
-    others = float(result.sum() - result[row])
-    if result[row] > others * (1.0 - _MARGIN):
-        result[row] = min(float(result[row]), others * (1.0 - _MARGIN))
+    others = np.delete(result, row)
+    # Not below the second: that would then be the largest, and above the sum.
+    most = max(float(others.sum()) * (1.0 - _MARGIN), float(others.max()))
+    result[row] = min(float(result[row]), most)
     return result
 
 
