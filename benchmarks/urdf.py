@@ -54,7 +54,7 @@ def _results(asset: Path, links: int, kind: str, options: Options) -> Iterator[R
             figures[f"first{suffix}"].append(_seconds(opened, meshes, files))
             figures[f"again{suffix}"].append(_seconds(opened, meshes, files))
     triangles = 2 * RINGS * RINGS
-    what = "STL" if kind == "plain" else "STL, and OBJ with MTL and an image of its own"
+    what = "STL" if kind == "plain" else "STL, and smooth OBJ with MTL and an image of its own"
     for figure, values in figures.items():
         words = "mesh files written" if figure.startswith("first") else "mesh files there already"
         start = "the path of the file" if figure.endswith("file") else "an open stage"
@@ -95,7 +95,7 @@ def write_robot(folder: Path, links: int, *, textured: bool) -> Path:
     Args:
         folder: Where; made.
         links: How many.
-        textured: Whether each mesh has texture coordinates and an image of its own.
+        textured: Whether each mesh has normals, texture coordinates and an image of its own.
     """
     from pxr import Sdf, Usd, UsdGeom, Vt
 
@@ -114,6 +114,8 @@ def write_robot(folder: Path, links: int, *, textured: bool) -> Path:
                 "st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.vertex
             )
             primvar.Set(Vt.Vec2fArray.FromNumpy(uv))
+            mesh.CreateNormalsAttr(Vt.Vec3fArray.FromNumpy(points))
+            mesh.CreateSubdivisionSchemeAttr("none")
     library.GetRootLayer().Save()
     looks = "".join(_look(folder, number) for number in range(links)) if textured else ""
     body = "".join(_link(number, textured=textured) for number in range(links))
