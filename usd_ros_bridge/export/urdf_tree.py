@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,13 +43,13 @@ def link_tree(robot: RobotPlan) -> LinkTree:
     """Returns a robot's frames as a tree of links.
 
     The root of a robot that is free is its base: what it hangs from is no part of it. That of any other is its topmost
-    frame, the context's; where several frames hang from the parent frame, or joints move the topmost one, it is the
-    parent frame.
+    frame, the context's, and so it is where the base is but a body among other frames, without joints (a crate in a
+    cell). Where several frames hang from the parent frame, or joints move the topmost one, it is the parent frame.
     """
     root, members = _members(robot)
     names = LinkNames(robot)
     joints = {number: _joints_to(robot, number, names) for number in members if number != root}
-    findings = _left_out(robot, members) if robot.base >= 0 else []
+    findings = _left_out(robot, members) if robot.base >= 0 and root == robot.base else []
     findings += [_floating(robot.frames[number]) for number, chain in joints.items() if _floats(chain)]
     return LinkTree(
         root=robot.parent_frame if root == PARENT_FRAME else robot.frames[root].id,
@@ -65,12 +66,19 @@ def _members(robot: RobotPlan) -> tuple[int, tuple[int, ...]]:
         for number, frame in enumerate(robot.frames):
             if frame.parent_index in found:
                 found.add(number)
-        return robot.base, (robot.base, *sorted(found - {robot.base}))
+        if robot.edges or robot.frames[robot.base].parent_index < 0 or not _lost(robot, found):
+            return robot.base, (robot.base, *sorted(found - {robot.base}))
     tops = [number for number, frame in enumerate(robot.frames) if frame.parent_index < 0]
     whole = tuple(range(len(robot.frames)))
     if len(tops) == 1 and not _has_dofs(robot, robot.frames[tops[0]]):
         return tops[0], whole
     return PARENT_FRAME, whole
+
+
+def _lost(robot: RobotPlan, members: Collection[int]) -> list[FramePlan]:
+    """The frames that are no members. The context of a robot that moves stays where it is, by design."""
+    frames = enumerate(robot.frames)
+    return [frame for number, frame in frames if number not in members and frame.path != robot.path]
 
 
 def _has_dofs(robot: RobotPlan, frame: FramePlan) -> bool:
@@ -98,11 +106,7 @@ def _floats(chain: tuple[UrdfJoint, ...]) -> bool:
 
 
 def _left_out(robot: RobotPlan, members: tuple[int, ...]) -> list[Diagnostic]:
-    kept = set(members)
-    # The context of a robot that moves stays where it is, by design.
-    lost = [
-        frame for number, frame in enumerate(robot.frames) if number not in kept and frame.path != robot.path
-    ]
+    lost = _lost(robot, set(members))
     if not lost:
         return []
     names = ", ".join(frame.id for frame in lost[:MOST_NAMED]) + (", ..." if len(lost) > MOST_NAMED else "")

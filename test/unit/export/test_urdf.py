@@ -137,6 +137,22 @@ def test_frames_that_do_not_hang_from_a_free_robots_base_are_left_out_and_said()
     assert urdf.diagnostics[0].message.endswith(": drone, rotor")
 
 
+def test_a_body_without_joints_among_other_frames_is_not_the_root() -> None:
+    robot = PlanBuilder().robot("/cell")
+    robot.frames.append(
+        FramePlan(id="cell", parent="world", path="/cell", static=True, parent_from_frame=Pose())
+    )
+    robot.fixed_frame("camera", "cell", Pose((0.0, 0.0, 2.0)))
+    robot.body("crate", Pose((1.0, 0.0, 0.0)))
+    robot.frames[-1] = replace(robot.frames[-1], parent="cell", parent_index=0)
+    plan = robot.plan.build()
+    assert plan.robots[0].frames[plan.robots[0].base].id == "crate"
+    urdf = robot_urdf(plan, 0)
+    assert urdf.links == ("cell", "camera", "crate")
+    assert {joint.type for joint in read(urdf).joints.values()} == {"fixed", "floating"}
+    assert codes(urdf) == [("3.8.floating", "info", "/cell/crate")]
+
+
 def test_a_mimic_joint_whose_leader_is_left_out_follows_nothing_and_that_is_said() -> None:
     builder = rover()
     robot = builder.robots[0]
