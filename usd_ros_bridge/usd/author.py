@@ -40,6 +40,8 @@ def layer_text(
     """
     layer = Sdf.Layer.CreateAnonymous(SUFFIX)
     _write_metadata(layer, stage)
+    if not stage.GetDefaultPrim():
+        _name_default_prim(layer, scaffold)
     layer.documentation = (
         f"ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3) of {Path(asset).name}."
     )
@@ -125,6 +127,13 @@ def _write_metadata(layer: Any, stage: Usd.Stage) -> None:
         layer.startTimeCode = root.startTimeCode / codes
     if root.HasEndTimeCode():
         layer.endTimeCode = root.endTimeCode / codes
+
+
+def _name_default_prim(layer: Any, scaffold: Scaffold) -> None:
+    """Makes the robot the default prim, which an asset must have (REP 0158 section 1.2.5), where there is just one."""
+    robots = [opinion.path for opinion in scaffold.opinions if "RosContextAPI" in opinion.schemas]
+    if len(robots) == 1 and robots[0].count("/") == 1:
+        layer.defaultPrim = robots[0][1:]
 
 
 def _reference(layer: Any, path: str, inner: str, stage: Usd.Stage) -> None:

@@ -346,6 +346,19 @@ def test_alone_it_is_a_layer_for_the_assets_own_sublayers(tmp_path: Path) -> Non
     assert not difference(over, load_plan(entry))
 
 
+def test_the_only_robot_becomes_the_default_prim(tmp_path: Path) -> None:
+    asset = tmp_path / "robot.usda"
+    asset.write_text(
+        HEADER.format(name="robot").replace('    defaultPrim = "robot"\n', "") + cart(*TWO_WHEELS)
+    )
+    result = scaffold(asset, tmp_path / "ros.usda")
+    assert Usd.Stage.Open(str(result.path)).GetDefaultPrim().GetPath() == "/robot"
+    missing = [
+        {code for _, code, _ in faults(path)} & {"1.2.5.default_prim"} for path in (asset, result.path)
+    ]
+    assert missing == [{"1.2.5.default_prim"}, set()]
+
+
 def test_names_that_are_taken(tmp_path: Path) -> None:
     result = scaffold_text(
         cart(*TWO_WHEELS, extra='def Scope "Interfaces" {}\ndef Scope "Controllers" {}'), tmp_path
