@@ -152,7 +152,7 @@ def test_a_call_that_is_given_up_leaves_nothing_behind(start, door):
     assert bridge.call(DOOR, {}).result(10.0)
     door.hold.clear()
     call = bridge.call(DOOR, {}, timeout=60.0)
-    endpoint = next(each.endpoint for each in bridge._parts.interfaces._made)
+    endpoint = next(each.endpoint for each in bridge._assembly.parts.interfaces._made)
     assert endpoint._client._pending_requests
     call.cancel()
     assert call.done()

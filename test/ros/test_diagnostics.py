@@ -295,7 +295,7 @@ def test_another_plan_is_another_summary_and_the_same_one_is_not_sent_again(star
     running = start(plan(JOINT_STATES))
     texts = listen_to_plan(ros_harness)
     ros_harness.wait_for(lambda: len(texts) == 1, what="the summary")
-    summary = running.bridge._parts.summary
+    summary = running.bridge._assembly.parts.summary
     summary.move_to(plan(JOINT_STATES))
     summary.move_to(plan(JOINT_STATES, JOINT_COMMANDS))
     ros_harness.wait_for(lambda: len(texts) == 2, what="the next summary")

@@ -19,7 +19,7 @@ def quick(monkeypatch):
 
 
 def findings(running):
-    return running.bridge._parts.transforms.guards.findings()
+    return running.bridge._assembly.parts.transforms.guards.findings()
 
 
 def wait_for(harness, running, kind, *texts):
@@ -110,7 +110,7 @@ def test_bridges_of_one_name_with_trees_of_their_own_leave_each_other_alone(star
 
 def count_rounds(running):
     """A list that grows by one with every look at the graph."""
-    guards, looks = running.bridge._parts.transforms.guards, []
+    guards, looks = running.bridge._assembly.parts.transforms.guards, []
     in_domain = guards.in_domain
 
     def counted(domain_id):
@@ -170,7 +170,7 @@ def test_a_host_that_sends_the_same_frames_from_its_own_node_is_found(ros_harnes
                 bridge.step()
                 bridge.poll()
                 executor.spin_once(timeout_sec=0.01)
-                return bridge._parts.transforms.guards.findings()
+                return bridge._assembly.parts.transforms.guards.findings()
 
             ros_harness.wait_for(lambda: bool(found()), timeout=20.0, what="the host's transforms")
             (finding,) = found()
@@ -205,7 +205,7 @@ def test_what_ceased_is_forgotten_when_it_is_heard_again(start, ros_harness, mon
     def listened_twice():
         assert not sends("hat")
         (guard,) = (
-            g for g in running.bridge._parts.transforms.guards.in_domain(ros_domain) if g.name == "/arm/tf"
+            g for g in running.bridge._assembly.parts.transforms.guards.in_domain(ros_domain) if g.name == "/arm/tf"
         )
         sessions.add(guard._until)
         return len(sessions) > 3

@@ -13,32 +13,27 @@ from usd_ros_bridge.backends.protocol import Backend
 from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.model.options import PlanOptions, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
+from usd_ros_bridge.ros.assembly import Assembly, AssemblyOptions, Opened
 from usd_ros_bridge.ros.calls import Call
-from usd_ros_bridge.ros.clock import RosClock, with_sim_time
+from usd_ros_bridge.ros.clock import with_sim_time
 from usd_ros_bridge.ros.description import DescriptionOptions
 from usd_ros_bridge.ros.diagnostics import DEFAULT_RATE, DiagnosticsOptions
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
-from usd_ros_bridge.ros.installed_handlers import bind_installed
-from usd_ros_bridge.ros.live.live import Live, LiveOptions
+from usd_ros_bridge.ros.live.live import LiveOptions
 from usd_ros_bridge.ros.live.protocol import Changes
 from usd_ros_bridge.ros.node_log import NodeLog
 from usd_ros_bridge.ros.overview import overview, summary
-from usd_ros_bridge.ros.own_time import OwnTime, find_time
+from usd_ros_bridge.ros.own_time import OwnTime
 from usd_ros_bridge.ros.plan_parts import PlanParts
 from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
 from usd_ros_bridge.ros.status import BridgeStatus
-from usd_ros_bridge.ros.succession import find_succession
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controllers import ControllerStatus
 from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.loop import Loop
 from usd_ros_bridge.runtime.options import RuntimeOptions
 from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
-from usd_ros_bridge.runtime.timekeeper import OwnTimeLoop
 
 NODE_NAME = "usd_ros_bridge"
 DEFAULT_TF_RATE = 50.0
@@ -126,47 +121,46 @@ class Bridge(HandlerRegistry):
             report: Shows a warning `(kind, message)`; the node's logger by default.
             inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
         """
+        if tf_rate is not None and not tf_rate > 0.0:
+            raise OptionError(f"tf_rate {tf_rate!r} is not possible: positive Hz, or None for every step")
+        if not 0.0 < controller_rate < math.inf:
+            raise OptionError(f"controller_rate {controller_rate!r} is not possible: positive Hz")
         super().__init__(Handlers(plan))
+        log = NodeLog(NODE_NAME)
+        reporter, inform = Reporter(report or log.warn), inform or log.inform
         self._workers = Workers()
-        self._installed = handlers
-        self._scene_edits = scene_edits
-        self._live_options = LiveOptions(edits=scene_edits, follow=follow_edits, watch=watch, tf_rate=tf_rate)
-        self._backend = backend
-        self._backend_name = ""
-        self._time_options = time_options or TimeOptions()
-        self._spawning = spawning or SpawnOptions()
-        self._options = RuntimeOptions(
-            backend_options=dict(backend_options or {}), seed=seed, controller_rate=controller_rate
-        )
-        self._tf_rate = tf_rate
-        self._log = NodeLog(NODE_NAME)
-        self._reporter = Reporter(report or self._log.warn)
-        self._inform = inform or self._log.inform
-        self._make_parts = partial(
-            PlanParts, handlers=self._handlers, workers=self._workers, tf_rate=tf_rate, scene_edits=scene_edits,
-            publish_unmatched=publish_unmatched, inform=self._inform,
-            description=DescriptionOptions(publish=publish_description, meshes=mesh_directory),
-            diagnostics=DiagnosticsOptions(publish=publish_diagnostics, rate=diagnostics_rate),
+        options = AssemblyOptions(
+            backend=backend,
+            runtime=RuntimeOptions(
+                backend_options=dict(backend_options or {}), seed=seed, controller_rate=controller_rate
+            ),
+            time=time_options or TimeOptions(),
+            spawning=spawning or SpawnOptions(),
+            live=LiveOptions(edits=scene_edits, follow=follow_edits, watch=watch, tf_rate=tf_rate),
+            installed=None if handlers is None else tuple(handlers),
+            make_domains=lambda: Domains(
+                node=node,
+                node_name=node_name,
+                namespace=namespace,
+                domain_id=domain_id,
+                ros_args=ros_args,
+                parameter_overrides=with_sim_time(parameter_overrides, use_sim_time),
+                threaded=threaded,
+                report=reporter.report,
+            ),
+            make_parts=partial(
+                PlanParts, handlers=self._handlers, workers=self._workers, tf_rate=tf_rate,
+                scene_edits=scene_edits, publish_unmatched=publish_unmatched, inform=inform,
+                description=DescriptionOptions(publish=publish_description, meshes=mesh_directory),
+                diagnostics=DiagnosticsOptions(publish=publish_diagnostics, rate=diagnostics_rate),
+            ),
+            quit_process=self._quit,
         )  # fmt: skip
-        self._make_domains: Callable[[], Domains] = lambda: Domains(
-            node=node,
-            node_name=node_name,
-            namespace=namespace,
-            domain_id=domain_id,
-            ros_args=ros_args,
-            parameter_overrides=with_sim_time(parameter_overrides, use_sim_time),
-            threaded=threaded,
-            report=self._reporter.report,
-        )
-        self._domains = domains
-        self._runtime: GuardedRuntime | None = None
-        self._parts: PlanParts | None = None
-        self._clock: RosClock | OwnTime | None = None
-        self._loop: Loop | OwnTimeLoop | None = None
-        self._live: Live | None = None
+        self._assembly = Assembly(
+            plan, options, handlers=self._handlers, workers=self._workers, domains=domains,
+            reporter=reporter, inform=inform, log=log,
+        )  # fmt: skip
         self._spinning = False
-        self._lock = threading.RLock()
-        self._closed = False
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
@@ -177,18 +171,8 @@ class Bridge(HandlerRegistry):
             BackendError: The backend is unknown, not installed, or refuses its options.
             BridgeError: The bridge was opened before, or the ROS arguments are not valid.
         """
-        if self._runtime is not None or self._closed:
-            raise BridgeError("a bridge is opened once; make another one")
-        if self._tf_rate is not None and not self._tf_rate > 0.0:
-            raise OptionError(
-                f"tf_rate {self._tf_rate!r} is not possible: positive Hz, or None for every step"
-            )
-        if not 0.0 < self._options.controller_rate < math.inf:
-            raise OptionError(
-                f"controller_rate {self._options.controller_rate!r} is not possible: positive Hz"
-            )
         try:
-            self._open()
+            self._assembly.open()
         except BaseException:
             self.close()
             raise
@@ -196,27 +180,7 @@ class Bridge(HandlerRegistry):
 
     def close(self) -> None:
         """Ends everything that `open` began. Idempotent, from any thread, also while callbacks run."""
-        self._closed = True
-        self._log.node = None
-        if self._loop is not None:
-            self._loop.stop()
-        with self._lock:
-            if self._runtime is not None:
-                self._runtime.stopped = True
-        if self._runtime is not None:
-            self._runtime.between.close()
-        if self._live is not None:
-            self._live.stop()
-        # Those who wait are told while there still is who tells them.
-        self._workers.close()
-        # Threads end before what they use goes away, and outside of the lock, which none of them needs to end.
-        if self._domains is not None:
-            self._domains.stop()
-        with self._lock:
-            parts, self._parts = self._parts, None
-            for part in (self._live, self._clock, parts, self._runtime, self._domains):
-                if part is not None:
-                    part.close()
+        self._assembly.close()
 
     def __enter__(self) -> Bridge:
         return self.open()
@@ -240,21 +204,18 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open, or `spin` runs in another thread.
         """
-        runtime = self._runtime
-        if runtime is None or self._clock is None or self._closed:
-            raise BridgeError("the bridge is not open")
+        opened = self._opened()
+        runtime, clock = opened.runtime, opened.clock
         if self._spinning:
             raise BridgeError("step() while spin() runs: one of the two drives the bridge")
-        if isinstance(self._clock, OwnTime):
-            return self._clock.step(None if time_ns is None else int(time_ns))
-        now = self._clock.now_ns() if time_ns is None else int(time_ns)
+        if isinstance(clock, OwnTime):
+            return clock.step(None if time_ns is None else int(time_ns))
+        now = clock.now_ns() if time_ns is None else int(time_ns)
         return False if now is None else runtime.tick(now)
 
     def poll(self) -> None:
         """Runs callbacks that wait, where no background thread does (`threaded=False`), and returns at once."""
-        self._opened()
-        assert self._domains is not None
-        self._domains.poll()
+        self._opened().domains.poll()
 
     def spin(self) -> None:
         """Runs until `stop` or `close`, in the calling thread.
@@ -262,25 +223,26 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open.
         """
-        self._opened()
-        assert self._loop is not None
+        loop = self._opened().loop
         self._spinning = True
         try:
-            self._loop.run()
+            loop.run()
         finally:
             self._spinning = False
 
     def stop(self) -> None:
         """Ends `spin` after the tick in progress; from any thread or signal handler."""
-        if self._loop is not None:
-            self._loop.stop()
+        loop = self._assembly.loop
+        if loop is not None:
+            loop.stop()
 
     def reset(self) -> None:
         """Takes the backend back to the state at rest; the next `step` may be at any time.
 
         Where the backend owns time, it starts over, while `spin` runs between two ticks: `time.reset` tells when.
         """
-        runtime, clock = self._opened()
+        opened = self._opened()
+        runtime, clock = opened.runtime, opened.clock
         if isinstance(clock, OwnTime):
             clock.reset(spinning=self._spinning)
             return
@@ -306,15 +268,14 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open, there is no such client, or the request does not fit its type.
         """
-        self._opened()
-        assert self._parts is not None
+        parts = self._opened().parts
         if timeout is not None and not timeout > 0.0:
             raise OptionError(f"timeout {timeout!r} is not possible: positive seconds")
-        return self._parts.interfaces.call(target, request, timeout=timeout, feedback=feedback)
+        return parts.interfaces.call(target, request, timeout=timeout, feedback=feedback)
 
     def controllers(self) -> tuple[ControllerStatus, ...]:
         """Returns which controllers there are, and which of them are active."""
-        return self._opened()[0].controllers.status()
+        return self._opened().runtime.controllers.status()
 
     def switch_controllers(self, *, activate: Iterable[str] = (), deactivate: Iterable[str] = ()) -> Call:
         """Switches controllers by prim path, at the start of the next tick: all of them, or none.
@@ -325,9 +286,7 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: It is not possible: a path is unknown, a controller faulty, or a joint claimed twice.
         """
-        self._opened()
-        assert self._parts is not None
-        return self._parts.switch_controllers(tuple(activate), tuple(deactivate))
+        return self._opened().parts.switch_controllers(tuple(activate), tuple(deactivate))
 
     # --- Change ------------------------------------------------------------------------------------------------
 
@@ -338,9 +297,7 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open.
         """
-        self._opened()
-        assert self._live is not None
-        return self._live.changer
+        return self._opened().live.changer
 
     def change(
         self,
@@ -366,8 +323,7 @@ class Bridge(HandlerRegistry):
         """
         options = None if plan_options is None else (lambda _: plan_options)
         future = self.changes.request(why="a change", variants=variants, options=options, edit=edit)
-        assert self._live is not None
-        return self._live.waited(future)
+        return self._opened().live.waited(future)
 
     def reload(self) -> Call:
         """Reads the files of the asset again, and goes on with what they are, as `change` does.
@@ -375,29 +331,25 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open.
         """
-        self._opened()
-        assert self._live is not None
-        return self._live.reload()
+        return self._opened().live.reload()
 
     # --- Looking in --------------------------------------------------------------------------------------------
 
     @property
     def node(self) -> Any:
         """The rclpy node of the default domain."""
-        self._opened()
-        assert self._domains is not None
-        return self._domains.main.node
+        return self._opened().domains.main.node
 
     @property
     def time(self) -> TimeControl | None:
         """Pauses, steps and resets, from any thread; None where the backend does not own time."""
-        clock = self._opened()[1]
+        clock = self._opened().clock
         return clock.control if isinstance(clock, OwnTime) else None
 
     @property
     def runtime(self) -> Runtime:
         """The runtime: emitters and sinks of one's own are added there."""
-        return self._opened()[0]
+        return self._opened().runtime
 
     def status(self) -> BridgeStatus:
         """Returns what the bridge is doing, from any thread.
@@ -405,19 +357,15 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open.
         """
-        with self._lock:
-            runtime, _ = self._opened()
-            parts, clock = self._parts, self._clock
-            assert parts is not None
-            own = clock if isinstance(clock, OwnTime) else None
+        with self._assembly.lock:
+            opened = self._opened()
             return overview(
                 self.plan,
-                self._backend_name,
-                runtime,
-                parts.interfaces,
-                parts.transforms,
-                parts.descriptions,
-                own,
+                self._assembly.backend_name,
+                opened.runtime,
+                opened.parts,
+                opened.live,
+                opened.clock if isinstance(opened.clock, OwnTime) else None,
             )
 
     def summary(self) -> str:
@@ -426,52 +374,10 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open.
         """
-        self._opened()
-        assert self._parts is not None
-        return summary(self._parts.interfaces, self._parts.transforms)
+        parts = self._opened().parts
+        return summary(parts.interfaces, parts.transforms)
 
     # --- Own ---------------------------------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        bind_installed(self._handlers, self._installed, self._reporter.report)
-        # Before any node, so that a name that does not exist is all that is said.
-        choice = None if self._backend == AUTO else choose(self.plan, self._backend, inform=self._inform)
-        if self._domains is None:
-            self._domains = self._make_domains()
-        main = self._domains.main
-        self._log.node = main.node
-        if choice is None:
-            follows = bool(main.node.get_clock().ros_time_is_active)
-            choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
-        make = partial(
-            GuardedRuntime, options=self._options, reporter=self._reporter, lock=self._lock, domains=self._domains
-        )  # fmt: skip
-        self.plan = choice.plan
-        runtime, self._backend_name = open_chosen(choice, make, self._reporter.report)
-        self._runtime = runtime
-        clock, self._loop = find_time(runtime, self._domains, self._workers, self._time_options)
-        self._clock = clock
-        self._parts = self._make_parts(self.plan, self._domains, runtime)
-        self._parts.open(clock.now_ns)
-        self._live = Live(
-            runtime, self._parts, self._domains, self._workers, self._live_options,
-            own_time=clock if isinstance(clock, OwnTime) else None,
-            lock=self._lock, adopt=self._adopt, inform=self._inform,
-        )  # fmt: skip
-        if isinstance(clock, OwnTime):
-            clock.open()
-            succession = find_succession(
-                self.plan, runtime, self._spawning,
-                edits=self._scene_edits, changes=self._live.changer, between_ticks=clock.between_ticks,
-            )  # fmt: skip
-            clock.offer(self._handlers, quit_process=self._quit, inform=self._inform, succession=succession)
-        self._live.open()
-
-    def _adopt(self, plan: BridgePlan) -> None:
-        """Shows a plan that is live from here on; between two ticks."""
-        self.plan = plan
-        if isinstance(self._clock, OwnTime):
-            self._clock.revise()
 
     def _quit(self) -> bool:
         """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""
@@ -479,7 +385,8 @@ class Bridge(HandlerRegistry):
             threading.Timer(QUIT_S, self.stop).start()
         return self._spinning
 
-    def _opened(self) -> tuple[GuardedRuntime, RosClock | OwnTime]:
-        if self._runtime is None or self._clock is None or self._closed:
+    def _opened(self) -> Opened:
+        opened = self._assembly.opened
+        if opened is None or self._assembly.closed:
             raise BridgeError("the bridge is not open")
-        return self._runtime, self._clock
+        return opened

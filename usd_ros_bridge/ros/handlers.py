@@ -80,16 +80,17 @@ class HandlerRegistry:
     whatever there is, also nothing.
 
     Each method returns a `Binding`, or without a handler a decorator, which leaves the function as it is.
-
-    Attributes:
-        plan: The plan, to look at what there is.
     """
 
     def __init__(self, handlers: Handlers, owner: str = EMBEDDER) -> None:
         """Stores whose handlers these are."""
-        self.plan = handlers.plan
         self._handlers = handlers
         self._owner = owner
+
+    @property
+    def plan(self) -> BridgePlan:
+        """The plan, to look at what there is."""
+        return self._handlers.plan
 
     @overload
     def on_service(self, target: str, handler: ServiceHandler, *, timeout: float | None = ...) -> Binding: ...

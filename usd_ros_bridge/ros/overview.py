@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.ros.description import Descriptions
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.interfaces import Interfaces
+from usd_ros_bridge.ros.live.live import Live
 from usd_ros_bridge.ros.own_time import OwnTime
+from usd_ros_bridge.ros.plan_parts import PlanParts
 from usd_ros_bridge.ros.status import BridgeStatus
 from usd_ros_bridge.ros.transforms import Transforms
 
@@ -15,9 +16,8 @@ def overview(
     plan: BridgePlan,
     backend: str,
     runtime: GuardedRuntime,
-    interfaces: Interfaces,
-    transforms: Transforms,
-    descriptions: Descriptions,
+    parts: PlanParts,
+    live: Live,
     own_time: OwnTime | None,
 ) -> BridgeStatus:
     """Returns what a bridge is doing.
@@ -26,13 +26,17 @@ def overview(
         plan: The plan.
         backend: Name of the backend.
         runtime: Open.
-        interfaces: Open.
-        transforms: Open.
-        descriptions: Open.
+        parts: Open.
+        live: Open.
         own_time: Where the backend owns time.
     """
-    counters = runtime.status()
-    rows = [*interfaces.status(), *transforms.status(counters.time_ns or 0), *descriptions.status()]
+    counters, transforms = runtime.status(), parts.transforms
+    rows = [
+        *parts.interfaces.status(),
+        *transforms.status(counters.time_ns or 0),
+        *parts.descriptions.status(),
+    ]
+    rows += live.status()
     if own_time is not None:
         rows += own_time.interfaces()
     return BridgeStatus(

@@ -88,7 +88,7 @@ def _row(row: InterfaceStatus) -> str:
 
 def _entities(bridge: Bridge) -> Iterator[str]:
     """Yields what exists in the middleware, from rclpy's own lists."""
-    domains = bridge._domains
+    domains = bridge._assembly.domains
     assert domains is not None
     for domain in domains.opened:
         node = domain.node
@@ -134,7 +134,7 @@ def _quality(profile: Any) -> str:
 
 def _static_frames(bridge: Bridge) -> Iterator[str]:
     """Yields the frames that late joiners get, topic by topic."""
-    parts = bridge._parts
+    parts = bridge._assembly.parts
     if parts is None:
         return
     for (domain_id, name), topic in parts.transforms._topics.items():
