@@ -22,6 +22,8 @@ os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randint(1, 101))
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
 os.environ.pop("ROS_STATIC_PEERS", None)
+# What bridges keep for the next time (mesh files, decomposed meshes) is not to fill the user's own cache.
+os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / "build/test_cache")
 
 SHARED_MEMORY = Path("/dev/shm")
 # Fast DDS 2 and 3 name their files differently.
