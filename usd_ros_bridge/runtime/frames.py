@@ -242,10 +242,15 @@ def _square(values: FloatArray) -> float:
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:
-    """Whether another node owns the frame's place: the robot's in the world, where `base_transform` says so."""
-    if robot.base_transform != "none":
+    """Whether the frame's place is the robot's in the world, and another node's to say, by `base_transform`."""
+    frame = robot.frames[number]
+    if robot.base_transform != "none" or (frame.parent_index >= 0 and number != robot.base):
         return False
-    return number == robot.base or robot.frames[number].parent_index < 0
+    if robot.base >= 0:
+        return True
+    # Where joints move what hangs from parent_frame, or there is more than one, the robot begins there.
+    moves = frame.edge >= 0 and not robot.edges[frame.edge].rigid
+    return not moves and sum(each.parent_index < 0 for each in robot.frames) == 1
 
 
 def _posed(robot: RobotPlan, number: int, slot: int) -> PosedFrame | None:
