@@ -98,7 +98,7 @@ class Switches:
             values: As wanted, by name.
             options: With what was asked for before.
         """
-        other = {name: value for name, value in values.items() if self.held(name, options) != value}
+        other = {name: value for name, value in values.items() if self._differs(name, value, options)}
         if not other:
             return None
         enabled: dict[str, bool | None] = {}
@@ -118,6 +118,13 @@ class Switches:
             )
 
         return changed
+
+    def _differs(self, name: str, value: Value, options: PlanOptions) -> bool:
+        if self.held(name, options) != value:
+            return True
+        # One that is wanted, and off for another reason, may be wanted no more.
+        path = self._interfaces[name][0].path if name in self._interfaces else ""
+        return options.enabled.get(path, value) != value
 
 
 def _merged(before: Mapping[str, V], changed: Mapping[str, V | None]) -> dict[str, V]:
