@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from usd_ros_bridge.backends.protocol import Backend, Report
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.clock import RosClock
@@ -128,15 +129,28 @@ class Assembly:
         self._inform = inform
         self._log = log
 
+    def check(self) -> None:
+        """Looks at what can be known to be impossible before anything is acquired.
+
+        Raises:
+            OptionError: A rate is not possible.
+            BridgeError: It was opened before.
+        """
+        if self.runtime is not None or self.closed:
+            raise BridgeError("a bridge is opened once; make another one")
+        tf_rate, controller_rate = self._options.live.tf_rate, self._options.runtime.controller_rate
+        if tf_rate is not None and not tf_rate > 0.0:
+            raise OptionError(f"tf_rate {tf_rate!r} is not possible: positive Hz, or None for every step")
+        if not 0.0 < controller_rate < math.inf:
+            raise OptionError(f"controller_rate {controller_rate!r} is not possible: positive Hz")
+
     def open(self) -> None:
         """Acquires everything, in order; who called closes it where that fails.
 
         Raises:
             BackendError: The backend is unknown, not installed, or refuses its options.
-            BridgeError: It was opened before, or ROS 2 refuses something.
+            BridgeError: ROS 2 refuses something.
         """
-        if self.runtime is not None or self.closed:
-            raise BridgeError("a bridge is opened once; make another one")
         options = self._options
         bind_installed(self._handlers, options.installed, self._reporter.report)
         # Before any node, so that a name that does not exist is all that is said.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -121,10 +120,6 @@ class Bridge(HandlerRegistry):
             report: Shows a warning `(kind, message)`; the node's logger by default.
             inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
         """
-        if tf_rate is not None and not tf_rate > 0.0:
-            raise OptionError(f"tf_rate {tf_rate!r} is not possible: positive Hz, or None for every step")
-        if not 0.0 < controller_rate < math.inf:
-            raise OptionError(f"controller_rate {controller_rate!r} is not possible: positive Hz")
         super().__init__(Handlers(plan))
         log = NodeLog(NODE_NAME)
         reporter, inform = Reporter(report or log.warn), inform or log.inform
@@ -171,6 +166,7 @@ class Bridge(HandlerRegistry):
             BackendError: The backend is unknown, not installed, or refuses its options.
             BridgeError: The bridge was opened before, or the ROS arguments are not valid.
         """
+        self._assembly.check()
         try:
             self._assembly.open()
         except BaseException:
