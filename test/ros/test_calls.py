@@ -16,6 +16,7 @@ from std_srvs.srv import SetBool, Trigger
 from usd_ros_bridge import Bridge, BridgeError
 from usd_ros_bridge.model.errors import CallTimeoutError
 from usd_ros_bridge.model.plan import ActionPlan, ServicePlan
+from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.messages import make_message
 
 DOOR = "/there/door"
@@ -39,7 +40,7 @@ def door(ros_harness):
         def open(self) -> None:
             self.service = ros_harness.node.create_service(SetBool, DOOR, self.answer)
             # Sent again where the middleware has yet to discover who asked, and drops the answer.
-            self.send = defer_responses(self.service, lambda answer, header: self.send(answer, header))
+            send = defer_responses(self.service, lambda answer, header: send(answer, header))
 
         def answer(self, request, response):
             self.asked.append(request.data)
