@@ -149,6 +149,33 @@ def test_a_goal_goes_on_while_another_robot_changes(start, edited_asset, ros_har
         client.close()
 
 
+def active(bridge: Bridge) -> set[str]:
+    return {each.path for each in bridge.controllers() if each.active}
+
+
+def test_a_controller_that_was_switched_stays_so(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    drive = f"{ROVER}/drive"
+    bridge.switch_controllers(deactivate=[drive]).result(TIMEOUT_S)
+    bridge.change(variants=head("both")).result(TIMEOUT_S)
+    assert drive not in active(bridge)
+    assert active(bridge) == {each.path for each in bridge.plan.controllers if each.enabled} - {drive}
+    bridge.switch_controllers(activate=[drive]).result(TIMEOUT_S)
+    bridge.change(variants=head("bare")).result(TIMEOUT_S)
+    assert drive in active(bridge)
+
+
+def test_a_controller_that_never_could_be_active_keeps_no_other_of_its_prim_off(step_on):
+    stage = edited_stage()
+    commands = f"{ROVER}/cmd_vel"
+    stage.GetPrimAtPath(commands).AddAppliedSchema("RosControlJointStateBroadcasterAPI")
+    stepped = step_on(stage)
+    assert commands not in active(stepped.bridge)
+    # Without the drive the command is for the base itself.
+    stage.GetPrimAtPath(f"{ROVER}/drive").SetActive(False)
+    stepped.until(lambda: commands in active(stepped.bridge), "the implied controller")
+
+
 # --- What changes ----------------------------------------------------------------------------------------------------
 
 

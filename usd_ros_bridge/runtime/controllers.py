@@ -273,7 +273,8 @@ class Controllers:
             for old in other._by_path.get(member.plan.path, ()):
                 if old.plan.schema != member.plan.schema:
                     continue
-                if old.plan.enabled == member.plan.enabled:
+                # What nobody switched starts as its plan says: others of its prim may be new.
+                if old.plan.enabled == member.plan.enabled != old.active:
                     switched[member.plan.path] = old.active
                 for name, value in old.values.items():
                     if name in member.host.group.dynamic:
