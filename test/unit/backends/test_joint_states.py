@@ -302,3 +302,14 @@ def test_several_publishers_add_up_to_one_state(sent: list[tuple[tuple[str, ...]
         (state.joint_position[rows], state.joint_velocity[rows], state.joint_effort[rows]), axis=-1
     )
     assert_allclose(found, np.array(list(known.values())))
+
+
+def test_where_stamps_are_ignored_every_message_counts_with_its_own() -> None:
+    bench = Bench(rover(), ignore_timestamp="true")
+    joint = bench.plan.layout.dofs[0]
+    for stamp, position in ((5, 0.1), (3, 0.2), (3, 0.3), (9, 0.4), (1, 0.5)):
+        bench.receive([joint], [position], stamp=stamp * SECOND)
+        assert (bench.stamps(), bench.positions()[joint]) == ([stamp * SECOND], position)
+    bench.receive([joint], [0.6], stamp=0)
+    assert (bench.stamps(7 * SECOND), bench.positions()[joint]) == ([7 * SECOND], 0.6)
+    assert bench.reports == [], "time starts over for nobody"
