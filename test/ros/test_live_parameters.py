@@ -237,6 +237,31 @@ def test_the_rate_of_transforms_needs_no_plan(live: Callable[..., Live]) -> None
     assert here.parameters.get("tf_rate") == 5.0
 
 
+def test_the_rate_has_the_name_of_robot_state_publisher_too(ros_harness: Any, asset: Path) -> None:
+    domains = Domains(report=print, parameter_overrides=[Parameter("publish_frequency", value=5.0)])
+    values = parameters.declare(domains.main.node)
+    rate = parameters.options_from(values, node_namespace="/").tf_rate
+    client = ParameterClient(ros_harness)
+    with Bridge(plan_of(asset), domains=domains, tf_rate=rate) as bridge:
+        for name, value, expected in (
+            ("publish_frequency", 8.0, 8.0),
+            ("tf_rate", 30.0, 8.0),
+            ("publish_frequency", 0.0, 30.0),
+        ):
+            assert client.set(name, value) == ""
+            bridge.step()
+            rates = {row.authored_rate for row in bridge.status().interfaces if row.name == "/robot/tf"}
+            assert rates == {expected}
+            assert client.get("tf_rate") in (50.0, 30.0)
+
+
+def test_a_rate_of_every_step_cannot_be_set(ros_harness: Any, asset: Path) -> None:
+    domains = Domains(report=print)
+    parameters.declare(domains.main.node)
+    with Bridge(plan_of(asset), domains=domains, tf_rate=None):
+        assert "every state" in ParameterClient(ros_harness).set("tf_rate", 7.0)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [

@@ -259,6 +259,8 @@ class LiveParameters:
         for name, value in values.items():
             if reason := _option_fault(name, value):
                 return reason
+        if self._tf_rate is None and (TF_RATE in values or FREQUENCY in values):
+            return "transforms are sent with every state, and have no rate"
         if self._changes.plan.stage is None and set(values) - {TF_RATE, FREQUENCY}:
             return "the plan has no stage that could be read again"
         if VARIANTS in values:
@@ -303,11 +305,9 @@ class LiveParameters:
         asked.add_done_callback(lambda done: self._done(why, done))
 
     def _change_tf_rate(self, values: Mapping[str, Any]) -> None:
-        rate = float(values.get(FREQUENCY, self._frequency) or values.get(TF_RATE, self._tf_rate or 0.0))
-        if rate > 0.0:
-            if TF_RATE in values:
-                self._tf_rate = float(values[TF_RATE])
-            self._set_tf_rate(rate)
+        own = self._now(TF_RATE) if self._node.has_parameter(TF_RATE) else self._tf_rate
+        self._tf_rate = float(values.get(TF_RATE, own))
+        self._set_tf_rate(float(values.get(FREQUENCY, self._frequency)) or self._tf_rate)
 
     @property
     def _frequency(self) -> float:
