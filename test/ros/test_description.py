@@ -14,6 +14,7 @@ from ros_plans import JOINT_STATES, arm, layout, plan, publisher
 from std_msgs.msg import String
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.model.options import VariantSelection
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
 from usd_ros_bridge.ros.domains import Domains
@@ -174,6 +175,25 @@ def with_limit(before, upper):
     (hinge,) = first.joints
     limited = replace(hinge, dofs=(replace(hinge.dofs[0], upper=upper),))
     return replace(before, robots=(replace(first, joints=(limited,)), *others))
+
+
+def test_a_variant_that_is_switched_is_described_anew(start, ros_harness):
+    running = start(load_plan(ARM))
+    received = listen(ros_harness, "/arm/robot_description")
+    ros_harness.wait_for(lambda: received, what="the description")
+    assert "left_finger" in links(received[0].data)
+    bridge = running.bridge
+    bridge.change(variants=[VariantSelection("/arm", "gripper", "none")]).result(30.0)
+    ros_harness.wait_for(lambda: len(received) == 2, what="the new description")
+    assert "left_finger" not in links(received[1].data)
+    assert links(received[1].data) == {frame.id for frame in bridge.plan.robots[0].frames}
+    # What changes nothing of the robot is not sent again.
+    bridge.change(plan_options=replace(bridge.plan.options, system_default_qos="rmw")).result(30.0)
+    bridge.change(variants=[]).result(30.0)
+    ros_harness.wait_for(lambda: len(received) == 3, what="the first description again")
+    assert received[2].data == received[0].data
+    row = running.row("/arm/robot_description")
+    assert (row.count, row.matched) == (3, 1)
 
 
 class Moved:
