@@ -23,6 +23,7 @@ from usd_ros_bridge.planning.acceptance import why_refused
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.live.protocol import Edit
+from usd_ros_bridge.ros.live.sharing import short_turns
 from usd_ros_bridge.ros.own_time import OwnTime
 from usd_ros_bridge.ros.plan_parts import PartsRevision, PlanParts
 from usd_ros_bridge.runtime.report import describe
@@ -215,7 +216,8 @@ class Changer:
                 self._served = requests
             if not requests:
                 requests = [_Request(EDITED)]
-            self._serve(requests)
+            with short_turns():
+                self._serve(requests)
 
     def _serve(self, requests: list[_Request]) -> None:
         if self._listener is not None:
