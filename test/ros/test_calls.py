@@ -40,7 +40,10 @@ def door(ros_harness):
         def open(self) -> None:
             self.service = ros_harness.node.create_service(SetBool, DOOR, self.answer)
             # Sent again where the middleware has yet to discover who asked, and drops the answer.
-            send = defer_responses(self.service, lambda answer, header: send(answer, header))
+            self.send = defer_responses(self.service, self.again)
+
+        def again(self, response, header):
+            self.send(response, header)
 
         def answer(self, request, response):
             self.asked.append(request.data)
