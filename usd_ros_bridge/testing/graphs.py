@@ -56,7 +56,7 @@ def graph_of(bridge: Bridge) -> Graph:
     transforms, which come and go with those who are watched.
 
     Args:
-        bridge: Open, and not being changed by another thread at this moment.
+        bridge: Open. While it is being changed, some of the lines may be of the plan before.
 
     Raises:
         BridgeError: It is not open.
@@ -137,10 +137,10 @@ def _static_frames(bridge: Bridge) -> Iterator[str]:
     parts = bridge._assembly.parts
     if parts is None:
         return
-    for (domain_id, name), topic in parts.transforms._topics.items():
+    for (domain_id, name), topic in tuple(parts.transforms._topics.items()):
         main = bridge.node.context.get_domain_id()
         where = "" if domain_id == main else f" in domain {domain_id}"
-        for sent in topic._whole:
+        for sent in tuple(topic._whole):
             yield f"static frame on {name}{where}: {transform_line(sent)}"
 
 

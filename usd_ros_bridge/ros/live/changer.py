@@ -328,9 +328,13 @@ class Changer:
             swap_s = self._between_ticks(lambda: self._swap(revision))
         except BaseException:
             if runtime.parts is not coming:
+                # Where the bridge is being closed meanwhile, no callbacks come to it: `close` does it then.
+                self._unfinished = [lambda: coming.discard(before)]
                 if revision is not None:
+                    self._unfinished.append(lambda: parts.abandon(revision))
                     self._among_callbacks(lambda: parts.abandon(revision))
                 coming.discard(before)
+                self._unfinished = []
             raise
         self._plan_options, self._variants = plan.options, plan.variants
         self._unfinished = [lambda: before.discard(coming), lambda: parts.retire(revision)]
