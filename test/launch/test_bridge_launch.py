@@ -72,7 +72,7 @@ OVERRIDING_ARGUMENTS = {
 }
 OVERRIDDEN = {"tf_rate": 25.0, "system_default_qos": "rmw"}
 # Parameters that rclpy declares for every node, and those that are named after what the asset declares.
-NOT_IN_THE_FILE = re.compile(r"start_type_description_service|qos_overrides\..*|enabled\..*|/.*")
+NOT_IN_THE_FILE = re.compile(r"start_type_description_service|qos_overrides\..*|enabled\..*|rate\..*|/.*")
 
 
 @pytest.mark.timeout(300)

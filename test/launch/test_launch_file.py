@@ -44,6 +44,7 @@ ARGUMENTS = {
     "controller_rate",
     "payloads",
     "use_sim_time",
+    "watch",
     "params_file",
     "respawn",
     "log_level",
