@@ -9,6 +9,8 @@ from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.planning import disable_conflicts
+from usd_ros_bridge.planning.conflicts import without_interfaces
 from usd_ros_bridge.ros.diagnosis import (
     HELD_S,
     SETTLED_NS,
@@ -277,4 +279,11 @@ def test_what_is_off_because_somebody_wants_it():
     asked_on_and_faulty = replace(JOINT_COMMANDS, path="/arm/y", enabled=False, starts_enabled=False)
     options = PlanOptions(enabled={asked_off.path: False, "/arm/y": True})
     made = plan(asked_off, faulty, off_from_the_start, asked_on_and_faulty, options=options)
-    assert switched_off(made) == {asked_off.path, "/arm/x"}
+    assert switched_off(made, made) == {asked_off.path, "/arm/x"}
+
+
+def test_what_the_backend_or_the_node_has_no_use_for_is_off_and_no_fault():
+    made = plan(JOINT_STATES, JOINT_COMMANDS)
+    assert switched_off(made, disable_conflicts(made, [(JOINT_STATES.name, None)])) == {JOINT_STATES.path}
+    bare = without_interfaces(made)
+    assert switched_off(bare, bare) == {JOINT_STATES.path, JOINT_COMMANDS.path}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -19,6 +20,7 @@ from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.plan import ServicePlan, TfOutput
 from usd_ros_bridge.ros.bridge import Bridge
 
+ASSETS = Path(__file__).parent.parent / "assets"
 NODE = "usd_ros_bridge"
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 QUICK = {"diagnostics_rate": 10.0}
@@ -301,3 +303,28 @@ def test_another_plan_is_another_summary_and_the_same_one_is_not_sent_again(star
     ros_harness.wait_for(lambda: len(texts) == 2, what="the next summary")
     names = [[each["name"] for each in json.loads(text)["topics"]] for text in texts]
     assert names == [["/arm/joint_states"], ["/arm/joint_states", "/arm/joint_commands"]]
+
+
+# --- Change -----------------------------------------------------------------------------------------------------------
+
+
+def test_both_go_on_with_another_variant(start, ros_harness, listener):
+    """A sensor that the variant adds has a status and stands in the summary; the others' counts go on."""
+    pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+    from usd_ros_bridge import ReadOptions, VariantSelection, load_plan
+
+    def chosen(name):
+        return (VariantSelection("/robot", "head", name),)
+
+    made = load_plan(ASSETS / "variant_sensor.usda", read_options=ReadOptions(variants=chosen("plain")))
+    running = start(made, **QUICK)
+    texts = listen_to_plan(ros_harness)
+    ros_harness.wait_for(lambda: bool(texts), what="the summary")
+    listener.wait_for("bridge", DiagnosticStatus.OK)
+    running.bridge.change(variants=chosen("lidar")).result(10.0)
+    listener.wait_for("publisher /robot/scan", DiagnosticStatus.WARN, "silent")
+    ros_harness.wait_for(lambda: len(texts) == 2, what="the next summary")
+    first, second = map(json.loads, texts)
+    assert "/robot/scan" not in {each["name"] for each in first["topics"]}
+    assert "/robot/scan" in {each["name"] for each in second["topics"]}
+    assert second["variants"] == {"/robot": {"head": "lidar"}}

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan
+from usd_ros_bridge.planning.conflicts import NO_INTERFACES
 from usd_ros_bridge.ros.endpoints.tf_guard import TfFinding
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.runtime.controllers import ControllerStatus
@@ -311,13 +312,24 @@ def judge_controllers(controllers: Sequence[ControllerStatus]) -> Verdict:
     return Verdict(Level.OK, f"{len(controllers) - len(inactive)} of {len(controllers)} active", values)
 
 
-def switched_off(plan: BridgePlan) -> Collection[str]:
-    """Returns the prim paths of interfaces that are disabled because somebody wants it so."""
+def switched_off(plan: BridgePlan, live: BridgePlan) -> Collection[str]:
+    """Returns the prim paths of interfaces that are disabled because somebody wants it so.
+
+    Args:
+        plan: What the asset and the options ask for.
+        live: The same without what the backend, which listens there, keeps from being published.
+    """
     asked = plan.options.enabled
-    interfaces: Iterable[InterfacePlan] = (*plan.topics, *plan.services, *plan.actions)
-    return {
-        each.path for each in interfaces if not each.enabled and not asked.get(each.path, each.starts_enabled)
-    }
+
+    def wanted_so(each: InterfacePlan) -> bool:
+        return each.enabled or each.reason == NO_INTERFACES or not asked.get(each.path, each.starts_enabled)
+
+    pairs = zip(_interfaces(plan), _interfaces(live), strict=True)
+    return {here.path for each, here in pairs if not here.enabled and wanted_so(each)}
+
+
+def _interfaces(plan: BridgePlan) -> Iterable[InterfacePlan]:
+    return (*plan.topics, *plan.services, *plan.actions)
 
 
 def _count(diagnostics: Iterable[Diagnostic], severity: str) -> int:

@@ -78,13 +78,14 @@ class DiagnosticsPublisher:
     """
 
     def __init__(
-        self, plan: BridgePlan, main: Domain, runtime: GuardedRuntime, *, rows: Rows, guards: TfGuards,
-        options: DiagnosticsOptions,
+        self, plan: BridgePlan, live: BridgePlan, main: Domain, runtime: GuardedRuntime, *, rows: Rows,
+        guards: TfGuards, options: DiagnosticsOptions,
     ) -> None:  # fmt: skip
         """Stores what to tell of; `open` begins.
 
         Args:
             plan: The plan.
+            live: The same without what the backend keeps from being published.
             main: Where: all domains' interfaces are told there.
             runtime: Open.
             rows: Yields a row for each interface, made when it is asked for.
@@ -97,7 +98,7 @@ class DiagnosticsPublisher:
         self._guards = guards
         self._options = options
         self._plan = plan
-        self._off = switched_off(plan)
+        self._off = switched_off(plan, live)
         self._robots = frozenset(robot.path for robot in plan.robots)
         self._publisher: Any = None
         self._timer: Any = None
@@ -125,9 +126,9 @@ class DiagnosticsPublisher:
         )
         self._set_timer()
 
-    def move_to(self, plan: BridgePlan) -> None:
-        """Goes on with another plan; among the callbacks of the main domain."""
-        self._plan, self._off, self._round = plan, switched_off(plan), None
+    def move_to(self, plan: BridgePlan, live: BridgePlan) -> None:
+        """Goes on with another plan; among the callbacks of the main domain. Arguments as those of the constructor."""
+        self._plan, self._off, self._round = plan, switched_off(plan, live), None
         self._robots = frozenset(robot.path for robot in plan.robots)
         if self._publisher is not None:
             self._set_timer()

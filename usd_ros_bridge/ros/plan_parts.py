@@ -114,6 +114,7 @@ class PlanParts:
         )  # fmt: skip
         self.summary = PlanSummary(plan_here, self._main, refused=self.interfaces.refused)
         self.diagnostics = DiagnosticsPublisher(
+            plan,
             plan_here,
             self._main,
             runtime,
@@ -180,7 +181,7 @@ class PlanParts:
         self.release_parameters()
         self.parameters.revise()
         self.descriptions.move_to(revision.plan)
-        self.diagnostics.move_to(revision.plan)
+        self.diagnostics.move_to(revision.plan, revision.interfaces.plan)
 
     def complete(self, revision: PartsRevision) -> None:
         """Opens what is still to be opened after a change; from any thread."""
