@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from usd_ros_bridge.backends.protocol import Backend, BackendInput, Capabilities
+from usd_ros_bridge.backends.protocol import Backend, BackendInput
 from usd_ros_bridge.backends.rest import rest_state
 from usd_ros_bridge.controllers.registry import make_groups
 from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.runtime.between import BetweenTicks
 from usd_ros_bridge.runtime.control_grid import ControlGrid
-from usd_ros_bridge.runtime.controllers import Controllers, GroupMaker
+from usd_ros_bridge.runtime.controllers import GroupMaker
 from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.emissions import Emissions
 from usd_ros_bridge.runtime.endpoints import Emitter, Sink
-from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
+from usd_ros_bridge.runtime.frames import TransformFeed
 from usd_ros_bridge.runtime.goals import GoalDesk
 from usd_ros_bridge.runtime.inbox import Inbox, Wakeup
 from usd_ros_bridge.runtime.intake import Intake
 from usd_ros_bridge.runtime.options import RuntimeOptions
 from usd_ros_bridge.runtime.parts import RuntimeParts, Surroundings, make_parts, next_parts, take_over
+from usd_ros_bridge.runtime.planned import Planned
 from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.schedule import NEVER_NS
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, find_frame
-from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RuntimeStatus
 
 
-class Runtime:
+class Runtime(Planned):
     """Holds a plan and an open backend and moves numbers between them.
 
     A tick in which nothing arrived, nothing is commanded and nobody is due costs next to nothing: unless the backend
@@ -61,8 +60,7 @@ class Runtime:
             wakeup: Set when a sample arrives that the loop must not let wait.
             groups: Makes the groups of the plan's controllers.
         """
-        self.plan = plan
-        self.backend = backend
+        super().__init__(plan, backend)
         self.options = options or RuntimeOptions()
         self.reporter = reporter or Reporter()
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
@@ -76,14 +74,9 @@ class Runtime:
             now_ns=lambda: self._last_time or 0,
             groups=groups,
         )
-        self._parts: RuntimeParts | None = None
         self.frame_resolver: FrameResolver | None = None
-        self.inputs: tuple[BackendInput, ...] = ()
-        # Controllers where there are any, for a tick to look at.
-        self._present: Controllers | None = None
         self._control_grid = ControlGrid(self.options.controller_rate)
         self._forget: list[Callable[[], None]] = []
-        self._snapshot: Snapshot | None = None
         self._last_time: int | None = None
         # Where the state at rest stands.
         self._start_ns = 0
@@ -151,20 +144,6 @@ class Runtime:
         self.emissions.set_gates(parts.controllers.gate)
         return old
 
-    @property
-    def parts(self) -> RuntimeParts:
-        """What follows from the plan; once open."""
-        assert self._parts is not None, "the runtime is not open"
-        return self._parts
-
-    def _adopt(self, parts: RuntimeParts) -> None:
-        self._parts = parts
-        self.plan, self.backend, self.inputs = parts.plan, parts.backend, parts.inputs
-        self.kinematics = parts.kinematics
-        self._stepper, self._commands = parts.stepper, parts.stepper.commands
-        self._present = parts.controllers if parts.controllers.present else None
-        self._snapshot = parts.snapshot
-
     def __enter__(self) -> Runtime:
         return self.open()
 
@@ -186,33 +165,6 @@ class Runtime:
         """Bridge time of the last tick, nanoseconds; before the first, that of the state at rest."""
         last = self._last_time
         return self._start_ns if last is None else last
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the open backend can do."""
-        return self.backend.capabilities
-
-    @property
-    def commands(self) -> Commands:
-        """What the backend is told in the next step. Ask for it in each tick: who asks is taken to write."""
-        self._commands.silent = False
-        return self._commands
-
-    @property
-    def frames(self) -> FrameTable:
-        """The frames of all robots; once open."""
-        return self.parts.frames
-
-    @property
-    def controllers(self) -> Controllers:
-        """The controllers; once open."""
-        return self.parts.controllers
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The snapshot of the last tick that was not passed by; once open. Its state is there after the first tick."""
-        assert self._snapshot is not None, "the runtime is not open"
-        return self._snapshot
 
     # --- Endpoints ---------------------------------------------------------------------------------------------
 
