@@ -24,6 +24,7 @@ _REST = 3.0
 changes that follow each other closely, are not to cost the ticks more than a quarter of a core."""
 _LONGEST_REST_S = 2.0
 _JOIN_S = 1.0
+_SUPERSEDED_S, _LOOK_S = 1.0, 0.05
 
 
 class Taker(Protocol):
@@ -139,6 +140,13 @@ class DescriptionMaker:
             while not self._closed and (left := until - time.monotonic()) > 0.0:
                 self._work.wait(left)
 
+    def _wait_for_another(self, plan: BridgePlan) -> None:
+        """Waits a moment for a plan to come in the place of one that its stage does not fit."""
+        until = time.monotonic() + _SUPERSEDED_S
+        with self._work:
+            while self._is_wanted(plan) and (left := until - time.monotonic()) > 0.0:
+                self._work.wait(min(left, _LOOK_S))
+
     def _step(self) -> None:
         """Makes one description, as a job."""
         with self._work:
@@ -157,6 +165,9 @@ class DescriptionMaker:
                 self._taker.take(plan, robot, urdf)
                 yield
         except Exception as error:  # noqa: BLE001 - the bridge goes on without descriptions
+            # An edit may have come between planning and this reading: then the plan of what it made comes next.
+            if self._defer is None:
+                self._wait_for_another(plan)
             self._fail(plan, describe(error))
 
     def _each(self, plan: BridgePlan, read: Callable[[], Finish]) -> Iterator[tuple[int, Urdf]]:
