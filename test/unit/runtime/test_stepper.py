@@ -52,6 +52,6 @@ def test_steps_are_counted_and_timed_and_the_longest_is_kept_until_it_is_asked_f
 def test_a_step_that_raises_is_an_error_and_takes_no_time():
     stepper, backend = make()
     backend.raises = True
-    assert not stepper.step(1, lambda state: None)
+    assert not stepper.step(1, lambda _: None)
     assert (stepper.steps, stepper.seconds, stepper.errors) == (0, 0.0, 1)
     assert stepper.last_error == "RuntimeError: a gear is stuck"

@@ -105,7 +105,8 @@ class TopicGuard:
         """
         now = time.monotonic()
         changed = self._look()
-        if self._again:
+        if self._again or (changed and self._qos is _STATIC_QOS):
+            # What is latched comes once: to be told by who is there now, it is to come again.
             self._again, self._from = False, now
             self._end()
         elif changed:
@@ -142,8 +143,10 @@ class TopicGuard:
         self._looks += 1
         if count == self._count and self._foreign and self._looks % _ASK_EVERY:
             return False
-        self._count = count
-        foreign = self._others(node.get_publishers_info_by_topic(self.name))
+        infos = node.get_publishers_info_by_topic(self.name)
+        # Who has no name yet is asked for again.
+        self._count = -1 if any(each.node_name == _UNKNOWN for each in infos) else count
+        foreign = self._others(infos)
         if self.judge is None:
             foreign = {gid: who for gid, who in foreign.items() if self._concerns(who[0])}
         changed = foreign.keys() != self._foreign.keys()
@@ -220,8 +223,15 @@ class TopicGuard:
         for kind in judge.hear(heard, other):
             self._tell(judge.faults[kind])
 
+    def _senders(self, fault: Fault) -> tuple[str, ...]:
+        """Returns who may be at fault: those on the tree's other topic, too, where a frame was heard there."""
+        other = self.other
+        if other is None or other.judge is None or not fault.frames.keys() & other.judge.heard_parents.keys():
+            return self._nodes()
+        return tuple(sorted({*self._nodes(), *other._nodes()}))
+
     def _tell(self, fault: Fault) -> None:
-        nodes = self._nodes()
+        nodes = self._senders(fault)
         who = " or ".join(nodes)
         if fault.kind == "guard":
             message = (
