@@ -14,6 +14,9 @@ from usd_ros_bridge.runtime.time_control import TimeControl
 IDLE_NS = 1_000_000_000
 """How long a loop without ticks sleeps between two calls of its `idle`, wall nanoseconds."""
 
+LONG_NS = 10_000_000
+"""From when on what is done between two ticks has time stand still, wall nanoseconds; less is caught up with."""
+
 
 class Timekeeper:
     """Ticks a runtime on the grid of its backend's steps. Everything here belongs to the thread that ticks.
@@ -146,7 +149,8 @@ class OwnTimeLoop:
         """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
         keeper, control, pace = self._keeper, self._control, self._pace
         while not self._stopped:
-            if keeper.attend():
+            began = time.monotonic_ns()
+            if keeper.attend() and time.monotonic_ns() - began > LONG_NS:
                 # Nothing of the time that they took is to be caught up with.
                 pace.rest()
             next_ns = keeper.next_ns()

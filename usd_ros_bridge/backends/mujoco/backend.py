@@ -189,6 +189,8 @@ class _Run:
         take_over(self.simulation, other.simulation)
         self._joints.take_over(other._joints)
         self._bodies.take_over(other._bodies)
+        for worker, before in zip(self._workers, other._workers, strict=True):
+            worker.follow(before)
         self._started = other._started
 
     def sense(self, prim: str) -> SensorSample | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +24,7 @@ Job = Callable[[Any], Arrays]
 _JUDGED_NS = 3_000_000_000
 _JUDGED_PERIODS = 10
 _MISSED = 0.05
+_PATIENCE_S = 1.0
 
 
 def period_at(time_ns: int, rate: float) -> int:
@@ -208,6 +210,12 @@ class Beside:
         self._snapshot: Snapshot | None = None
         self._latched_ns = -1
         self._started = self._closed = False
+        self._ended = threading.Event()
+        self._before: threading.Event | None = None
+
+    def follow(self, other: Beside) -> None:
+        """Begins when another one has ended, which is closed soon: what it owned can be used again then."""
+        self._before = other._ended
 
     def sensor(self, prim: str, rate: float, job: Job) -> BesideSensor:
         """Returns a sensor that `job` measures.
@@ -272,8 +280,12 @@ class Beside:
         self._executor.shutdown(wait=True)
         if released is not None:
             released.result()
+        self._ended.set()
 
     def _measure(self, prim: str, snapshot: Snapshot, job: Job) -> SensorSample:
+        if self._before is not None:
+            self._before.wait(_PATIENCE_S)
+            self._before = None
         if self._data is None:
             self._data = mujoco.MjData(self.model)
         if self._shown is not snapshot:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +42,10 @@ print(drawn.offWidth, flush=True)
 # Not through the libraries' own ends: some drivers crash there, after all has gone well.
 os._exit(0 if drawn.offWidth else 1)
 """
+
+
+_kept: list[Any] = []
+_kept_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +153,52 @@ def make_context(kind: GlKind, width: int, height: int) -> Any:
     Raises:
         Exception: What the libraries raise where it cannot be made.
     """
+    context = _take_kept(kind)
+    if context is not None:
+        context.make_current()
+        return context
     # PyOpenGL is told its platform by a variable, which it reads once.
     with _variables({_PLATFORM: kind}):
         context = import_module(f"mujoco.{kind}").GLContext(width, height)
     context.make_current()
     return context
+
+
+def give_back(kind: GlKind, context: Any) -> None:
+    """Takes a context back that is current in the calling thread, and keeps one for the next who wants it.
+
+    A new one costs MuJoCo 0.1 s to get ready, and holds up all Python threads meanwhile: where a scene follows
+    another one, time would stumble.
+    """
+    if kind != "egl":
+        context.free()
+        return
+    from OpenGL import EGL
+
+    display = import_module("mujoco.egl").EGL_DISPLAY
+    EGL.eglMakeCurrent(display, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
+    # Once, and after mujoco's own, which ends the display: what was registered last is called first.
+    _free_at_exit()
+    with _kept_lock:
+        spare, _kept[:] = list(_kept), [context]
+    for each in spare:
+        each.free()
+
+
+def _take_kept(kind: GlKind) -> Any:
+    with _kept_lock:
+        return _kept.pop() if _kept and kind == "egl" else None
+
+
+@cache
+def _free_at_exit() -> None:
+    atexit.register(_free_kept)
+
+
+def _free_kept() -> None:
+    context = _take_kept("egl")
+    if context is not None:
+        context.free()
 
 
 def import_mujoco() -> None:

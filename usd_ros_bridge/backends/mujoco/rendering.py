@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.gl import GlKind, make_context
+from usd_ros_bridge.backends.mujoco.gl import GlKind, give_back, make_context
 from usd_ros_bridge.model.scene import CameraModel
 
 SEEN_GROUPS = (0, 2)
@@ -43,6 +43,7 @@ class Renderer:
         """
         self._model = model
         width, height = (max(sizes) for sizes in zip(*((c.width, c.height) for c in cameras), strict=True))
+        self._kind = kind
         self._context = make_context(kind, width, height)
         self._drawing: Any = None
         try:
@@ -98,9 +99,11 @@ class Renderer:
         context, self._context = self._context, None
         if context is not None:
             context.make_current()
-            if drawing is not None:
+            if drawing is None:
+                context.free()
+            else:
                 drawing.free()
-            context.free()
+                give_back(self._kind, context)
 
     def _draw(self, data: Any, path: str, flags: NDArray[np.uint8]) -> _View:
         view = self._views[path]
