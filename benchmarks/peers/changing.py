@@ -56,6 +56,8 @@ def main() -> None:
                 begun.set()
                 bridge.stop()
 
+        # As the node does.
+        gc.freeze()
         threading.Thread(target=obey, name="obeys", daemon=True).start()
         tell("ready")
         begun.wait()

@@ -25,6 +25,9 @@ changes that follow each other closely, are not to cost the ticks more than a qu
 _LONGEST_REST_S = 2.0
 _JOIN_S = 1.0
 _SUPERSEDED_S, _LOOK_S = 1.0, 0.05
+_QUIET_S = 0.5
+"""How long nothing changes before what has changed is described: each description takes as long as a change."""
+_LONGEST_UNREST_S = 5.0
 
 
 class Taker(Protocol):
@@ -68,6 +71,7 @@ class DescriptionMaker:
         self._plan: BridgePlan | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._is_first = True
 
     def ask(self, plan: BridgePlan) -> None:
         """Has descriptions made of all robots of a plan; those of a plan before that are not made yet never are."""
@@ -120,6 +124,7 @@ class DescriptionMaker:
         """The body of the thread."""
         while True:
             with self._work:
+                self._settle()
                 wanted, self._wanted = self._wanted, None
                 if self._closed or wanted is None:
                     if not self._closed:
@@ -132,6 +137,20 @@ class DescriptionMaker:
             # A reference here would keep a plan, and its stage, alive while the thread rests.
             del wanted
             self._rest(time.monotonic() - start)
+
+    def _settle(self) -> None:
+        """Waits until changes that follow each other closely have come to an end; the first plan has none before it."""
+        is_first, self._is_first = self._is_first, False
+        if is_first:
+            return
+        now = time.monotonic()
+        until, latest = now + _QUIET_S, now + _LONGEST_UNREST_S
+        while not self._closed and self._wanted is not None and now < min(until, latest):
+            before = self._wanted
+            self._work.wait(min(until, latest) - now)
+            now = time.monotonic()
+            if self._wanted is not before:
+                until = now + _QUIET_S
 
     def _rest(self, worked: float) -> None:
         """Leaves the others alone for a while, after so many seconds of work."""

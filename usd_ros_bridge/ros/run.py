@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -123,6 +124,8 @@ def run_node(
 def _run(bridge: Bridge, ending: Ending, view: View | None, time: TimeOptions) -> None:
     try:
         bridge.open()
+        # What there is by now stays: a search of all of it, now and then, would hold up a tick.
+        gc.freeze()
         ending.stop = bridge.stop
         if bridge.time is None and (time.paused or time.real_time_factor != 1.0):
             bridge.node.get_logger().info(
