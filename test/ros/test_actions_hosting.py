@@ -207,7 +207,9 @@ def test_malformed_goals_are_rejected_and_disturb_nothing(start, ros_harness, se
 
 def strand(running, client, message):
     """Has a goal accepted and not begun, as rclpy does where it cannot tell the client."""
-    (endpoint,) = [each.endpoint for each in running.bridge._assembly.parts.interfaces._made if each.kind == "action"]
+    (endpoint,) = [
+        each.endpoint for each in running.bridge._assembly.parts.interfaces._made if each.kind == "action"
+    ]
     kept = threading.Event()
     endpoint._server.register_handle_accepted_callback(lambda _: kept.set())
     sent = client.send(message)

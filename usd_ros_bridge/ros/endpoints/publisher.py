@@ -92,7 +92,11 @@ class TopicPublisher:
         self._source = None if self._feed is None else self._feed.bound
 
     def revise(
-        self, topic: TopicPlan, encoding: Encoding | None, reason: str, shared: SharedMessages[Serialized] | None
+        self,
+        topic: TopicPlan,
+        encoding: Encoding | None,
+        reason: str,
+        shared: SharedMessages[Serialized] | None,
     ) -> None:
         """Makes other messages from here on, on the same topic: what it shows has changed; between two ticks."""
         self.topic, self._robot = topic, topic.robot

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TURN_S = 0.0005
+TURN_S = 0.0001
 """How long a Python thread goes on while another one waits: a tick asks for its turn again at every message it sends,
 and Python's usual 5 ms of each would add up to several periods."""
 
