@@ -42,7 +42,7 @@ def message(position: float, *, seconds: int) -> JointState:
 
 def taken_directly(bridge: Bridge) -> bool:
     """Whether the backend's one subscription is a direct one."""
-    ((endpoint, _),) = bridge._assembly.parts.interfaces._inputs.values()
+    ((endpoint, _),) = bridge._assembly.parts.interfaces._inputs
     return endpoint.direct
 
 
@@ -185,7 +185,7 @@ def test_step_takes_what_arrived_without_a_loop(ros_harness, way):
     states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
     with Bridge(plan(), "joint_states", tf_rate=None, report=lambda *_: None) as bridge:
         assert taken_directly(bridge) == (way == "direct")
-        ((endpoint, _),) = bridge._assembly.parts.interfaces._inputs.values()
+        ((endpoint, _),) = bridge._assembly.parts.interfaces._inputs
         ros_harness.wait_for(lambda: endpoint.status().matched == 1, what="the publisher")
         ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the subscription")
         states.publish(message(0.25, seconds=3))

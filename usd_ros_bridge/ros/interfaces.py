@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Any
 
-from usd_ros_bridge.backends.protocol import BackendInput
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BridgeError, choices
 from usd_ros_bridge.model.plan import (
     BridgePlan,
     InterfaceKind,
     InterfacePlan,
-    QosPlan,
     TopicPlan,
 )
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.clashes import clashes
-from usd_ros_bridge.ros.codecs import DECODERS
 from usd_ros_bridge.ros.codecs.writer import Serialized
 from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionServer
@@ -29,10 +26,9 @@ from usd_ros_bridge.ros.endpoints.service import ServiceClient, ServiceServer
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.ros.foreign_frames import ForeignFrames
 from usd_ros_bridge.ros.handlers import Handlers
+from usd_ros_bridge.ros.inputs import BackendInputs
 from usd_ros_bridge.ros.live.revision import Revision, Row, listed, revise
 from usd_ros_bridge.ros.making import (
-    BAD_NAME,
-    UNAVAILABLE,
     Endpoint,
     EndpointMaker,
     decoding_for,
@@ -41,48 +37,14 @@ from usd_ros_bridge.ros.making import (
 from usd_ros_bridge.ros.messages import make_message
 from usd_ros_bridge.ros.services import Services, backend_handler
 from usd_ros_bridge.ros.status import InterfaceStatus
-from usd_ros_bridge.ros.types import AmentCatalog, import_interface
+from usd_ros_bridge.ros.types import AmentCatalog
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.delivery import Delivery
 from usd_ros_bridge.runtime.parts import RuntimeParts
 from usd_ros_bridge.runtime.report import describe
 
 POSE_TYPE = "geometry_msgs/msg/PoseStamped"
 SERVICE_TIMEOUT_S = 5.0
-_MAX_DIRECT = 16
-"""Each message costs a look at every direct subscription: with more of them an executor, which knows, is cheaper."""
-
-
-def input_topic(plan: BridgePlan, backend_input: BackendInput) -> str:
-    """Returns the absolute topic name of what a backend listens to, before remaps."""
-    if backend_input.topic.startswith("/"):
-        return backend_input.topic
-    return f"{plan.robots[backend_input.robot].namespace.rstrip('/')}/{backend_input.topic}"
-
-
-def input_conflicts(
-    plan: BridgePlan, inputs: Iterable[BackendInput], main: Domain
-) -> Iterable[tuple[str, int | None]]:
-    """Yields the topics that the backend listens to, and those of the plan that remaps turn into the same.
-
-    Args:
-        plan: The plan.
-        inputs: What the backend listens to.
-        main: The default domain.
-    """
-    default_id, resolve = main.domain_id, main.node.resolve_topic_name
-    heard = set()
-    for each in inputs:
-        domain_id = plan.robots[each.robot].domain_id
-        name = input_topic(plan, each)
-        heard.add((resolve(name), default_id if domain_id is None else domain_id))
-        yield name, domain_id
-    for topic in plan.topics:
-        if not heard or not topic.enabled or topic.role != "publisher":
-            continue
-        if (resolve(topic.name), default_id if topic.domain_id is None else topic.domain_id) in heard:
-            yield topic.name, topic.domain_id
 
 
 class Interfaces:
@@ -117,18 +79,17 @@ class Interfaces:
             domains, runtime, handlers=handlers, workers=workers, services=services, inform=inform,
             publish_unmatched=publish_unmatched,
         )  # fmt: skip
-        self._catalog = AmentCatalog()
         self._frames = self._make_frames(plan)
         self._retired: ForeignFrames | None = None
         self._shared: SharedMessages[Serialized] = SharedMessages()
         self._made: list[Row] = []
-        self._inputs: dict[Hashable, tuple[TopicSubscription, Delivery]] = {}
+        self._catalog = AmentCatalog()
+        self._inputs = BackendInputs(domains, runtime, inform=inform)
 
     def open(self) -> None:
         """Makes everything that is enabled. What fails is disabled with a reason and a warning, alone."""
         self._runtime.frame_resolver = self._frames
-        for backend_input in self._runtime.inputs:
-            self._open_input(backend_input)
+        self._inputs.complete()
         refused = self._clashes(self._plan)
         for number, (plan, kind) in enumerate(listed(self._plan)):
             reason = refused.get(number)
@@ -145,7 +106,7 @@ class Interfaces:
         for row in self._made:
             self._detach(row)
             self._close_row(row)
-        for subscription, _ in self._inputs.values():
+        for subscription, _ in self._inputs:
             self._close(subscription)
         self._close(self._frames)
 
@@ -193,10 +154,7 @@ class Interfaces:
         if not _frames_alike(before.plan, revision.plan):
             self._retired, self._frames = self._frames, self._make_frames(revision.plan)
             runtime.frame_resolver = self._frames
-        for backend_input in runtime.inputs:
-            known = self._inputs.get(_input_key(revision.plan, backend_input))
-            if known is not None:
-                runtime.bind_input(backend_input, into=known[1])
+        self._inputs.rebind()
         for row in revision.gone:
             self._detach(row)
         for _, new in revision.kept:
@@ -212,17 +170,11 @@ class Interfaces:
         retired, self._retired = self._retired, None
         if retired is not None:
             self._close(retired)
-        wanted = {_input_key(self._plan, each) for each in self._runtime.inputs}
-        for key in self._inputs.keys() - wanted:
-            subscription, delivery = self._inputs.pop(key)
-            self._close(subscription)
-            self._runtime.unbind(delivery)
+        self._inputs.retire(self._close)
 
     def complete(self, revision: Revision) -> None:
         """Opens what is still to be opened after a change; from any thread."""
-        for backend_input in self._runtime.inputs:
-            if _input_key(self._plan, backend_input) not in self._inputs:
-                self._open_input(backend_input)
+        self._inputs.complete()
         for index, (plan, kind) in enumerate(listed(revision.plan)):
             if revision.rows[index] is None:
                 revision.rows[index] = row = self._maker.make(plan, kind, self._shared)
@@ -323,7 +275,7 @@ class Interfaces:
                 yield endpoint.status(None if delivery is None else delivery.status())
             else:
                 yield endpoint.status()
-        for subscription, delivery in tuple(self._inputs.values()):
+        for subscription, delivery in self._inputs:
             yield subscription.status(delivery.status())
 
     def refused(self) -> dict[str, str]:
@@ -388,44 +340,11 @@ class Interfaces:
         publisher.look_for_source()
         self._add_emitter(publisher)
 
-    def _open_input(self, backend_input: BackendInput) -> None:
-        name = input_topic(self._plan, backend_input)
-        try:
-            message_class = import_interface(backend_input.type, self._catalog)
-            delivery = self._runtime.bind_input(backend_input)
-            direct = self._runtime.capabilities.topic_driven and len(self._runtime.inputs) <= _MAX_DIRECT
-            subscription = TopicSubscription(
-                path="",
-                name=name,
-                type_name=backend_input.type,
-                message_class=message_class,
-                domain=self._domains.get(self._plan.robots[backend_input.robot].domain_id),
-                qos=QosPlan(reliability=backend_input.reliability, depth=backend_input.depth),
-                decoder=DECODERS[backend_input.type],
-                deliver=delivery.deliver,
-                direct=delivery if direct else None,
-                report=self._report,
-                inform=self._inform,
-            )
-            subscription.open()
-        except KeyError:
-            self._report(f"input:{name}", f"the backend's topic {name}: {backend_input.type} has no decoder")
-        except (*UNAVAILABLE, *BAD_NAME) as error:
-            self._report(f"input:{name}", f"the backend's topic {name} cannot be subscribed to: {error}")
-        else:
-            self._inputs[_input_key(self._plan, backend_input)] = subscription, delivery
-
     def _close(self, endpoint: Endpoint | ForeignFrames) -> None:
         try:
             endpoint.close()
         except Exception as error:  # noqa: BLE001 - the others are still to be closed
             self._report("ros.close", f"an interface failed to close: {describe(error)}")
-
-
-def _input_key(plan: BridgePlan, backend_input: BackendInput) -> Hashable:
-    domain_id = plan.robots[backend_input.robot].domain_id
-    quality = backend_input.reliability, backend_input.depth
-    return input_topic(plan, backend_input), backend_input.type, domain_id, quality
 
 
 def _topic_key(topic: InterfacePlan) -> Hashable:

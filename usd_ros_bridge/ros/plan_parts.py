@@ -16,7 +16,8 @@ from usd_ros_bridge.ros.diagnostics import DiagnosticsOptions, DiagnosticsPublis
 from usd_ros_bridge.ros.domains import Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.handlers import Handlers
-from usd_ros_bridge.ros.interfaces import Interfaces, input_conflicts
+from usd_ros_bridge.ros.inputs import input_conflicts
+from usd_ros_bridge.ros.interfaces import Interfaces
 from usd_ros_bridge.ros.live.revision import Revision
 from usd_ros_bridge.ros.plan_summary import PlanSummary
 from usd_ros_bridge.ros.services import Services, run_in_tick, scene_access
