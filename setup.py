@@ -77,7 +77,7 @@ setup(
         "watch": ["watchfiles>=0.21"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.
         "resolver": ["usd-core==26.8", "pxr-ar-dev==26.8"],
-        "test": ["pytest", "pytest-timeout", "hypothesis", "PyYAML", "scipy", "rosbags"],
+        "test": ["pytest", "pytest-timeout", "hypothesis", "pillow", "PyYAML", "scipy", "rosbags", "trimesh"],
     },
     zip_safe=False,
     entry_points={

@@ -98,10 +98,10 @@ class Broken(PendulumBackend):
 def test_one_that_cannot_be_opened_is_replaced_where_it_was_not_asked_for(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    from usd_ros_bridge.ros import bridge as bridge_module
+    from usd_ros_bridge.ros import assembly
 
     monkeypatch.setattr(
-        bridge_module, "choose", lambda plan, *_, **__: Choice(plan, Broken(), name, name == "mujoco")
+        assembly, "choose", lambda plan, *_, **__: Choice(plan, Broken(), name, name == "mujoco")
     )
     told: list[tuple[str, str]] = []
     bridge = Bridge(load_plan(ARM), AUTO, report=lambda *report: told.append(report), inform=lambda *_: None)
