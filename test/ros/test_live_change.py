@@ -37,11 +37,6 @@ from usd_ros_bridge import Bridge, PlanOptions, ReadOptions, VariantSelection, l
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.testing.graphs import graph_of, transform_line
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(Bridge, "change"), reason="this version of the bridge cannot change"
-)
-
-
 # --- What stays ------------------------------------------------------------------------------------------------------
 
 

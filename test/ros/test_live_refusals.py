@@ -23,11 +23,7 @@ from pxr import Sdf
 
 from usd_ros_bridge import Bridge, BridgeError, VariantSelection, load_plan
 from usd_ros_bridge.testing.graphs import graph_of
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(Bridge, "change"), reason="this version of the bridge cannot change"
-)
-
+from usd_ros_bridge.usd.turns import turn_at
 
 # --- What is refused -------------------------------------------------------------------------------------------------
 
@@ -89,6 +85,24 @@ def test_an_edit_that_raises_is_refused_and_taken_back(start, edited_asset):
     with pytest.raises(BridgeError, match="the editor gives up"):
         bridge.change(edit=edit).result(TIMEOUT_S)
     assert not graph_of(bridge).difference(before)
+
+
+def test_an_edit_beside_a_request_that_is_refused_is_followed(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    changed = threading.Event()
+    bridge.changes.on_change(lambda _report: changed.set())
+
+    def edit(_stage: Any) -> None:
+        raise ValueError("the editor gives up")
+
+    # While it is held, nobody carries anything out: both are found at once.
+    with turn_at(bridge.plan.stage), bridge.changes._condition:
+        bridge.plan.stage.GetPrimAtPath("/World/mast").SetActive(False)
+        refused = bridge.change(edit=edit)
+    with pytest.raises(BridgeError, match="the editor gives up"):
+        refused.result(TIMEOUT_S)
+    assert changed.wait(TIMEOUT_S)
+    assert not any("/mast/" in name for name in names(bridge))
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ class Assembly:
             own_time.open()
             succession = find_succession(
                 self.plan, runtime, options.spawning,
-                edits=options.live.edits, changes=self.live.changer, between_ticks=own_time.between_ticks,
+                edits=options.live.edits, changes=self.live.changer, between_ticks=runtime.between.ask,
             )  # fmt: skip
             own_time.offer(
                 self._handlers, quit_process=options.quit_process, inform=self._inform, succession=succession

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.model.errors import BridgeError, OptionError
@@ -91,10 +90,6 @@ class OwnTime:
             self._node.add_post_set_parameters_callback(self._on_parameters)
             self._watched = True
         self._tell()
-
-    def between_ticks(self, job: Callable[[], None]) -> Future[None]:
-        """Has a job done between two ticks, as `Timekeeper.between_ticks`."""
-        return self._keeper.between_ticks(job)
 
     def revise(self) -> None:
         """Goes on after the runtime has gone on to another plan: entities came or went; between two ticks."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.pace import Pace
@@ -42,10 +41,6 @@ class Timekeeper:
     def now_ns(self) -> int:
         """Bridge time, nanoseconds: that of the last tick, or where the last reset left it."""
         return self._runtime.now_ns
-
-    def between_ticks(self, job: Callable[[], None]) -> Future[None]:
-        """Has a job done between two ticks, from any thread; what it raises is the future's."""
-        return self._runtime.between.ask(job)
 
     def attend(self) -> bool:
         """Does what was asked for between two ticks: jobs, resets, and others' jobs where no tick is to come.

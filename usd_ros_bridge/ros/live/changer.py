@@ -212,14 +212,15 @@ class Changer:
                 if self._closed:
                     return
                 # They stay in sight of those who ask what is to come until they are carried out.
-                requests, self._edited = list(self._waiting), False
+                requests, edited, self._edited = list(self._waiting), self._edited, False
                 self._served = requests
-            if not requests:
-                requests = [_Request(EDITED)]
             with short_turns():
-                self._serve(requests)
+                # Any change that happens goes on with all that the stage is by then.
+                if not self._serve(requests) and edited:
+                    self._serve([_Request(EDITED)])
 
-    def _serve(self, requests: list[_Request]) -> None:
+    def _serve(self, requests: list[_Request]) -> bool:
+        """Carries requests out, together where that is possible; returns whether any change happened."""
         if self._listener is not None:
             self._listener.take()
         self._forget([each for each in requests if each.done.cancelled()])
@@ -229,17 +230,17 @@ class Changer:
         except Exception as error:  # noqa: BLE001 - whoever asked is told
             if len(requests) > 1:
                 # One of them spoils it for all.
-                for request in requests:
-                    self._serve([request])
-                return
+                happened = [self._serve([request]) for request in requests]
+                return any(happened)
             self._forget(requests)
             self._refuse(requests[0], error)
-            return
+            return False
         self._forget(requests)
         if report is not None:
             for request in requests:
                 if request.done.set_running_or_notify_cancel():
                     request.done.set_result(report)
+        return report is not None
 
     def _forget(self, requests: list[_Request]) -> None:
         with self._condition:
