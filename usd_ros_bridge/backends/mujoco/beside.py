@@ -280,6 +280,9 @@ class Beside:
         self._executor.shutdown(wait=True)
         if released is not None:
             released.result()
+        # They know of this in turn: without them the simulation is freed now, and not by a search that holds up a tick.
+        for known in (self._sensors, self._releases, self._resets):
+            known.clear()
         self._ended.set()
 
     def _measure(self, prim: str, snapshot: Snapshot, job: Job) -> SensorSample:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,8 +19,9 @@ from usd_ros_bridge.model.errors import BridgeError, ChangeRefusedError
 from usd_ros_bridge.model.options import PlanOptions, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.planning.acceptance import why_refused
-from usd_ros_bridge.ros.domains import Domain, Domains
+from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.live.places import Places
 from usd_ros_bridge.ros.live.protocol import Edit
 from usd_ros_bridge.ros.live.sharing import short_turns
 from usd_ros_bridge.ros.own_time import OwnTime
@@ -30,7 +30,6 @@ from usd_ros_bridge.runtime.report import describe
 
 T = TypeVar("T")
 
-_LOOK_S = 0.1
 _JOIN_S = 10.0
 EDITED = "an edit of the stage"
 READ_ONLY = "the stage is the host's and read only (scene_edits=True lets the bridge edit its session layer)"
@@ -90,6 +89,7 @@ class Changer:
         self._thread: threading.Thread | None = None
         self._unfinished: list[Callable[[], None]] = []
         self._listeners: list[Callable[[ChangeReport], None]] = []
+        self._places = Places(runtime.between, domains, is_closed=lambda: self._closed, closed=CLOSED)
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class Changer:
                 with listener.own_edits():
                     return job()
 
-        return take_turn() if plan.stage_owned else self._between_ticks(take_turn)
+        return take_turn() if plan.stage_owned else self._places.between_ticks(take_turn)
 
     def _enact(self, plan: BridgePlan, why: str, began: float) -> ChangeReport:
         """Has the bridge go on with a plan."""
@@ -326,20 +326,20 @@ class Changer:
         try:
             revision = parts.revise(plan, coming)
             planned = time.perf_counter()
-            swap_s = self._between_ticks(lambda: self._swap(revision))
+            swap_s = self._places.between_ticks(lambda: self._swap(revision))
         except BaseException:
             if runtime.parts is not coming:
                 # Where the bridge is being closed meanwhile, no callbacks come to it: `close` does it then.
                 self._unfinished = [lambda: coming.discard(before)]
                 if revision is not None:
                     self._unfinished.append(lambda: parts.abandon(revision))
-                    self._among_callbacks(lambda: parts.abandon(revision))
+                    self._places.among_callbacks(lambda: parts.abandon(revision))
                 coming.discard(before)
                 self._unfinished = []
             raise
         self._plan_options, self._variants = plan.options, plan.variants
         self._unfinished = [lambda: before.discard(coming), lambda: parts.retire(revision)]
-        self._among_callbacks(lambda: parts.retire(revision))
+        self._places.among_callbacks(lambda: parts.retire(revision))
         before.discard(coming)
         self._unfinished = []
         self._leave_domains(plan)
@@ -355,7 +355,7 @@ class Changer:
             planning_s=planned - began,
             swap_s=swap_s,
         )
-        self._among_callbacks(lambda: self._tell(report))
+        self._places.among_callbacks(lambda: self._tell(report))
         return report
 
     def _leave_domains(self, plan: BridgePlan) -> None:
@@ -367,7 +367,7 @@ class Changer:
             return
         own_time = self._own_time
         if own_time is not None:
-            self._among_callbacks(lambda: own_time.leave(unused))
+            self._places.among_callbacks(lambda: own_time.leave(unused))
         self._domains.release(unused)
 
     def _swap(self, revision: PartsRevision) -> float:
@@ -386,46 +386,6 @@ class Changer:
                 call(report)
             except Exception as error:  # noqa: BLE001 - the change has happened
                 self._runtime.reporter.report("change.told", f"{report.why}: {describe(error)}")
-
-    # --- Where things are done ---------------------------------------------------------------------------------
-
-    def _between_ticks(self, job: Callable[[], T]) -> T:
-        """Has a job done between two ticks, and waits for it."""
-        result: list[T] = []
-        self._wait(self._runtime.between.ask(lambda: result.append(job())))
-        return result[0]
-
-    def _among_callbacks(self, job: Callable[[], None]) -> None:
-        """Has a job done where no callback of any domain runs meanwhile: entities may be destroyed there."""
-        self._nested(list(self._domains.opened), job)
-
-    def _nested(self, domains: list[Domain], job: Callable[[], None]) -> None:
-        done: Future[None] = Future()
-        domain, rest = domains[0], domains[1:]
-
-        def run() -> None:
-            try:
-                if rest:
-                    self._nested(rest, job)
-                else:
-                    job()
-            except Exception as error:  # noqa: BLE001 - whoever waits is told
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        domain.defer(run)
-        self._wait(done)
-
-    def _wait(self, future: Future[T]) -> T:
-        while True:
-            try:
-                return future.result(_LOOK_S)
-            except FutureTimeoutError:
-                if future.done():
-                    raise
-                if self._closed and (future.cancel() or not future.running()):
-                    raise BridgeError(CLOSED) from None
 
 
 def _fail(request: _Request, error: BaseException) -> None:
