@@ -64,20 +64,21 @@ def load_plan(
 
 
 def reread(
-    plan: BridgePlan, *, variants: tuple[VariantSelection, ...] = ()
+    plan: BridgePlan, *, variants: tuple[VariantSelection, ...] = (), pause: Callable[[], None] | None = None
 ) -> Callable[[PlanOptions], BridgePlan]:
     """Reads the stage of a plan anew, and returns what makes the plan of it, which any thread may call later.
 
     Args:
         plan: A plan that holds its stage; physics is read, too, where it has any.
         variants: The selections that are made on the stage's session layer.
+        pause: Called often, between prims: whoever reads beside others may let them pass there.
     """
     from usd_ros_bridge.usd import read_physics, read_stage
 
     stage = cast("Usd.Stage", plan.stage)
     with collector_paused():
-        records = read_stage(stage, asset=plan.asset)
-        physics = None if plan.physics is None else read_physics(stage)
+        records = read_stage(stage, asset=plan.asset, pause=pause)
+        physics = None if plan.physics is None else read_physics(stage, pause=pause)
         default_prim = _default_prim(stage)
 
     def finish(options: PlanOptions) -> BridgePlan:
@@ -115,13 +116,14 @@ def add_physics(plan: BridgePlan, *, plan_options: PlanOptions | None = None) ->
 
 
 def read_physics_for(
-    plan: BridgePlan, *, plan_options: PlanOptions | None = None
+    plan: BridgePlan, *, plan_options: PlanOptions | None = None, pause: Callable[[], None] | None = None
 ) -> Callable[[], BridgePlan]:
     """Does the part of `add_physics` that reads the stage, and returns the other, which any thread may do later.
 
     Args:
         plan: As for `add_physics`.
         plan_options: As for `add_physics`.
+        pause: As for `reread`.
     """
     if plan.physics is not None or plan.stage is None:
         return lambda: plan
@@ -129,8 +131,8 @@ def read_physics_for(
 
     stage, options = cast("Usd.Stage", plan.stage), plan_options or PlanOptions()
     with collector_paused():
-        records = read_stage(stage, asset=plan.asset)
-        physics = read_physics(stage)
+        records = read_stage(stage, asset=plan.asset, pause=pause)
+        physics = read_physics(stage, pause=pause)
 
     def finish() -> BridgePlan:
         with collector_paused():

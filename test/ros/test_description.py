@@ -203,8 +203,9 @@ class Moved:
         self.reports = []
         self.domains = Domains(report=self.report)
         self.descriptions = Descriptions(
-            first, self.domains, options=DescriptionOptions(), in_tick=None, report=self.report
-        )
+            first, self.domains, options=DescriptionOptions(), in_tick=None, make_way=lambda _: None,
+            report=self.report,
+        )  # fmt: skip
         self.descriptions.open()
 
     def report(self, kind, message):

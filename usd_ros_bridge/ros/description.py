@@ -16,7 +16,7 @@ from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
 from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.ros import qos
-from usd_ros_bridge.ros.description_maker import DescriptionMaker, InTick
+from usd_ros_bridge.ros.description_maker import DescriptionMaker, InTick, MakeWay
 from usd_ros_bridge.ros.description_parameter import ROBOT_DESCRIPTION, DescriptionParameter
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
 from usd_ros_bridge.ros.status import InterfaceStatus
@@ -45,7 +45,8 @@ class Descriptions:
     """Publishes the descriptions of a plan's robots, each as soon as it is made; nothing waits for that."""
 
     def __init__(
-        self, plan: BridgePlan, domains: Domains, *, options: DescriptionOptions, in_tick: InTick, report: Report
+        self, plan: BridgePlan, domains: Domains, *, options: DescriptionOptions, in_tick: InTick,
+        make_way: MakeWay, report: Report,
     ) -> None:  # fmt: skip
         """Stores what to describe; `open` begins to.
 
@@ -54,6 +55,7 @@ class Descriptions:
             domains: Where they live.
             options: How they are described.
             in_tick: Where the stage is read if it is a host's.
+            make_way: Lets a tick pass.
             report: For what cannot be described.
         """
         self._plan = plan
@@ -68,6 +70,7 @@ class Descriptions:
             self,
             meshes=self._mesh_files,
             in_tick=in_tick,
+            make_way=make_way,
             defer=None if domains.threaded else domains.main.defer,
         )
 

@@ -6,18 +6,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from usd_ros_bridge.api import read_physics_for
 from usd_ros_bridge.export.urdf import Urdf, UrdfExporter
 from usd_ros_bridge.export.urdf_meshes import MeshFiles
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ros.live.sharing import short_turns
 from usd_ros_bridge.runtime.report import describe
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.usd.turns import Turn
 
 Finish = Callable[[], BridgePlan]
 """Plans what was read of a stage."""
 InTick = Callable[[Callable[[], Finish]], "Future[Finish]"]
 """`in_tick(job)`: has a job done in the thread that ticks, where a host's stage may be read."""
+MakeWay = Callable[[Callable[[int], bool]], None]
+"""`make_way(wants)`: waits until the tick in progress is over, unless its thread waits for the caller."""
 
 _REST = 3.0
 """How long the thread rests after each robot, and after a plan, as a multiple of what that took: a thousand robots, or
@@ -27,7 +33,12 @@ _JOIN_S = 1.0
 _SUPERSEDED_S, _LOOK_S = 1.0, 0.05
 _QUIET_S = 0.5
 """How long nothing changes before what has changed is described: each description takes as long as a change."""
-_LONGEST_UNREST_S = 5.0
+_LONGEST_UNREST_S = 30.0
+_NOTHING = object()
+
+
+class _Interrupted(Exception):  # noqa: N818 - nothing is wrong
+    """Somebody wants the stage: most likely it is not what was to be described any more."""
 
 
 class Taker(Protocol):
@@ -50,7 +61,7 @@ class DescriptionMaker:
     """
 
     def __init__(
-        self, taker: Taker, *, meshes: Callable[[], MeshFiles | None], in_tick: InTick,
+        self, taker: Taker, *, meshes: Callable[[], MeshFiles | None], in_tick: InTick, make_way: MakeWay,
         defer: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:  # fmt: skip
         """Stores who gets what is made.
@@ -59,11 +70,13 @@ class DescriptionMaker:
             taker: Gets the descriptions.
             meshes: Returns where the mesh files of a plan are put, None for nowhere; asked where descriptions are made.
             in_tick: Where a stage that is a host's is read.
+            make_way: Lets a tick pass.
             defer: Has a job done soon: descriptions are made there, one a job, where there is to be no thread.
         """
         self._taker = taker
         self._meshes = meshes
         self._in_tick = in_tick
+        self._make_way = make_way
         self._defer = defer
         self._steps: Iterator[None] = iter(())
         self._work = threading.Condition()
@@ -72,12 +85,13 @@ class DescriptionMaker:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._is_first = True
+        self._unrest_since: float | None = None
 
     def ask(self, plan: BridgePlan) -> None:
         """Has descriptions made of all robots of a plan; those of a plan before that are not made yet never are."""
         self._plan = plan
         if plan.physics is not None or plan.stage is None or plan.stage_owned:
-            self._want(plan, lambda: _read(plan))
+            self._want(plan, lambda: _read(plan, self._pause))
             return
 
         def read() -> Finish:
@@ -131,7 +145,11 @@ class DescriptionMaker:
                         self._thread = None
                     return
             start = last = time.monotonic()
-            for _ in self._make(*wanted):
+            steps = self._make(*wanted)
+            while True:
+                with short_turns():
+                    if next(steps, _NOTHING) is _NOTHING:
+                        break
                 self._rest(time.monotonic() - last)
                 last = time.monotonic()
             # A reference here would keep a plan, and its stage, alive while the thread rests.
@@ -144,7 +162,9 @@ class DescriptionMaker:
         if is_first:
             return
         now = time.monotonic()
-        until, latest = now + _QUIET_S, now + _LONGEST_UNREST_S
+        if self._unrest_since is None:
+            self._unrest_since = now
+        until, latest = now + _QUIET_S, self._unrest_since + _LONGEST_UNREST_S
         while not self._closed and self._wanted is not None and now < min(until, latest):
             before = self._wanted
             self._work.wait(min(until, latest) - now)
@@ -183,6 +203,12 @@ class DescriptionMaker:
             for robot, urdf in self._each(plan, read):
                 self._taker.take(plan, robot, urdf)
                 yield
+            if self._is_wanted(plan):
+                self._unrest_since = None
+        except _Interrupted:
+            with self._work:
+                if self._wanted is None and self._is_wanted(plan):
+                    self._wanted = plan, read
         except Exception as error:  # noqa: BLE001 - the bridge goes on without descriptions
             # An edit may have come between planning and this reading: then the plan of what it made comes next.
             if self._defer is None:
@@ -199,18 +225,32 @@ class DescriptionMaker:
         for robot in range(len(whole.robots)):
             if not self._is_wanted(plan):
                 return
+            self._make_way(_nobody)
             yield robot, exporter.robot(robot)
+
+    def _pause(self, turn: Turn) -> None:
+        """Lets ticks pass while the stage is read, and whoever is to edit it, unless that has gone on for long."""
+        self._make_way(turn.is_wanted_by)
+        if self._defer is None and turn.is_wanted:
+            since = self._unrest_since
+            if since is None or time.monotonic() < since + _LONGEST_UNREST_S:
+                raise _Interrupted
 
     def _fail(self, plan: BridgePlan, reason: str) -> None:
         if self._is_wanted(plan):
             self._taker.fail(plan, reason)
 
 
-def _read(plan: BridgePlan) -> Finish:
+def _nobody(_thread: int) -> bool:
+    return False
+
+
+def _read(plan: BridgePlan, pause: Callable[[Turn], None]) -> Finish:
     """Reads the physics of a stage that is the bridge's own, where the plan has none yet."""
     if plan.physics is not None or plan.stage is None:
         return lambda: plan
     from usd_ros_bridge.usd.turns import turn_at
 
-    with turn_at(plan.stage):
-        return read_physics_for(plan, plan_options=plan.options)
+    turn = turn_at(plan.stage)
+    with turn:
+        return read_physics_for(plan, plan_options=plan.options, pause=lambda: pause(turn))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from usd_ros_bridge.ros.domains import Domain, Domains
@@ -11,6 +12,7 @@ from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.core import Runtime
 
 _WORTH_A_LOOK_S = 1e-3
+_LOOK_S = 2e-3
 _OVERRUNS_WORTH_TELLING = 5
 
 
@@ -52,6 +54,19 @@ class GuardedRuntime(Runtime):
             else:
                 self._overruns = 0
             return stepped
+
+    def make_way(self, wants: Callable[[int], bool]) -> None:
+        """Waits until the tick in progress is over: whoever works beside shares Python's interpreter with it.
+
+        Args:
+            wants: Returns whether a thread waits for the caller: a tick that does is not waited for.
+        """
+        while (
+            (ticking := self.ticking) is not None and ticking != threading.get_ident() and not wants(ticking)
+        ):
+            if self._lock.acquire(timeout=_LOOK_S):
+                self._lock.release()
+                return
 
     def do_jobs(self) -> None:
         """Does the jobs that wait without a tick, unless the bridge is closed."""

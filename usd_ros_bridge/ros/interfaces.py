@@ -128,11 +128,16 @@ class Interfaces:
                 revision.drop(old, new)
             elif isinstance(new.endpoint, TopicPublisher) and not (alike and old.plan == new.plan):
                 try:
-                    encoding = encoding_for(new.plan, parts.plan, parts.capabilities)
+                    encoding, reason = encoding_for(new.plan, parts.plan, parts.capabilities)
+                    writer = (
+                        None
+                        if encoding is None
+                        else new.endpoint.prepare(new.plan, encoding, revision.shared, ahead=not alike)
+                    )
                 except Exception:  # noqa: BLE001 - it is made anew then, which tells what is wrong, and fails alone
                     revision.drop(old, new)
                 else:
-                    revision.encodings[new.endpoint] = encoding
+                    revision.encodings[new.endpoint] = encoding, reason, writer
         # A participant has one type for a topic: what is there with another one is closed first.
         there = {_topic_key(row.plan): row.plan.type for row in revision.gone if row.kind == "topic"}
         for index, (topic, kind) in enumerate(listed(plan)):
@@ -194,7 +199,7 @@ class Interfaces:
         if isinstance(endpoint, TopicPublisher):
             was_silent = endpoint.silent
             if endpoint in revision.encodings:
-                endpoint.revise(row.plan, *revision.encodings[endpoint], revision.shared)
+                endpoint.revise(row.plan, *revision.encodings[endpoint])
             if endpoint.silent != was_silent:
                 runtime.remove_emitter(endpoint)
                 self._add_emitter(endpoint)

@@ -111,6 +111,7 @@ class PlanParts:
         )
         self.descriptions = Descriptions(
             plan_here, domains, options=description, in_tick=partial(run_in_tick, runtime),
+            make_way=runtime.make_way,
             report=runtime.reporter.report,
         )  # fmt: skip
         self.summary = PlanSummary(plan_here, self._main, refused=self.interfaces.refused)

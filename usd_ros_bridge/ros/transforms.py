@@ -218,7 +218,7 @@ class Transforms:
         for topic in self._topics.values():
             if topic.static and topic.set_shares(revision.shares.get(topic, {})):
                 topic.publish_whole(revision.now_ns)
-        self._shared = SharedMessages()
+        self._shared = SharedMessages(before=self._shared.made)
         for path in self._broadcasters.keys() - revision.robots.keys():
             self._end(self._broadcasters.pop(path))
             self._shown.pop(path)

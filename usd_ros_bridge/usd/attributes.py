@@ -15,6 +15,7 @@ from pxr import Sdf, Usd
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
+from usd_ros_bridge.usd.turns import Pause
 from usd_ros_bridge.usd.values import Unusable, convert
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -171,8 +172,9 @@ class FieldReader:
     specs: they have the same values (relationships apart, whose targets follow the reference), which are read once.
     """
 
-    def __init__(self, diagnostics: list[Diagnostic]) -> None:
+    def __init__(self, diagnostics: list[Diagnostic], pause: Pause | None = None) -> None:
         self._diagnostics = diagnostics
+        self._pause = pause
         self._memos: dict[tuple[Any, ...], tuple[int, dict[Any, Any]]] = {}
         self._repeats = 0
 
@@ -187,6 +189,8 @@ class FieldReader:
 
     def memo(self, prim: Usd.Prim) -> tuple[int, dict[Any, Any]]:
         """Returns the number of the specs that a prim is composed from, and what is remembered of prims like it."""
+        if self._pause is not None:
+            self._pause()
         specs = tuple(prim.GetPrimStack())
         memo = self._memos.get(specs)
         if memo is None:
@@ -206,6 +210,8 @@ class FieldReader:
             axis: Instance name of a multiple-apply schema; also the record's `axis`.
             fields: Fields that are not read from properties.
         """
+        if self._pause is not None:
+            self._pause()
         schema: Any = record_type
         template = source.memo.get((schema, axis))
         if template is None:

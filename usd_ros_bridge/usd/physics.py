@@ -21,6 +21,7 @@ from usd_ros_bridge.usd.opening import first_line
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
 from usd_ros_bridge.usd.skins import read_skin
 from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.turns import Pause
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
@@ -113,7 +114,7 @@ class _Geometry(NamedTuple):
 class _Walk:
     """The state of one pass."""
 
-    def __init__(self, stage: Usd.Stage, *, visuals: bool) -> None:
+    def __init__(self, stage: Usd.Stage, *, visuals: bool, pause: Pause | None) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.scenes: list[records.PhysicsSceneRecord] = []
         self.masses: dict[str, records.MassRecord] = {}
@@ -124,7 +125,7 @@ class _Walk:
         self.bodies: dict[str, dict[str, Any]] = {}
         self._stage = stage
         self._visuals = visuals
-        self._reader = FieldReader(self.diagnostics)
+        self._reader = FieldReader(self.diagnostics, pause)
         self._kinds: dict[tuple[str, ...], _Kind] = {}
         self._sources: dict[str, PrimProperties] = {}
         self._geometries: list[_Geometry] = []
@@ -329,19 +330,20 @@ def _is_seen(prim: Usd.Prim) -> bool:
     return bool(imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible)
 
 
-def read_physics(stage: Usd.Stage, *, visuals: bool = True) -> PhysicsRecords:
+def read_physics(stage: Usd.Stage, *, visuals: bool = True, pause: Pause | None = None) -> PhysicsRecords:
     """Reads what engines need of an open stage beside what `read_stage` gives. The stage is not changed.
 
     Args:
         stage: The stage, as composed now.
         visuals: Whether geometry that is seen and does not collide is read, too.
+        pause: As for `read_stage`.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with transforms may stand in the
         diagnostics of `read_stage`, too.
     """
     with collector_paused():
-        walk = _Walk(stage, visuals=visuals)
+        walk = _Walk(stage, visuals=visuals, pause=pause)
         walk.run()
         geometries = walk.geometries()
         return PhysicsRecords(

@@ -23,6 +23,7 @@ from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
 from usd_ros_bridge.usd.robots import ReadRobot, can_be_repeated, has_relocates
 from usd_ros_bridge.usd.tracks import value_tracks
 from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.turns import Pause
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
@@ -78,7 +79,7 @@ class _Walk:
     `xform_children` are the Xforms directly below bodies, which planning may make frames.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pause: Pause | None) -> None:
         self.order: dict[str, int] = {}
         self.found: dict[str, list[Any]] = {}
         self.sources: dict[str, PrimProperties] = {}
@@ -89,7 +90,7 @@ class _Walk:
         self._bodies: set[str] = set()
         self._robots: dict[tuple[Any, ...], ReadRobot] = {}
         self._kinds: dict[tuple[str, ...], Kind] = {}
-        self._reader = FieldReader(self.diagnostics)
+        self._reader = FieldReader(self.diagnostics, pause)
 
     def run(self, stage: Usd.Stage) -> None:
         """Visits every prim once."""
@@ -250,25 +251,26 @@ def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None
     return None
 
 
-def read_stage(stage: Usd.Stage, *, asset: str) -> StageRecords:
+def read_stage(stage: Usd.Stage, *, asset: str, pause: Pause | None = None) -> StageRecords:
     """Reads an open stage, a host's included. The stage is not changed.
 
     Args:
         stage: The stage, as composed now: its variant selections, payloads and edits count.
         asset: The asset as the caller names it.
+        pause: Called often, between prims: whoever reads beside others may let them pass there.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
     with collector_paused():
-        return _read(stage, asset)
+        return _read(stage, asset, pause)
 
 
-def _read(stage: Usd.Stage, asset: str) -> StageRecords:
+def _read(stage: Usd.Stage, asset: str, pause: Pause | None) -> StageRecords:
     metrics = stage_metrics(stage)
     diagnostics = [*composition_diagnostics(stage), *metric_diagnostics(stage, metrics)]
     default_prim = _default_prim(stage, diagnostics)
-    walk = _Walk()
+    walk = _Walk(pause)
     walk.run(stage)
     order = walk.order
     targets = walk.targets()

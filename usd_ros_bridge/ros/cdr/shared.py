@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -16,18 +16,30 @@ class SharedMessages(Generic[T]):
     thousand, which do not; to send copies it. For publishers that one thread asks, one after another.
     """
 
-    def __init__(self) -> None:
-        """Has none yet."""
-        self._made: WeakValueDictionary[Hashable, T] = WeakValueDictionary()
+    def __init__(self, before: Mapping[Hashable, T] | None = None) -> None:
+        """Has none yet.
 
-    def find(self, key: Hashable, make: Callable[[], T]) -> T:
+        Args:
+            before: Messages that may be made anew from what they were, by their key.
+        """
+        self._made: WeakValueDictionary[Hashable, T] = WeakValueDictionary()
+        self._before = before or {}
+
+    @property
+    def made(self) -> dict[Hashable, T]:
+        """The messages that are in use, by their key."""
+        return dict(self._made)
+
+    def find(self, key: Hashable, make: Callable[[], T], renew: Callable[[T], T] | None = None) -> T:
         """Returns the message of a key.
 
         Args:
             key: All that is not overwritten whenever it is sent.
             make: Makes it where there is none; what it raises is passed on.
+            renew: Makes it from what it was before.
         """
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = make()
+            before = None if renew is None else self._before.get(key)
+            found = self._made[key] = make() if renew is None or before is None else renew(before)
         return found

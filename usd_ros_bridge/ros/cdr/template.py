@@ -60,15 +60,29 @@ class Template:
         self._layout.forget_contents()
         self._pack_stamp = self._find_stamp()
 
-    def _fill(self, serialized: bytes) -> None:
+    def begins(self, message: Any, blank: bytes) -> bool:
+        """Returns whether a template of another message would be this one.
+
+        Args:
+            message: The other message.
+            blank: What `data` was at first.
+        """
+        data = bytearray(self.size)
+        self._copy(bytes(serialize_message(message)), data)
+        return data == blank
+
+    def _copy(self, serialized: bytes, data: Any) -> None:
         # serialize_message returns an estimate of the length, and memory as it was in padding and behind the end.
         part = serialized[: self.size]
-        self.data[: len(part)] = part
+        data[: len(part)] = part
         for offset, count in self._layout.padding:
-            self.data[offset : offset + count] = bytes(count)
+            data[offset : offset + count] = bytes(count)
+
+    def _fill(self, serialized: bytes) -> None:
+        self._copy(serialized, self.data)
         if self.data[:HEADER_BYTES] != ENCAPSULATION:
             raise TemplateError(
-                f"the encapsulation {part[:HEADER_BYTES].hex()} is not little-endian plain CDR"
+                f"the encapsulation {serialized[:HEADER_BYTES].hex()} is not little-endian plain CDR"
             )
         for offset, content in self._layout.fixed:
             if self.data[offset : offset + len(content)] != content:

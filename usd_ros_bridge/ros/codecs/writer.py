@@ -150,6 +150,20 @@ class MessageWriter:
             set_stamp(message.header.stamp, time_ns)
         return message
 
+    def follow(self, old: MessageWriter) -> None:
+        """Gets ready what another writer of the same type has made, as the first tick would: what is alike stays."""
+        if (old._encoding.blocks, old._encoding.sequences) != (
+            self._encoding.blocks,
+            self._encoding.sequences,
+        ):
+            return
+        for key, written in tuple(old._kept.items()):
+            if written.blank:
+                try:
+                    self._kept[key] = self._make(key, written.values, written)
+                except TemplateError:
+                    return
+
     def _join(self, written: Serialized | None) -> None:
         """Joins the robots whose messages are written as this one's are now."""
         rows = self._encoding.rows
@@ -179,20 +193,23 @@ class MessageWriter:
         self._kept[key] = written
         return written
 
-    def _make(self, key: Hashable, values: Values) -> Serialized:
+    def _make(self, key: Hashable, values: Values, like: Serialized | None = None) -> Serialized:
         # Without its numbers and its frame, all of which `write` writes: the rest is the same for robots of a kind.
         blank = _blank(values, self._first)
         message = self.message(blank, 0)
         if hasattr(message, "header"):
             message.header.frame_id = " " * (len(self.frame) - 1)
-        template, encoding = Template(message), self._encoding
-        make = partial(
-            Serialized, template, encoding, blank, self.frame if hasattr(message, "header") else None
-        )
-        if self._shared is None or template.size > MAX_SHARED_BYTES:
+        encoding = self._encoding
+        if like is not None and like.template.begins(message, like.blank):
+            make, data = partial(like.renewed, encoding), like.blank
+        else:
+            template = Template(message)
+            data = bytes(template.data) if template.size <= MAX_SHARED_BYTES else b""
+            frame = self.frame if hasattr(message, "header") else None
+            make = partial(Serialized, template, encoding, blank, frame, data)
+        if self._shared is None or not data:
             return make()
-        alike = (self._class, encoding.blocks, encoding.sequences, key, bytes(template.data))
-        return self._shared.find(alike, make)
+        return self._shared.find((self._class, encoding.blocks, encoding.sequences, key, data), make)
 
 
 class Serialized:
@@ -204,11 +221,16 @@ class Serialized:
             frame: UTF-8 with a zero at its end.
         frame: Where that is in the message; None where it has no header.
         together: Writes it for several robots at once, but for the frame; None where nothing does.
+        template: What it is made of.
+        blank: What it was before it was written for the first time; b"" where it is large.
+        values: Of the shapes and types that `write` gets.
     """
 
-    __slots__ = ("__weakref__", "data", "frame", "together", "write")
+    __slots__ = ("__weakref__", "blank", "data", "frame", "template", "together", "values", "write")
 
-    def __init__(self, template: Template, encoding: Encoding, values: Values, frame: bytes | None) -> None:
+    def __init__(
+        self, template: Template, encoding: Encoding, values: Values, frame: bytes | None, blank: bytes = b""
+    ) -> None:
         """Finds the places.
 
         Args:
@@ -216,7 +238,9 @@ class Serialized:
             encoding: How it is made.
             values: Of the shapes and types that `write` gets.
             frame: Of the length that `write` gets; None where the message has no header.
+            blank: What the message is now, where another one may be compared with it.
         """
+        self.template, self.values, self.blank = template, values, blank
         self.data = template.data
         self.frame = None if frame is None else _frame_place(template, frame)
         header = _no_header if frame is None else _header_packer(template, frame)
@@ -225,9 +249,20 @@ class Serialized:
         targets = [
             _target(template, path, value) for path, value in zip(encoding.sequences, arrays, strict=True)
         ]
-        rows = None if encoding.whole is None else _RowOfArrays(template, encoding, values)
-        self.together = None if rows is None else Together(rows)
+        self.together = _together(template, encoding, values)
         self.write: Write = _sequences(header, packers, targets) if targets else _blocks(header, packers)
+
+    def renewed(self, encoding: Encoding) -> Serialized:
+        """Returns the same message for robots of another plan; only one of the two may be written from then on."""
+        new = Serialized.__new__(Serialized)
+        for name in ("blank", "data", "frame", "template", "values", "write"):
+            setattr(new, name, getattr(self, name))
+        new.together = _together(self.template, encoding, self.values)
+        return new
+
+
+def _together(template: Template, encoding: Encoding, values: Values) -> Together | None:
+    return None if encoding.whole is None else Together(_RowOfArrays(template, encoding, values))
 
 
 class _RowOfArrays:

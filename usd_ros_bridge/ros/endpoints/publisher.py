@@ -91,21 +91,34 @@ class TopicPublisher:
         # Not asked at every message: there are thousands a second, and sources hardly change.
         self._source = None if self._feed is None else self._feed.bound
 
-    def revise(
+    def prepare(
         self,
         topic: TopicPlan,
-        encoding: Encoding | None,
-        reason: str,
-        shared: SharedMessages[Serialized] | None,
+        encoding: Encoding,
+        shared: SharedMessages[Serialized],
+        *,
+        ahead: bool,
+    ) -> MessageWriter:
+        """Returns what writes other messages on the same topic, for `revise`; from any thread.
+
+        Args:
+            topic: The publisher's plan to come.
+            encoding: Makes its messages then.
+            shared: Messages that are written in turn then.
+            ahead: Whether messages may be made now, because nobody else uses `shared` yet.
+        """
+        writer = MessageWriter(topic, self._class, encoding, report=self._report, shared=shared)
+        if ahead and self._writer is not None:
+            writer.follow(self._writer)
+        return writer
+
+    def revise(
+        self, topic: TopicPlan, encoding: Encoding | None, reason: str, writer: MessageWriter | None
     ) -> None:
         """Makes other messages from here on, on the same topic: what it shows has changed; between two ticks."""
         self.topic, self._robot = topic, topic.robot
         self._encoding, self.reason = encoding, reason
-        self._writer = (
-            None
-            if encoding is None
-            else MessageWriter(topic, self._class, encoding, report=self._report, shared=shared)
-        )
+        self._writer = writer
         self._stamp = None if encoding is None else encoding.stamp_ns
         self._regroup()
 

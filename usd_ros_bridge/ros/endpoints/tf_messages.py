@@ -53,7 +53,9 @@ class SerializedTransforms:
         together: Writes it for several robots at once.
     """
 
-    __slots__ = ("__weakref__", "_column", "_components", "_stamp_ns", "_stamps", "data", "together")
+    __slots__ = (
+        "__weakref__", "_column", "_components", "_stamp_ns", "_stamps", "_template", "data", "together",
+    )  # fmt: skip
 
     def __init__(self, message: Any, translated: FloatArray | None) -> None:
         """Finds the places.
@@ -65,7 +67,7 @@ class SerializedTransforms:
         Raises:
             TemplateError: It cannot be written in place.
         """
-        template = Template(message)
+        template = self._template = Template(message)
         self.data = template.data
         self._stamps = template.stamps(STAMPS)
         self._stamp_ns = -1
@@ -76,6 +78,14 @@ class SerializedTransforms:
             self._column = template.column(ROTATIONS)
             self._components = slice(3, None)
         self.together = Together(_RowOfTransforms(template, self._components))
+
+    def renewed(self) -> SerializedTransforms:
+        """Returns the same message for robots of another plan; only one of the two may be written from then on."""
+        new = SerializedTransforms.__new__(SerializedTransforms)
+        for name in ("_column", "_components", "_stamp_ns", "_stamps", "_template", "data"):
+            setattr(new, name, getattr(self, name))
+        new.together = Together(_RowOfTransforms(self._template, self._components))
+        return new
 
     def write(self, stamp_ns: int, poses: FloatArray) -> None:
         """Writes (F, 7) poses and their stamp."""
@@ -206,7 +216,9 @@ class RobotTransforms:
         key = (names, None if translated is None else translated[:, :3].tobytes())
         try:
             self._written = self._shared.find(
-                key, lambda: SerializedTransforms(TFMessage(transforms=self._make_objects()), translated)
+                key,
+                lambda: SerializedTransforms(TFMessage(transforms=self._make_objects()), translated),
+                SerializedTransforms.renewed,
             )
         except TemplateError as error:
             self._templates = False

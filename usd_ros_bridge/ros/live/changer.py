@@ -80,6 +80,7 @@ class Changer:
         self._editable = plan.stage_owned or edits
         self._plan_options, self._variants = plan.options, plan.variants
         self._editor: Any = None
+        self._turn: Any = None
         self._listener: Any = None
         self._condition = threading.Condition()
         self._waiting: list[_Request] = []
@@ -104,7 +105,9 @@ class Changer:
             return
         from usd_ros_bridge.usd.editing import VariantEditor
         from usd_ros_bridge.usd.notices import StageListener
+        from usd_ros_bridge.usd.turns import turn_at
 
+        self._turn = turn_at(stage)
         self._editor = VariantEditor(stage, self._variants)
         if listen:
             owned = self._runtime.plan.stage_owned
@@ -162,9 +165,7 @@ class Changer:
             return "the plan has no stage to select variants on"
         if not self._editable:
             return READ_ONLY
-        from usd_ros_bridge.usd.turns import turn_at
-
-        with turn_at(stage):
+        with self._turn:
             return str(self._editor.refuse_variants(selections))
 
     def request(
@@ -270,6 +271,7 @@ class Changer:
         undo: list[Callable[[], None]] = []
         try:
             finish = self._read(requests, undo)
+            self._make_way()
             plan = finish(options)
             if reason := why_refused(self._runtime.plan, plan):
                 raise ChangeRefusedError(reason)
@@ -298,18 +300,17 @@ class Changer:
                 edit(plan.stage)
             if asked:
                 self._editor.select(asked[-1])
-            return reread(plan, variants=self._editor.selections)
+            return reread(plan, variants=self._editor.selections, pause=self._make_way)
 
         return self._on_stage(read)
 
     def _on_stage(self, job: Callable[[], T]) -> T:
         """Does a job with the stage where nobody else edits it, and where its notices are the bridge's own."""
-        from usd_ros_bridge.usd.turns import turn_at
-
         plan, listener = self._runtime.plan, self._listener
 
         def take_turn() -> T:
-            with turn_at(plan.stage):
+            self._make_way()
+            with self._turn:
                 if listener is None:
                     return job()
                 with listener.own_edits():
@@ -317,13 +318,19 @@ class Changer:
 
         return take_turn() if plan.stage_owned else self._places.between_ticks(take_turn)
 
+    def _make_way(self) -> None:
+        """Lets the tick in progress pass."""
+        self._runtime.make_way(self._turn.is_wanted_by)
+
     def _enact(self, plan: BridgePlan, why: str, began: float) -> ChangeReport:
         """Has the bridge go on with a plan."""
         runtime, parts = self._runtime, self._parts
         before = runtime.parts
+        self._make_way()
         coming = runtime.prepare(plan)
         revision = None
         try:
+            self._make_way()
             revision = parts.revise(plan, coming)
             planned = time.perf_counter()
             swap_s = self._places.between_ticks(lambda: self._swap(revision))

@@ -35,7 +35,8 @@ class Revision:
         kept: Interfaces whose endpoints stay, as they were and as they are to be.
         gone: What closes.
         shared: Messages that its publishers write in turn.
-        encodings: What publishers that stay show from here on, by endpoint, where that has changed; None and why not.
+        encodings: What publishers that stay show from here on, and what writes it, by endpoint, where that has changed;
+            None, why not, and None.
     """
 
     plan: BridgePlan
@@ -43,7 +44,7 @@ class Revision:
     rows: list[Row | None] = field(default_factory=list)
     kept: list[tuple[Row, Row]] = field(default_factory=list)
     gone: list[Row] = field(default_factory=list)
-    encodings: dict[Any, tuple[Any, str]] = field(default_factory=dict)
+    encodings: dict[Any, tuple[Any, str, Any]] = field(default_factory=dict)
 
     def drop(self, old: Row, new: Row) -> None:
         """Has an endpoint made anew that was to stay."""
