@@ -27,6 +27,8 @@ WORLD = ROOT / "examples" / "rover" / "world.usda"
 PRIM, SET = "/World/rover", "mast"
 APPEARING = "/rover/mast_scan"
 CMD_VEL = "/rover/cmd_vel"
+STEADY = "/steady"
+"""What a process publishes in which nothing changes."""
 UNCHANGED = {
     "/rover/joint_states": "sensor_msgs/msg/JointState",
     "/rover/odom": "nav_msgs/msg/Odometry",
@@ -130,6 +132,7 @@ class Run:
         lost: Messages that were sent and not received.
         late: The worst that a message of an unchanged publisher was late while variants were switched, periods.
         late_before: The same before.
+        late_steady: The same of a publisher in another process, while variants were switched.
         skipped: Periods without a message while variants were switched, and before, by topic summed up.
         messages: How many came while variants were switched.
         grown: Differences of what the process holds, after the warm-up and at the end, by name.
@@ -142,6 +145,7 @@ class Run:
     lost: int = 0
     late: float = 0.0
     late_before: float = 0.0
+    late_steady: float = 0.0
     skipped: tuple[int, int] = (0, 0)
     messages: int = 0
     grown: Mapping[str, float] = field(default_factory=dict)
@@ -168,6 +172,12 @@ def run(options: Options) -> Iterator[Result]:
             "periods",
             target=LATE,
             compared_with=f"the latest of {done.messages} messages; {done.late_before:.2f} without switches",
+        )
+        yield median_result(
+            f"{name}.late_steady",
+            [done.late_steady],
+            "periods",
+            compared_with="the same of a publisher in another process, in which nothing changes: what the machine adds",
         )
         yield median_result(
             f"{name}.skipped",
@@ -222,13 +232,14 @@ def _measure(backend: str, switches: int, warm_up: int) -> Run:
         topics = [f"{topic}={type_name}" for topic, type_name in UNCHANGED.items()]
         bridge = stack.enter_context(peer("changing", str(asset), backend, PRIM, SET))
         bridge.wait_for("ready", _TIMEOUT)
-        listener = stack.enter_context(peer("sequence", str(heard), *topics))
+        steady = f"{STEADY}=geometry_msgs/msg/TwistStamped"
+        listener = stack.enter_context(peer("sequence", str(heard), *topics, steady))
         watcher = stack.enter_context(peer("graph", APPEARING))
         for each in (
             listener,
             watcher,
             stack.enter_context(peer("load", "burn")),
-            stack.enter_context(peer("load", "publish", CMD_VEL, str(RATE))),
+            stack.enter_context(peer("load", "publish", CMD_VEL, STEADY, str(RATE))),
         ):
             each.wait_for("ready", _TIMEOUT)
         _wait_for_listeners(bridge)
@@ -246,7 +257,7 @@ def _measure(backend: str, switches: int, warm_up: int) -> Run:
         listener.close_input()
         listener.wait_for("written", _TIMEOUT)
         with np.load(heard) as file:
-            rows = {topic: file[topic] for topic in UNCHANGED}
+            rows, compared = {topic: file[topic] for topic in UNCHANGED}, {STEADY: file[STEADY]}
     done.seconds = (end - middle) / 1e9
     done.grown = {key: after[key] - before[key] for key in before if key != "reports"}
     done.lost = sum(sent[topic] - len(taken) for topic, taken in rows.items())
@@ -254,6 +265,7 @@ def _measure(backend: str, switches: int, warm_up: int) -> Run:
         _judge(rows, *window) for window in ((begin, middle), (middle, end))
     )
     done.skipped = (skipped, skipped_before)
+    done.late_steady, _, _ = _judge(compared, middle, end)
     return done
 
 

@@ -1,7 +1,6 @@
 """Watches the graph of a topic: tells when it gets its first publisher, and when it has none any more.
 
-`python -m benchmarks.peers.graph TOPIC`. It looks every two milliseconds: seldom
-enough not to be a load of its own.
+`python -m benchmarks.peers.graph TOPIC`. It looks every two milliseconds, seldom enough not to be a load of its own.
 """
 
 from __future__ import annotations

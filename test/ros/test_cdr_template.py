@@ -348,3 +348,29 @@ def test_checks_messages_that_are_laid_out_alike_once(monkeypatch: pytest.Monkey
     templates[1].view("position")[0] = 2.5
     assert deserialize_message(bytes(templates[1].data), JointState).position[0] == 2.5
     assert templates[0].view("position")[0] == 0.0
+
+
+def named(*names: str, first: float = 0.0, frame: str = "ab") -> JointState:
+    message = JointState(name=list(names), position=[first] * len(names))
+    message.header.frame_id = frame
+    return message
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (named("one", "two"), True),
+        (named("one", "six"), False),
+        (named("one"), False),
+        (named("one", "two", "three"), False),
+        (named("one", "two", first=1.0), False),
+        (named("one", "two", frame="abc"), False),
+        (named("one", "two", frame="ba"), False),
+    ],
+)
+def test_a_template_knows_the_messages_it_would_be_made_for(other: JointState, alike: bool) -> None:
+    template = Template(named("one", "two"))
+    blank = bytes(template.data)
+    template.view("position")[:] = [3.0, 4.0]
+    for _ in range(5):
+        assert template.begins(other, blank) is alike

@@ -18,6 +18,7 @@ from usd_ros_bridge.model.options import VariantSelection
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
 from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.usd.turns import turn_at
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROVER = EXAMPLES / "rover" / "rover.usda"
@@ -273,3 +274,36 @@ def test_what_cannot_be_described_is_told(moved, ros_harness):
     row = moved.rows()["/other"]
     assert (row.name, row.state, row.count) == ("/another/robot_description", "idle", 0)
     assert row.reason not in ("", "it is being made")
+
+
+def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_afterwards(ros_harness):
+    first = load_plan(ARM)
+    turn, edited = turn_at(first.stage), threading.Event()
+    editors = []
+
+    def edit():
+        with turn:
+            edited.set()
+
+    def make_way(_wants):
+        # Called by the reader, which has the turn, and later on by who makes the description.
+        if not editors:
+            editors.append(threading.Thread(target=edit))
+            editors[0].start()
+            ros_harness.wait_for(lambda: turn.is_wanted, what="the editor")
+
+    domains = Domains(report=lambda *_: None)
+    descriptions = Descriptions(
+        first, domains, options=DescriptionOptions(), in_tick=None, make_way=make_way, report=lambda *_: None
+    )
+    received = listen(ros_harness, "/arm/robot_description")
+    try:
+        descriptions.open()
+        ros_harness.wait_for(edited.is_set, what="the editor's turn")
+        assert not received
+        ros_harness.wait_for(lambda: received, what="the description")
+        assert "left_finger" in links(received[0].data)
+    finally:
+        descriptions.close()
+        domains.close()
+        editors[0].join(20.0)

@@ -35,6 +35,7 @@ from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, PlanOptions, ReadOptions, VariantSelection, load_plan
 from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.ros.cdr import Template
 from usd_ros_bridge.testing.graphs import graph_of, transform_line
 
 # --- What stays ------------------------------------------------------------------------------------------------------
@@ -85,6 +86,36 @@ def test_no_message_of_an_unchanged_publisher_is_left_out(step_on, ros_harness):
     last = stepped.time_ns
     ros_harness.wait_for(lambda: stamps[-1] == last, what="the last message")
     assert stamps == list(range(stamps[0], last + 1, STEP_NS))
+
+
+def test_messages_that_stay_as_they_are_are_not_made_again(step_on, ros_harness, monkeypatch):
+    stage = edited_stage()
+    stepped = step_on(stage, scene_edits=True)
+    states: list[JointState] = []
+    ros_harness.node.create_subscription(JointState, STATES, states.append, 1000)
+    transforms: list[TFMessage] = []
+    ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 1000)
+    bridge = stepped.bridge
+    dofs = bridge.plan.layout.dofs
+    stepped.until(lambda: states and transforms, "the first messages")
+    made: list[str] = []
+
+    class Counted(Template):
+        def __init__(self, message: Any) -> None:
+            made.append(type(message).__name__)
+            super().__init__(message)
+
+    monkeypatch.setattr("usd_ros_bridge.ros.codecs.writer.Template", Counted)
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_messages.Template", Counted)
+    before = bridge.runtime.snapshot
+    stepped.finish(bridge.change(variants=head("both")))
+    assert bridge.runtime.snapshot is not before
+    bridge.runtime.commands.joint_position[dofs.index("shoulder")] = 0.7
+    stepped.step(2)
+    last = stepped.time_ns
+    stepped.until(lambda: states[-1].header.stamp.nanosec > last, "what came afterwards")
+    assert dict(zip(states[-1].name, states[-1].position, strict=True))["shoulder"] == pytest.approx(0.7)
+    assert {"JointState", "TFMessage"}.isdisjoint(made), made
 
 
 def test_joints_stay_where_they_are_by_name(step_on):

@@ -203,8 +203,8 @@ class DescriptionMaker:
             for robot, urdf in self._each(plan, read):
                 self._taker.take(plan, robot, urdf)
                 yield
-            if self._is_wanted(plan):
-                self._unrest_since = None
+            # Made, or overtaken: the next one has as long to wait for quiet as this one had.
+            self._unrest_since = None
         except _Interrupted:
             with self._work:
                 if self._wanted is None and self._is_wanted(plan):

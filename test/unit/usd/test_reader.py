@@ -11,6 +11,7 @@ import pytest
 from pxr import Usd
 
 from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterRecord, fallback
+from usd_ros_bridge.model.same import same
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.usd import read_asset, read_stage
 
@@ -546,3 +547,17 @@ def test_a_joint_type_that_no_plugin_declares_is_no_joint() -> None:
     stage = Usd.Stage.CreateInMemory()
     stage.DefinePrim("/J", "SomebodysRevoluteJoint")
     assert read_stage(stage, asset="x").joints == ()
+
+
+def test_whoever_reads_may_pause_between_prims_or_stop_there(write: Write) -> None:
+    stage, records = read_asset(write(ROBOT))
+    calls: list[None] = []
+    assert same(read_stage(stage, asset=records.asset, pause=lambda: calls.append(None)), records)
+    assert len(calls) >= len(records.order)
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        read_stage(stage, asset=records.asset, pause=stop)
+    assert same(read_stage(stage, asset=records.asset), records)

@@ -54,6 +54,8 @@ class Template:
         except Exception as error:
             raise TemplateError(f"{type(message).__name__} cannot be serialized: {error}") from error
         self.size = self._layout.size
+        # (P, 2) offsets and lengths: as small as may be, of which there is one for every text.
+        self._padding = np.array(self._layout.padding, dtype=np.uint32).reshape(-1, 2)
         self.data = aligned(self.size)
         self._fill(serialized)
         self._prove(type(message))
@@ -75,7 +77,7 @@ class Template:
         # serialize_message returns an estimate of the length, and memory as it was in padding and behind the end.
         part = serialized[: self.size]
         data[: len(part)] = part
-        for offset, count in self._layout.padding:
+        for offset, count in self._padding.tolist():
             data[offset : offset + count] = bytes(count)
 
     def _fill(self, serialized: bytes) -> None:

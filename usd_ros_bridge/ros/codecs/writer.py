@@ -223,7 +223,7 @@ class Serialized:
         together: Writes it for several robots at once, but for the frame; None where nothing does.
         template: What it is made of.
         blank: What it was before it was written for the first time; b"" where it is large.
-        values: Of the shapes and types that `write` gets.
+        values: Of the shapes and types that `write` gets; () where it is large.
     """
 
     __slots__ = ("__weakref__", "blank", "data", "frame", "template", "together", "values", "write")
@@ -240,7 +240,8 @@ class Serialized:
             frame: Of the length that `write` gets; None where the message has no header.
             blank: What the message is now, where another one may be compared with it.
         """
-        self.template, self.values, self.blank = template, values, blank
+        self.template, self.blank = template, blank
+        self.values = values if blank else ()
         self.data = template.data
         self.frame = None if frame is None else _frame_place(template, frame)
         header = _no_header if frame is None else _header_packer(template, frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,18 @@ def run(backend, plan, steps, speed=None):
         state = backend.step(backend.simulation.time_ns + step_ns, commands)
         commands = Commands.empty(plan.layout)
     return state
+
+
+def test_what_is_closed_is_freed_without_a_search_of_the_collector():
+    backend = opened(load_plan(ROVER / "world.usda", physics=True))
+    run(backend, load_plan(ROVER / "world.usda", physics=True), 2)
+    simulation = weakref.ref(backend.simulation)
+    gc.disable()
+    try:
+        backend.close()
+        assert simulation() is None
+    finally:
+        gc.enable()
 
 
 def test_successor_goes_on_bit_for_bit():
