@@ -37,12 +37,15 @@ UNCHANGED = {
 }
 NONE, LATE, MEMORY, LATENCY = Target(0.0), Target(2.0), Target(2.0), Target(100.0)
 _PERIOD_NS = 1e9 / RATE
+_STEADY_LATE = 0.5
+"""By how many periods the steady publisher's message is late where the machine is taken to be."""
 _PAUSE_S = 0.1
 _WARM_UP, _QUICK_WARM_UP = 150, 10
 _MATCHING_S = 1.0
 _TIMEOUT = 60.0
 
 Rows = npt.NDArray[np.int64]
+Times = npt.NDArray[np.int64]
 
 _LAYER = """\
 #usda 1.0
@@ -133,6 +136,8 @@ class Run:
         late: The worst that a message of an unchanged publisher was late while variants were switched, periods.
         late_before: The same before.
         late_steady: The same of a publisher in another process, while variants were switched.
+        late_own: As `late`, of the messages that came while that one was on time.
+        left_out: How many did not.
         skipped: Periods without a message while variants were switched, and before, by topic summed up.
         messages: How many came while variants were switched.
         grown: Differences of what the process holds, after the warm-up and at the end, by name.
@@ -146,6 +151,8 @@ class Run:
     late: float = 0.0
     late_before: float = 0.0
     late_steady: float = 0.0
+    late_own: float = 0.0
+    left_out: int = 0
     skipped: tuple[int, int] = (0, 0)
     messages: int = 0
     grown: Mapping[str, float] = field(default_factory=dict)
@@ -178,6 +185,13 @@ def run(options: Options) -> Iterator[Result]:
             [done.late_steady],
             "periods",
             compared_with="the same of a publisher in another process, in which nothing changes: what the machine adds",
+        )
+        yield median_result(
+            f"{name}.late_own",
+            [done.late_own],
+            "periods",
+            compared_with=f"the latest where that one was not late by {_STEADY_LATE:g} periods or more: without "
+            f"{done.left_out} of {done.messages} messages",
         )
         yield median_result(
             f"{name}.skipped",
@@ -266,6 +280,12 @@ def _measure(backend: str, switches: int, warm_up: int) -> Run:
     )
     done.skipped = (skipped, skipped_before)
     done.late_steady, _, _ = _judge(compared, middle, end)
+    disturbed = disturbances(compared[STEADY][:, 0])
+    for taken in rows.values():
+        arrivals = taken[(taken[:, 0] >= middle) & (taken[:, 0] < end), 0]
+        apart = ~is_disturbed(arrivals, disturbed)
+        done.late_own = max(done.late_own, float(lateness(arrivals)[apart].max()))
+        done.left_out += int(len(apart) - apart.sum())
     return done
 
 
@@ -328,3 +348,33 @@ def lateness(arrivals_ns: Rows) -> npt.NDArray[np.float64]:
     """
     late: npt.NDArray[np.float64] = np.diff(arrivals_ns) / _PERIOD_NS - 1.0
     return late
+
+
+def disturbances(steady_ns: Times) -> Rows:
+    """Returns from when to when the machine was late, with a period before and after.
+
+    Args:
+        steady_ns: When messages came of a publisher that has nothing to be late for, in order.
+
+    Returns:
+        (D, 2) times, in order.
+    """
+    late = lateness(steady_ns) >= _STEADY_LATE
+    period = int(_PERIOD_NS)
+    return np.stack((steady_ns[:-1][late] - period, steady_ns[1:][late] + period), axis=1)
+
+
+def is_disturbed(arrivals_ns: Times, disturbed: Rows) -> npt.NDArray[np.bool_]:
+    """Returns of each message but the first whether the time since the one before it overlaps a disturbance.
+
+    Args:
+        arrivals_ns: When messages came, in order.
+        disturbed: (D, 2), of `disturbances`.
+    """
+    begin, end = arrivals_ns[:-1], arrivals_ns[1:]
+    # The first disturbance that ends after the wait began is the only one that has to be looked at: they are in order.
+    first = np.searchsorted(disturbed[:, 1], begin, side="right")
+    found = first < len(disturbed)
+    result = np.zeros(len(begin), dtype=bool)
+    result[found] = disturbed[first[found], 0] < end[found]
+    return result

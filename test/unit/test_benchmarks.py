@@ -21,13 +21,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 pytest.importorskip("rich", reason="rich is not installed: make setup")
+import itertools
+
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from benchmarks import __main__ as command_line
-from benchmarks import harness, joint_states, motions, processes, registry, report
+from benchmarks import harness, joint_states, live_change, motions, processes, registry, report
 from benchmarks.harness import ROOT, BenchmarkError, Machine, Options, Result, Target
 
 KEYS = {"name", "value", "unit", "target", "met", "compared_with", "machine"}
@@ -410,3 +412,36 @@ def test_the_help_names_the_options() -> None:
     )
     for option in ("--only", "--quick", "--runs", "--json"):
         assert option in done.stdout
+
+
+# --- Live change --------------------------------------------------------------------------------------------------
+
+MS = 1_000_000
+
+
+def test_lateness_is_what_a_message_comes_later_than_a_period_after_the_one_before() -> None:
+    arrivals = np.array([0, 10, 25, 30, 60]) * MS
+    assert live_change.lateness(arrivals).tolist() == pytest.approx([0.0, 0.5, -0.5, 2.0])
+
+
+def test_the_machine_is_late_where_the_steady_publisher_is_and_a_period_around() -> None:
+    steady = np.array([0, 10, 20, 50, 60, 74]) * MS
+    assert (live_change.disturbances(steady) // MS).tolist() == [[10, 60]]
+    assert live_change.disturbances(np.arange(5) * 10 * MS).shape == (0, 2)
+
+
+@given(
+    arrivals=st.lists(st.integers(0, 1000), min_size=2, unique=True).map(sorted),
+    late=st.lists(st.tuples(st.integers(0, 900), st.integers(1, 100)), max_size=8),
+)
+def test_messages_that_waited_while_the_machine_was_late_are_left_out(
+    arrivals: list[int], late: list[tuple[int, int]]
+) -> None:
+    begins = sorted(begin for begin, _ in late)
+    ends = sorted(begin + length for begin, length in late)
+    disturbed = np.array(list(zip(begins, ends, strict=True)), dtype=np.int64).reshape(-1, 2)
+    expected = [
+        any(begin < after and end > before for begin, end in disturbed.tolist())
+        for before, after in itertools.pairwise(arrivals)
+    ]
+    assert live_change.is_disturbed(np.array(arrivals, dtype=np.int64), disturbed).tolist() == expected
