@@ -84,6 +84,23 @@ def test_a_tick_that_waits_for_the_caller_is_not(ticking):
     assert slow.order == []
 
 
+def test_a_bridge_that_is_closed_from_a_tick_is_waited_for_by_nobody(ticking):
+    slow, asked = Slow(), threading.Event()
+    runtime, _ = ticking(slow)
+
+    def wants(_thread):
+        asked.set()
+        return False
+
+    worker = threading.Thread(target=lambda: runtime.make_way(wants))
+    worker.start()
+    assert asked.wait(PATIENCE)
+    runtime.stopped = True
+    worker.join(PATIENCE)
+    assert not worker.is_alive()
+    assert slow.order == []
+
+
 def test_a_tick_does_not_wait_for_itself_and_without_one_nobody_waits():
     with Bridge(load_plan(ARM), report=lambda *_: None, inform=lambda *_: None) as bridge:
         runtime = bridge.runtime

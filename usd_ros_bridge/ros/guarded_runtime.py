@@ -56,14 +56,17 @@ class GuardedRuntime(Runtime):
             return stepped
 
     def make_way(self, wants: Callable[[int], bool]) -> None:
-        """Waits until the tick in progress is over: whoever works beside shares Python's interpreter with it.
+        """Waits until the tick in progress is over, or the bridge is closed, also from within that tick.
+
+        Whoever works beside shares Python's interpreter with it.
 
         Args:
             wants: Returns whether a thread waits for the caller: a tick that does is not waited for.
         """
-        while (
-            (ticking := self.ticking) is not None and ticking != threading.get_ident() and not wants(ticking)
-        ):
+        while not self.stopped:
+            ticking = self.ticking
+            if ticking is None or ticking == threading.get_ident() or wants(ticking):
+                return
             if self._lock.acquire(timeout=_LOOK_S):
                 self._lock.release()
                 return

@@ -161,7 +161,7 @@ class MessageWriter:
             if written.blank:
                 try:
                     self._kept[key] = self._make(key, written.values, written)
-                except TemplateError:
+                except Exception:  # noqa: BLE001 - it is made when it is needed, which tells what is wrong
                     return
 
     def _join(self, written: Serialized | None) -> None:
