@@ -16,7 +16,11 @@ from physics_stages import at, bodies, body, findings, open_text, plan_text, pri
 from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model.physics import Inertial
-from usd_ros_bridge.model.transforms import to_matrix
+from usd_ros_bridge.model.physics_records import MassRecord
+from usd_ros_bridge.model.transforms import pose, to_matrix
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics.mass import MassPlanner
+from usd_ros_bridge.planning.poses import Units
 
 COLLISION = "PhysicsCollisionAPI"
 MASS = "PhysicsMassAPI"
@@ -264,6 +268,18 @@ def test_small_moments_are_moments() -> None:
     moments = "float3 physics:diagonalInertia = (2e-6, 3e-6, 4e-6)"
     inertial = bodies(scene_of(world(body("b", "float physics:mass = 0.01", moments))))["b"].inertial
     assert inertial.diagonal == pytest.approx((2e-6, 3e-6, 4e-6), rel=1e-6)
+
+
+@pytest.mark.parametrize("moments", [None, (5e-324, 5e-324, 5e-324)])
+def test_a_body_next_to_nothing_has_moments(moments: tuple[float, float, float] | None) -> None:
+    """Its mass is a number; the moments that follow from it would be below the smallest there are."""
+    units = Units(meters=0.1, kilograms=1.0, seconds=1.0, world_from_stage=pose())
+    record = MassRecord(path="/b", mass=1e-322, diagonal_inertia=moments)
+    inertial = MassPlanner(units, Findings()).inertial("/b", record, [], np.ones(3), kinematic=False)
+    assert inertial.mass == 1e-322
+    low, middle, high = sorted(inertial.diagonal)
+    assert low > 0.0
+    assert low + middle >= high
 
 
 def test_moments_without_axes_are_about_those_of_the_body() -> None:

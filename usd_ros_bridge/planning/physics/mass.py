@@ -30,6 +30,8 @@ POINT_RADIUS: Final = 0.1
 """m, of the ball that a body with mass and without colliders is taken for."""
 _ROUNDING: Final = 1e-3
 """Share of the largest moment by which it may exceed the sum of the others: what a few decimals leave."""
+_LEAST: Final = float(np.finfo(np.float64).tiny)
+"""kg m^2: the smallest moment of inertia there is."""
 _MARGIN: Final = 1e-9
 _IDENTITY: Final = (0.0, 0.0, 0.0, 1.0)
 
@@ -135,6 +137,9 @@ class MassPlanner:
             principal = self._axes(record)
         else:
             moments, principal = diagonalized(_ball(mass) if together is None else together.inertia)
+        if not (moments > 0.0).all():
+            # Below the smallest numbers there are: engines take no body without inertia.
+            moments = np.full(3, max(float(moments.max()), _LEAST))
         return Inertial(mass=mass, center=_vector(center), diagonal=_vector(moments), principal=principal)
 
     def _kilograms(
