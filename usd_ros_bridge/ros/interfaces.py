@@ -17,7 +17,7 @@ from usd_ros_bridge.model.plan import (
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.clashes import clashes
-from usd_ros_bridge.ros.codecs.writer import Serialized
+from usd_ros_bridge.ros.codecs.serialized import Serialized
 from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionServer
 from usd_ros_bridge.ros.endpoints.action_client import ActionClient

@@ -11,7 +11,7 @@ from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, InterfaceKind, Ser
 from usd_ros_bridge.ros.cdr import SharedMessages
 from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS, MEASURED
 from usd_ros_bridge.ros.codecs.protocol import Decoder, Encoding, NoSourceError
-from usd_ros_bridge.ros.codecs.writer import Serialized
+from usd_ros_bridge.ros.codecs.serialized import Serialized
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionServer
 from usd_ros_bridge.ros.endpoints.action_client import ActionClient

@@ -11,7 +11,8 @@ from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.ros import qos
 from usd_ros_bridge.ros.cdr import Outlet, Place, Row, SharedMessages
 from usd_ros_bridge.ros.codecs.protocol import Encoding
-from usd_ros_bridge.ros.codecs.writer import MessageWriter, Serialized
+from usd_ros_bridge.ros.codecs.serialized import Serialized
+from usd_ros_bridge.ros.codecs.writer import MessageWriter
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.endpoints.chorus import PublisherChorus, Voice
