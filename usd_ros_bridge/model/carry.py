@@ -30,18 +30,19 @@ class CommonRows(NamedTuple):
 
 
 def common_rows(new: BridgePlan, old: BridgePlan) -> CommonRows:
-    """Returns what two plans have in common: degrees of freedom by robot and name, bodies by prim path.
+    """Returns what two plans have in common: degrees of freedom by joint, else by name; bodies by prim path.
 
-    A degree of freedom whose name is new is the old one of the same joint, where that has no other name left.
+    A name may go from one joint to another: the second `finger` of a robot is the only one when the first has gone.
     """
-    of_old = _dof_names(old)
-    pairs = {row: of_old[name] for name, row in _dof_names(new).items() if name in of_old}
-    taken = set(pairs.values())
-    of_old_joint = _single_dofs(old)
-    for joint, row in _single_dofs(new).items():
-        known = of_old_joint.get(joint, -1)
-        if row not in pairs and known >= 0 and known not in taken:
-            pairs[row] = known
+    pairs: dict[int, int] = {}
+    taken: set[int] = set()
+    for keys_of in (_dof_joints, _dof_names):
+        of_old = keys_of(old)
+        for key, row in keys_of(new).items():
+            known = of_old.get(key, -1)
+            if known >= 0 and row not in pairs and known not in taken:
+                pairs[row] = known
+                taken.add(known)
     bodies = {
         row: old.layout.body_index[path]
         for path, row in new.layout.body_index.items()
@@ -64,12 +65,13 @@ def _dof_names(plan: BridgePlan) -> dict[tuple[str, str], int]:
     }
 
 
-def _single_dofs(plan: BridgePlan) -> dict[str, int]:
+def _dof_joints(plan: BridgePlan) -> dict[tuple[str, str], int]:
+    """A joint with one degree of freedom has it whatever its axis is now."""
     return {
-        joint.path: joint.dofs[0].row
+        (joint.path, dof.axis if len(joint.dofs) > 1 else "transX"): dof.row
         for robot in plan.robots
         for joint in robot.joints
-        if len(joint.dofs) == 1
+        for dof in joint.dofs
     }
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from usd_ros_bridge.model.diagnostics import escaped
+
 
 class BridgeError(Exception):
     """Base of every exception that usd_ros_bridge raises for a caller's mistake.
 
-    Faults of an asset are never exceptions: they are `Diagnostic` values in the plan.
+    Faults of an asset are never exceptions: they are `Diagnostic` values in the plan. What the message quotes is
+    escaped, so that it may be shown anywhere.
     """
+
+    def __str__(self) -> str:
+        return escaped(super().__str__(), keep="\n")
 
 
 class AssetError(BridgeError):

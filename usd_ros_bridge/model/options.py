@@ -11,6 +11,9 @@ TfOutput = Literal["namespaced", "global", "both", "shared"]
 BaseTransform = Literal["auto", "ground_truth", "odometry", "none"]
 SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
+BeyondLimits = Literal["reject", "clamp"]
+RemoteControl = Literal["all", "read_only", "none"]
+"""What other nodes may do through the services and parameters of the bridge's node; docs/remote_control.md."""
 
 SOLVERS: tuple[str, ...] = ("newton", "physx", "mjc")
 
@@ -32,11 +35,23 @@ class ReadOptions:
         variants: Selections that override the authored ones.
         payloads: `none` leaves payloads unloaded, for assets that keep only geometry there (REP 0158 section 1.2.3).
         packages: Directories by ROS package name, for `package://` before the ament index is asked.
+        max_prims: Most prims of the composed stage, those of instances counted each.
+        max_layers: Most layer files.
+        max_bytes: Most bytes in all layer files together.
+        max_nesting: Most levels of prims, and of brackets in a text layer.
+        reload_timeout: How long reading the files again may take, s.
+        private_copies: Read layers from private copies: others may write the files in place at any time.
     """
 
     variants: tuple[VariantSelection, ...] = ()
     payloads: Payloads = "all"
     packages: Mapping[str, str] = field(default_factory=dict)
+    max_prims: int = 2_000_000
+    max_layers: int = 10_000
+    max_bytes: int = 2_000_000_000
+    max_nesting: int = 10_000
+    reload_timeout: float = 10.0
+    private_copies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +73,7 @@ class PlanOptions:
         publish_tf: Whether the bridge broadcasts transforms at all.
         base_transform: Who owns the transform of the mobile base; `auto` is `odometry` where a differential drive
             with an odometry publisher owns the robot, else `ground_truth`. With `none` nothing hangs from parent_frame.
+        beyond_limits: What becomes of goals and trajectories with positions beyond a joint's limits.
         controller_rate: How often controllers act at least, Hz; the rate of joint states for external controllers.
         external_joint_states: Name of the topic with those joint states, the default of ros2_control's topic-based
             hardware interfaces.
@@ -66,6 +82,9 @@ class PlanOptions:
             transforms and descriptions are all that is.
         enabled: By prim path of an interface, whether it is to be there, whatever `starts_enabled` says.
         rates: By prim path of a publisher, its rate in Hz instead of the authored one.
+        contexts: Prim paths; of the stage's robots only those at or below one of them are served, all where it is
+            empty. `/` stands for the interfaces outside of every context.
+        spawned: Prim paths that were spawned while the bridge runs: served whatever `contexts` says.
     """
 
     namespace: str = ""
@@ -79,12 +98,15 @@ class PlanOptions:
     frame_prefix: str = ""
     publish_tf: bool = True
     base_transform: BaseTransform = "auto"
+    beyond_limits: BeyondLimits = "reject"
     controller_rate: float = 100.0
     external_joint_states: str = "robot_joint_states"
     external_joint_commands: str = "robot_joint_commands"
     interfaces: Interfaces = "all"
     enabled: Mapping[str, bool] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
+    contexts: tuple[str, ...] = ()
+    spawned: tuple[str, ...] = ()
 
 
 class TypeCatalog(Protocol):

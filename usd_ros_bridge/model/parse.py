@@ -25,6 +25,19 @@ def parse_variants(texts: Iterable[str]) -> tuple[VariantSelection, ...]:
     return tuple(selections)
 
 
+def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Returns prim paths from texts that each hold one or, separated by commas, several.
+
+    Raises:
+        OptionError: A path is not absolute.
+    """
+    paths = tuple(path for text in texts for path in (each.strip() for each in text.split(",")) if path)
+    for path in paths:
+        if not path.startswith("/"):
+            raise OptionError(f"contexts: {path!r} is no absolute prim path, as /World/robot_1 is")
+    return paths
+
+
 def parse_packages(texts: Iterable[str]) -> dict[str, str]:
     """Returns directories by package name from texts of the form `name=directory`.
 

@@ -90,7 +90,8 @@ class JointPlan:
     the body that is anchored).
 
     Attributes:
-        name: ROS joint name.
+        name: ROS joint name, unique in the robot.
+        local_name: Its name in messages of the nearest nested context that it is in, "" where it is in none.
         path: Prim path.
         type: Kind; `continuous` is a revolute joint without limits.
         parent: Frame id of the tree's parent.
@@ -112,6 +113,7 @@ class JointPlan:
     parent_path: str
     child_path: str
     inverted: bool = False
+    local_name: str = ""
     axis: Literal["X", "Y", "Z"] | None = None
     body0_from_joint: Pose = Pose()
     body1_from_joint: Pose = Pose()
@@ -205,6 +207,7 @@ class RobotPlan:
         base_row: Layout row of the robot's root body, -1 where it has none.
         odom_frame: Frame id of odometry; the base frame's parent where the base transform is odometry.
         base_transform: What the base frame's transform is.
+        name: Name of the robot in its URDF: `assetInfo.name` of the context prim, else the prim's name.
     """
 
     path: str
@@ -222,6 +225,7 @@ class RobotPlan:
     base_row: int = -1
     odom_frame: str = "odom"
     base_transform: Literal["ground_truth", "odometry", "none"] = "ground_truth"
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,9 +282,12 @@ class TopicPlan(InterfacePlan):
         frame_id: What header.frame_id will be.
         child_frame_id: The body's frame id for types that name a child (Odometry, TransformStamped), else "".
         qos: Resolved quality of service.
-        dofs: Layout rows of "the robot's joints" for this interface's context, in the order of JointState.
+        dofs: Layout rows of the joints of this interface's context, in the order of JointState: of the whole robot, or
+            of a nested context alone.
+        joints: Names of those in messages of this context; empty where they are the layout's.
         camera: Index in Scene.cameras of the nearest camera at or above the prim, -1 where there is none.
         implicit: Whether the bridge added it (implicit interfaces).
+        source: Path of the attribute whose value it publishes, "" for none.
     """
 
     publish_rate: float | None = None
@@ -288,8 +295,10 @@ class TopicPlan(InterfacePlan):
     child_frame_id: str = ""
     qos: QosPlan = QosPlan()
     dofs: tuple[int, ...] = ()
+    joints: tuple[str, ...] = ()
     camera: int = -1
     implicit: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +319,7 @@ class ControllerPlan:
         path: Prim path.
         schema: Schema it is declared by or stands for (`RosControlDiffDriveAPI`).
         interfaces: Prim paths of the interfaces it uses.
-        joints: Names of the joints it claims, in its own order.
+        joints: Names of the joints it claims, in its own order, as messages of its interface's context name them.
         dofs: Layout rows of those joints.
         parameters: The schema's other attributes by record field name, SI, fallbacks applied.
         robot: Index in BridgePlan.robots, -1 where it belongs to none.
@@ -352,6 +361,7 @@ class BridgePlan:
         options: How it was made, so that it can be made again.
         catalog: Which types were known, likewise; None where only their form was checked.
         variants: Selections that were made on the session layer.
+        contexts: Outermost contexts of the whole stage, those that `options.contexts` leaves out included.
     """
 
     asset: str
@@ -370,3 +380,8 @@ class BridgePlan:
     options: PlanOptions = field(default_factory=PlanOptions, repr=False, compare=False)
     catalog: TypeCatalog | None = field(default=None, repr=False, compare=False)
     variants: tuple[VariantSelection, ...] = field(default=(), repr=False, compare=False)
+    contexts: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def joint_names(self, topic: TopicPlan) -> tuple[str, ...]:
+        """Returns the names that messages of a topic give to its `dofs`, in their order."""
+        return topic.joints or tuple(self.layout.dofs[row] for row in topic.dofs)

@@ -105,6 +105,7 @@ class TopicRecord(Record):
     history: str | None = attribute("ros:topic:qos:history", "token", "system_default")
     depth: int | None = attribute("ros:topic:qos:depth", "int", 10)
     starts_enabled: bool | None = attribute("ros:topic:starts_enabled", "bool", True)
+    source: tuple[str, ...] | None = attribute("usd_ros_bridge:source", "rel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,7 @@ class ActionRecord(Record):
     gripper_action_monitor_rate: float | None = attribute(
         "usd_ros_bridge:gripper:action_monitor_rate", "double", 20.0
     )
+    gripper_beyond_limits: str | None = attribute("usd_ros_bridge:gripper:beyond_limits", "token", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,7 @@ class JointTrajectoryRecord(ControllerRecord):
         "ros:joint_trajectory:stopped_velocity_tolerance", "double"
     )
     timeout: float | None = attribute("ros:joint_trajectory:timeout", "double")
+    beyond_limits: str | None = attribute("usd_ros_bridge:joint_trajectory:beyond_limits", "token", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,18 +147,25 @@ class ContactSensor(Sensor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CameraSensor(Sensor):
-    """Image. `body_from_sensor` is the optical frame of the camera (REP 0158 section 2.8): Z forward, X right, Y down.
+    """Image or CompressedImage of a camera.
 
-    It follows from the UsdGeomCamera, turned by half a turn about X, wherever the interface's prim is.
+    `body_from_sensor` is its optical frame (REP 0158 section 2.8): Z forward, X right, Y down. It follows from the
+    UsdGeomCamera, turned by half a turn about X, wherever the interface's prim is.
 
     Attributes:
         camera: Index in Scene.cameras.
         depth: 32FC1 in m along the optical axis, instead of rgb8: `usd_ros_bridge:camera:encoding` says which; where
             it is not authored, a topic with "depth" in a segment of its name is one.
+        compression: How a CompressedImage is encoded, as image_transport's plugins do; "" for an Image.
+        jpeg_quality: 1 to 100.
+        png_level: 1 (fast) to 9 (small).
     """
 
     camera: int
     depth: bool = False
+    compression: Literal["", "jpeg", "png", "compressedDepth"] = ""
+    jpeg_quality: int = 95
+    png_level: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +211,18 @@ class BarometerSensor(Sensor):
 
     altitude: float = 0.0
     sea_level_pressure: float = 101_325.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThermometerSensor(Sensor):
+    """Temperature: of the standard atmosphere, or a fixed one; `noise_stddev` in K.
+
+    Attributes:
+        altitude: Of the world's origin above the sea, m.
+        sea_level_temperature: Degrees Celsius.
+        temperature: Degrees Celsius wherever the sensor is; None for the atmosphere's.
+    """
+
+    altitude: float = 0.0
+    sea_level_temperature: float = 15.0
+    temperature: float | None = None

@@ -108,6 +108,9 @@ class StageRecords:
         order: Position in traversal order, by prim path, of the prims in `xforms` and of every joint.
         repeats: Root of a robot by root of another that is composed from the same specs: but for those of the root
             itself, the records of the two differ in paths alone.
+        asset_names: `assetInfo.name` by path, of the prims that may be a robot's root and author one.
+        sources: USD value type by path of each attribute that a publisher names as its source; "" where there is no
+            such attribute.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
         diagnostics: What reading found: wrong value types, broken composition, refused references, units.
     """
@@ -133,5 +136,7 @@ class StageRecords:
     pose_tracks: tuple[PoseTrackRecord, ...] = ()
     value_tracks: tuple[ValueTrackRecord, ...] = ()
     repeats: Mapping[str, str] = field(default_factory=dict)
+    asset_names: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
     collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
