@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pxr import Sdf, Usd
+from pxr import Sdf, Tf, Usd
 
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
@@ -81,7 +81,11 @@ class PrimProperties:
     def targets(self, name: str) -> tuple[str, ...] | None:
         """Returns the targets of the relationship called `name` as composed, None where none are authored."""
         relationship = self.prim.GetRelationship(name)
-        targets = relationship.GetTargets()
+        try:
+            targets = relationship.GetTargets()
+        except Tf.ErrorException:
+            # A stronger or weaker layer has an attribute of the name: no targets compose.
+            targets = ()
         if targets:
             return tuple([target.pathString for target in targets])
         return () if relationship.HasAuthoredTargets() else None
@@ -200,7 +204,7 @@ class FieldReader:
         return memo
 
     def record(
-        self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str = "", **fields: Any
+        self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str | None = None, **fields: Any
     ) -> AnyRecord:
         """Returns the record of type `record_type` of a prim.
 
@@ -215,8 +219,8 @@ class FieldReader:
         schema: Any = record_type
         template = source.memo.get((schema, axis))
         if template is None:
-            template = _read_template(slots_of(schema, axis), source)
-            if axis:
+            template = _read_template(slots_of(schema, axis or ""), source)
+            if axis is not None:
                 template.fields["axis"] = axis
             source.memo[schema, axis] = template
         for field_name, name in template.relationships:

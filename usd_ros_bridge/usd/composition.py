@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pxr import Usd
+from pxr import Pcp, Sdf, Usd
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic, error_text, quoted
+from usd_ros_bridge.model.errors import choices
 from usd_ros_bridge.usd.packages import PackageMap, Refusal, is_package_path
 from usd_ros_bridge.usd.resolver import Way, packages_in, way_in_use
+from usd_ros_bridge.usd.traversal import PREDICATE
 
 CODES: Final = {
     "ErrorInvalidAssetPath": ("1.2.5.asset", "correct the path or add the missing file"),
@@ -33,23 +36,31 @@ NOTES_KEY: Final = "usd_ros_bridge"
 with the stage and die with it. Only stages that the bridge opened itself have them."""
 
 _ASSET: Final = re.compile(r"@([^@]*)@")
+_INTRODUCED: Final = re.compile(r"(?:introduced by|of layer) @([^@]*)@")
 
 
 def note_refusals(session: Any, refusals: Iterable[Refusal]) -> None:
     """Leaves what was refused before composition on the session layer of a stage that the bridge opens."""
     notes = [
-        {"identifier": refusal.identifier, "diagnostic": asdict(refusal.diagnostic)} for refusal in refusals
+        {
+            "identifier": refusal.identifier,
+            "layer": refusal.layer,
+            "diagnostic": asdict(refusal.diagnostic),
+        }
+        for refusal in refusals
     ]
     session.customLayerData = {**session.customLayerData, NOTES_KEY: json.dumps(notes)}
 
 
-def _noted(stage: Usd.Stage) -> list[tuple[str, Diagnostic]] | None:
-    """Returns identifiers of refused layers and their diagnostics, None for a stage that a host opened."""
+def _noted(stage: Usd.Stage) -> list[tuple[str, str, Diagnostic]] | None:
+    """Returns refused layers, what refers to them, and diagnostics; None for a stage that a host opened."""
     session = stage.GetSessionLayer()
     text = session.customLayerData.get(NOTES_KEY) if session else None
     if not isinstance(text, str):
         return None
-    return [(note["identifier"], Diagnostic(**note["diagnostic"])) for note in json.loads(text)]
+    return [
+        (note["identifier"], note["layer"], Diagnostic(**note["diagnostic"])) for note in json.loads(text)
+    ]
 
 
 def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
@@ -60,17 +71,17 @@ def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
         hosts = _host_diagnostics(stage) if packages is None else []
         return [*hosts, *(_of_package(error, packages) or _of_error(error) for error in _errors(stage))]
     found: dict[Diagnostic, None] = {}
-    refused = {identifier: diagnostic for identifier, diagnostic in notes if identifier}
+    refused = {(identifier, layer): diagnostic for identifier, layer, diagnostic in notes if identifier}
     placed: set[Diagnostic] = set()
     for error in _errors(stage):
-        own = next((refused[asset] for asset in _ASSET.findall(_text(error)) if asset in refused), None)
+        own = refused.get(_arc(error))
         if own is None:
             found[_of_package(error, packages) or _of_error(error)] = None
         else:
             # OpenUSD says on which prim the layer is missing; that it is, is no news.
             placed.add(own)
             found[replace(own, path=_prim_path(error))] = None
-    return [*(diagnostic for _, diagnostic in notes if diagnostic not in placed), *found]
+    return [*(diagnostic for *_, diagnostic in notes if diagnostic not in placed), *found]
 
 
 def _errors(stage: Usd.Stage) -> list[Any]:
@@ -79,11 +90,18 @@ def _errors(stage: Usd.Stage) -> list[Any]:
 
 
 def _text(error: Any) -> str:
-    try:
-        return str(error)
-    except UnicodeDecodeError:
-        # It quotes a layer that is no text.
-        return f"{type(error).__name__}: a layer is no UTF-8 text"
+    # What cannot be shown quotes a layer that is no text.
+    return error_text(error, f"{type(error).__name__}: a layer is no UTF-8 text")
+
+
+def _arc(error: Any) -> tuple[str, str]:
+    """Return the layer that an arc is about, and the one that introduces it; "" where an error names none.
+
+    What else OpenUSD quotes, such as a line that it cannot parse, may name layers, too.
+    """
+    found = _ASSET.search(_text(error))
+    by = _INTRODUCED.search(_text(error))
+    return (found[1] if found else "", by[1] if by else "")
 
 
 def _prim_path(error: Any) -> str:
@@ -112,18 +130,18 @@ def _of_package(error: Any, packages: PackageMap | None) -> Diagnostic | None:
     """Returns why the plugin does not follow a package:// path, None where that is not what is wrong."""
     if packages is None:
         return None
-    for asset_path in _ASSET.findall(_text(error)):
-        refused = packages.refuses(asset_path) if is_package_path(asset_path) else None
-        if refused is not None:
-            why, remedy = refused
-            return Diagnostic(
-                code="1.2.5.package",
-                severity="error",
-                path=_prim_path(error),
-                message=f"{quoted(asset_path)} is not followed: {why}",
-                remedy=remedy,
-            )
-    return None
+    asset_path, _ = _arc(error)
+    refused = packages.refuses(asset_path) if is_package_path(asset_path) else None
+    if refused is None:
+        return None
+    why, remedy = refused
+    return Diagnostic(
+        code="1.2.5.package",
+        severity="error",
+        path=_prim_path(error),
+        message=f"{quoted(asset_path)} is not followed: {why}",
+        remedy=remedy,
+    )
 
 
 def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
@@ -143,3 +161,137 @@ def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
         )
         for name in users
     ]
+
+
+# --- Payloads and variants ----------------------------------------------------------------------------------------
+
+
+def arc_diagnostics(
+    stage: Usd.Stage, interfaces: Iterable[str], kinematics: Iterable[str], repeats: Collection[str]
+) -> list[Diagnostic]:
+    """Returns what is behind payloads and should not be, and variant sets without a default selection.
+
+    Args:
+        stage: The stage.
+        interfaces: Prim paths with Ros*API schemas.
+        kinematics: Prim paths of rigid bodies and joints.
+        repeats: Roots of robots that are composed of the same specs as one before them.
+    """
+    payloads = [path.pathString for path in stage.FindLoadable()]
+    remedy = "author or reference them outside of the payload; leave geometry and materials to it"
+    return [
+        *(
+            Diagnostic(
+                code="2.2.payload",
+                severity="warning",
+                path=payload,
+                message=f"its payload holds ROS interfaces, contexts or frames, {quoted(first)} for one: without "
+                "payloads they are not there",
+                remedy=remedy,
+            )
+            for payload, first in _payloads_with(stage, payloads, sorted(interfaces))
+        ),
+        *(
+            Diagnostic(
+                code="1.2.3.payload",
+                severity="warning",
+                path=payload,
+                message=f"its payload holds rigid bodies or joints, {quoted(first)} for one: without payloads they are "
+                "not there",
+                remedy=remedy,
+            )
+            for payload, first in _payloads_with(stage, payloads, sorted(kinematics))
+        ),
+        *_variant_diagnostics(stage, repeats),
+    ]
+
+
+def _payloads_with(
+    stage: Usd.Stage, payloads: Iterable[str], paths: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yields payloads that hold some of `paths`, which are sorted, and the first of these; each payload once."""
+    known: set[Any] = set()
+    for payload in payloads:
+        key = _payload_key(stage.GetPrimAtPath(payload))
+        if key in known:
+            continue
+        below = (
+            path for path in _at_or_below(payload, paths) if is_behind_payload(stage.GetPrimAtPath(path))
+        )
+        first = next(below, None)
+        if first is not None:
+            known.add(key)
+            yield payload, first
+
+
+def _at_or_below(ancestor: str, paths: Sequence[str]) -> Iterator[str]:
+    below = ancestor + "/"
+    # Nothing that a prim's name may have comes before the slash.
+    for row in range(bisect_left(paths, ancestor), len(paths)):
+        if paths[row] != ancestor and not paths[row].startswith(below):
+            return
+        yield paths[row]
+
+
+def _payload_key(prim: Usd.Prim) -> Any:
+    """Returns what prims with the same payload have in common."""
+    pending, found = [prim.GetPrimIndex().rootNode], []
+    while pending:
+        node = pending.pop()
+        if node.arcType == Pcp.ArcTypePayload:
+            # Not of the layer stack: pxr never frees the Python object of one that was asked for.
+            found.append(str(node.site))
+        pending += node.children
+    return tuple(sorted(found))
+
+
+def is_behind_payload(prim: Usd.Prim) -> bool:
+    """Returns whether a prim is defined in a payload alone: opinions outside of it only override it."""
+    pending = [(prim.GetPrimIndex().rootNode, False)]
+    while pending:
+        node, inside = pending.pop()
+        inside = inside or node.arcType == Pcp.ArcTypePayload
+        if node.hasSpecs and not inside and _defines(node):
+            return False
+        pending += [(child, inside) for child in node.children]
+    return True
+
+
+def _defines(node: Any) -> bool:
+    specs = (layer.GetPrimAtPath(node.path) for layer in node.layerStack.layers)
+    return any(spec is not None and spec.specifier != Sdf.SpecifierOver for spec in specs)
+
+
+def _variant_diagnostics(stage: Usd.Stage, repeats: Collection[str]) -> Iterator[Diagnostic]:
+    """Yields a diagnostic for each variant set that has no selection, or one that is no variant of it.
+
+    A set of a layer that is referenced often is told once.
+    """
+    known: set[Any] = set()
+    prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
+    for prim in prims:
+        if repeats and prim.GetPath().pathString in repeats:
+            prims.PruneChildren()
+        if not prim.HasVariantSets():
+            continue
+        sets = prim.GetVariantSets()
+        for name in sets.GetNames():
+            variants = sets.GetVariantSet(name)
+            selected = variants.GetVariantSelection()
+            if selected and selected in variants.GetVariantNames():
+                continue
+            specs = (each for each in prim.GetPrimStack() if name in each.variantSets)
+            key = (name, selected, *((each.layer.identifier, str(each.path)) for each in specs))
+            if key in known:
+                continue
+            known.add(key)
+            names = choices(quoted(each) for each in variants.GetVariantNames())
+            yield Diagnostic(
+                code="1.2.4.default",
+                severity="warning",
+                path=prim.GetPath().pathString,
+                message=f"the variant set {quoted(name)} has no default selection"
+                if not selected
+                else f"the selection {quoted(selected)} is no variant of the set {quoted(name)}",
+                remedy=f"author a variant selection, one of {names}",
+            )

@@ -12,6 +12,7 @@ from pxr import Tf, Usd, UsdGeom, UsdShade
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.looks import Color
 from usd_ros_bridge.usd.attributes import EARLIEST, is_relationship
+from usd_ros_bridge.usd.opening import first_line
 from usd_ros_bridge.usd.textures import Texture, texture_of
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.values import plain
@@ -210,8 +211,23 @@ def _known_surface(
     path = material.GetPath().pathString
     surface = known.get(path)
     if surface is None:
-        surface = known[path] = read_surface(material, diagnostics)
+        try:
+            surface = read_surface(material, diagnostics)
+        except Tf.ErrorException as error:
+            diagnostics.append(_broken_material(path, error))
+            surface = Surface()
+        known[path] = surface
     return surface
+
+
+def _broken_material(path: str, error: Exception) -> Diagnostic:
+    return Diagnostic(
+        code="1.3.material_binding",
+        severity="error",
+        path=path,
+        message=f"OpenUSD cannot follow the connections of the material: {first_line(error)}; it has no colour",
+        remedy="connect inputs and outputs of shaders",
+    )
 
 
 def read_surface(prim: Usd.Prim, diagnostics: list[Diagnostic]) -> Surface:
@@ -271,4 +287,5 @@ def _mean(prim: Usd.Prim, name: str) -> Any:
         values = np.array(primvar.ComputeFlattened(EARLIEST) if primvar else None, dtype=np.float64)
     except (TypeError, ValueError, Tf.ErrorException):
         return None
-    return values.mean(axis=0) if values.ndim and len(values) else None
+    with np.errstate(invalid="ignore", over="ignore"):
+        return values.mean(axis=0) if values.ndim and len(values) else None

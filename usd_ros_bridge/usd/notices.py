@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pxr import Tf, Usd
 
+from usd_ros_bridge.usd.source_values import is_only_shown
 from usd_ros_bridge.usd.traversal import PREDICATE
 
 WHOLE_STAGE: Final = "/"
@@ -27,7 +28,6 @@ _STATE: Final = re.compile(
 
 _WORDS: Final = frozenset(
     {
-        "assetInfo",
         "comment",
         "customData",
         "customLayerData",
@@ -40,6 +40,9 @@ _WORDS: Final = frozenset(
     }
 )
 """Metadata that no plan depends on."""
+
+_VALUES: Final = frozenset({"default", "timeSamples"})
+"""Fields of a property that are its value."""
 
 _BODY: Final = "PhysicsRigidBodyAPI"
 _MEANT: Final = ("Ros", "Isaac")
@@ -149,6 +152,8 @@ class StageListener:
 
     def _fields_count(self, notice: Any, path: Any) -> bool:
         fields = set(notice.GetChangedFields(path)) - _WORDS
+        if fields <= _VALUES and is_only_shown(notice.GetStage(), path):
+            return False
         return bool(fields) and (self._owned or fields != {"timeSamples"})
 
     def _property_counts(self, stage: Any, path: Any) -> bool:

@@ -9,11 +9,13 @@ from typing import Any
 
 from pxr import Ar, Sdf, Tf, Usd, UsdUtils
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.diagnostics import error_text, quoted
 from usd_ros_bridge.model.errors import AssetError, choices
 from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.usd.composition import note_refusals
+from usd_ros_bridge.usd.layer_files import FileRefusedError, LayerFiles, keep_files, regular_file_size
 from usd_ros_bridge.usd.packages import PackageMap, Scan, package_remedy, scan_layers, split_package_path
+from usd_ros_bridge.usd.prim_count import check_prim_count
 from usd_ros_bridge.usd.resolver import register_resolver
 from usd_ros_bridge.usd.schemas import register_schemas
 from usd_ros_bridge.usd.variants import author_selections, check_selections
@@ -45,23 +47,29 @@ def open_stage(asset: str, options: ReadOptions | None = None) -> Usd.Stage:
     register_resolver()
     packages = PackageMap(options.packages)
     identifier = _identifier(asset, packages)
-    root = _root_layer(asset, identifier)
-    scan = scan_layers(root, packages, follow_payloads=options.payloads == "all")
+    files = LayerFiles(options)
+    root = _root_layer(asset, identifier, files)
     session = Sdf.Layer.CreateAnonymous("usd_ros_bridge-session.usda")
     author_selections(session, options.variants)
-    note_refusals(session, scan.refusals)
-    load = Usd.Stage.LoadAll if options.payloads == "all" else Usd.Stage.LoadNone
     try:
-        stage = _compose(root, session, scan, load)
+        scan = scan_layers(root, packages, files=files, follow_payloads=options.payloads == "all")
+        note_refusals(session, scan.refusals)
+        stage = _compose(root, session, scan, options)
     except Tf.ErrorException as error:
         raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+    except AssetError as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
+    files.release()
+    keep_files(stage, files)
     check_selections(stage, options.variants)
     return stage
 
 
-def _compose(root: Any, session: Any, scan: Scan, load: Any) -> Usd.Stage:
+def _compose(root: Any, session: Any, scan: Scan, options: ReadOptions) -> Usd.Stage:
     context = scan.context or Ar.GetResolver().CreateDefaultContextForAsset(root.identifier)
     refused = [refusal.identifier for refusal in scan.refusals if refusal.identifier]
+    check_prim_count(root, session, context, options, refused)
+    load = Usd.Stage.LoadAll if options.payloads == "all" else Usd.Stage.LoadNone
     if not refused:
         return Usd.Stage.Open(root, session, context, load)
     # With an empty population mask no prim is composed before the refused layers are muted.
@@ -87,7 +95,7 @@ def _identifier(asset: str, packages: PackageMap) -> str:
     return asset
 
 
-def _root_layer(asset: str, identifier: str) -> Any:
+def _root_layer(asset: str, identifier: str, files: LayerFiles) -> Any:
     """Returns the root layer; tells apart what OpenUSD reports in one and the same way."""
     if not _is_encodable(identifier):
         raise AssetError(f"cannot open {quoted(asset)}: OpenUSD takes file names in UTF-8 only")
@@ -106,9 +114,11 @@ def _root_layer(asset: str, identifier: str) -> Any:
     if "://" not in outer:
         _check_file(asset, outer)
     try:
-        layer = Sdf.Layer.FindOrOpen(identifier)
+        layer = files.open(identifier)
     except Tf.ErrorException as error:
         raise AssetError(f"cannot open {quoted(asset)}: {first_line(error)}") from None
+    except (AssetError, FileRefusedError) as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
     if layer is None:
         raise AssetError(
             f"cannot open {quoted(asset)}: no resolver or file format of this OpenUSD can read it"
@@ -131,10 +141,12 @@ def _check_file(asset: str, identifier: str) -> None:
             raise AssetError(f"cannot open {quoted(asset)}: it is a directory")
         if not path.exists():
             raise AssetError(f"cannot open {quoted(asset)}: no such file")
-        if path.stat().st_size == 0:
+        if regular_file_size(identifier) == 0:
             raise AssetError(f"cannot open {quoted(asset)}: the file is empty")
         with path.open("rb"):
             pass
+    except FileRefusedError as error:
+        raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
     except OSError as error:
         raise AssetError(f"cannot open {quoted(asset)}: {error.strerror or error}") from None
     extension = path.suffix.lstrip(".")
@@ -147,11 +159,7 @@ def _check_file(asset: str, identifier: str) -> None:
 
 def first_line(error: Exception) -> str:
     """Returns what a Tf.ErrorException says, without the C++ function and file that it names."""
-    try:
-        text = " ".join(str(error).split())
-    except UnicodeDecodeError:
-        # OpenUSD quotes the bytes at fault, and Python cannot show them.
-        return "it is no UTF-8 text"
+    text = " ".join(error_text(error, "it is no UTF-8 text").split())
     said = text.split(" : '", 1)[-1].split("' Error in", 1)[0].strip("' ")
     return said[:200]
 

@@ -12,15 +12,16 @@ from pxr import Usd, UsdGeom
 
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.collector import collector_paused
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
 from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
 from usd_ros_bridge.usd.collections import collection_members
-from usd_ros_bridge.usd.composition import composition_diagnostics
+from usd_ros_bridge.usd.composition import arc_diagnostics, composition_diagnostics
 from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint
 from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
 from usd_ros_bridge.usd.robots import ReadRobot, can_be_repeated, has_relocates
+from usd_ros_bridge.usd.source_values import source_types
 from usd_ros_bridge.usd.tracks import value_tracks
 from usd_ros_bridge.usd.traversal import PREDICATE
 from usd_ros_bridge.usd.turns import Pause
@@ -58,6 +59,14 @@ LOCATED: Final = ("contexts", "topics", "services", "actions", "frames", "contro
 
 TRACKED: Final = ("contexts", "topics", "services", "actions", "frames", "bodies", "cameras")
 """Collections of StageRecords whose prims get a PoseTrackRecord where they move by time samples."""
+
+
+ROOTS: Final = ("contexts", "isaac_robots")
+"""Collections of StageRecords whose prims may be a robot's root, as the default prim may."""
+
+
+ROS: Final = ("contexts", "topics", "services", "actions", "frames", "controllers")
+"""Collections of StageRecords whose prims have Ros*API schemas."""
 
 
 class Kind(NamedTuple):
@@ -116,7 +125,15 @@ class _Walk:
         if kind.is_xform and path[: path.rindex("/")] in self._bodies:
             self.xform_children.append(path)
         if kind.has_records:
-            self._visit(source or self._reader.source(prim, path), kind)
+            before = {name: len(found) for name, found in self.found.items()}
+            try:
+                self._visit(source or self._reader.source(prim, path), kind)
+            except CONTAINED as error:
+                for name, found in self.found.items():
+                    # A record of half of a prim's schemas may not fit the rest of the plan.
+                    del found[before.get(name, 0) :]
+                self._bodies.discard(path)
+                self.diagnostics.append(internal_fault(path, "reading this prim", error))
 
     def _read_robot(self, source: PrimProperties, kind: Kind) -> None:
         """Reads a context and all below it; where others are composed from the same specs, only its root."""
@@ -251,6 +268,12 @@ def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None
     return None
 
 
+def _asset_names(stage: Usd.Stage, paths: Iterable[str | None]) -> dict[str, str]:
+    """Returns `assetInfo.name` of prims that author one as text."""
+    names = {path: stage.GetPrimAtPath(path).GetAssetInfoByKey("name") for path in paths if path}
+    return {path: name for path, name in names.items() if isinstance(name, str) and name}
+
+
 def read_stage(stage: Usd.Stage, *, asset: str, pause: Pause | None = None) -> StageRecords:
     """Reads an open stage, a host's included. The stage is not changed.
 
@@ -274,7 +297,9 @@ def _read(stage: Usd.Stage, asset: str, pause: Pause | None) -> StageRecords:
     walk.run(stage)
     order = walk.order
     targets = walk.targets()
-    collections = collection_members(stage, (target for target in targets if ".collection:" in target), order)
+    collections = collection_members(
+        stage, (target for target in targets if ".collection:" in target), order, walk.diagnostics
+    )
     wanted = with_ancestors(
         path
         for path in (
@@ -299,8 +324,14 @@ def _read(stage: Usd.Stage, asset: str, pause: Pause | None) -> StageRecords:
         pose_tracks=xform_reader.tracks(xforms, (path for path in located if path in tracked)),
         value_tracks=tuple(walk.value_tracks),
         repeats=walk.originals,
+        sources=source_types(stage, walk.found.get("topics", ())),
+        asset_names=_asset_names(stage, (default_prim, *walk.paths(ROOTS))),
         collections=collections,
-        diagnostics=(*diagnostics, *walk.diagnostics),
+        diagnostics=(
+            *diagnostics,
+            *walk.diagnostics,
+            *arc_diagnostics(stage, walk.paths(ROS), walk.paths(("bodies", "joints")), walk.originals),
+        ),
         **{name: tuple(found) for name, found in walk.found.items()},
     )
 

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pxr import Ar, Sdf, Tf, UsdUtils
+from pxr import Ar, Sdf, Tf, Usd, UsdUtils
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import AssetError
+from usd_ros_bridge.usd.layer_files import (
+    FileRefusedError,
+    FileVersion,
+    LayerFiles,
+    copied_path,
+    files_of,
+    import_copy,
+    run_within,
+)
 from usd_ros_bridge.usd.opening import first_line, quiet
-from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, scan_layers, split_package_path
+from usd_ros_bridge.usd.packages import (
+    SCHEME,
+    PackageMap,
+    evaluated_path,
+    is_package_path,
+    scan_layers,
+    split_package_path,
+)
+from usd_ros_bridge.usd.value_clips import clip_faults
 
 
 def asset_files(stage: Any) -> frozenset[str]:
@@ -26,6 +45,14 @@ def asset_files(stage: Any) -> frozenset[str]:
         files.add(_file(layer.realPath))
         files.update(_missing(layer))
     return frozenset(files)
+
+
+def read_versions(stage: Any) -> dict[str, FileVersion]:
+    """Return which version of each file a stage was opened from, by the path that `asset_files` has.
+
+    Files of layers that the process had opened before are missing: nobody knows when those were read.
+    """
+    return {_file(file): version for file, version in files_of(stage).versions.items()}
 
 
 def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
@@ -43,42 +70,90 @@ def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
 
     Raises:
         AssetError: A file is gone, does not parse, is being written, takes the default prim away, or reaches for a
-            package in a way that only an opening can follow (REP 0158 section 1.2.5). Nothing was read.
+            package in a way that only an opening can follow (REP 0158 section 1.2.5), is no regular file, or takes
+            longer than `reload_timeout`. Nothing was read.
     """
     wanted = None if files is None else {os.path.realpath(each) for each in files}
-    layers = [
-        layer
-        for layer in _layers(stage)
-        if wanted is None or os.path.realpath(_file(layer.realPath)) in wanted
-    ]
-    gone = [layer for layer in layers if not Path(_file(layer.realPath)).exists()]
-    layers = [layer for layer in layers if layer not in gone]
-    read = {_file(layer.realPath) for layer in layers}
-    with quiet(), Ar.ResolverContextBinder(stage.GetPathResolverContext()):
-        new = {layer: _verify(stage, layer) for layer in layers}
+    kept = files_of(stage)
+    opener = LayerFiles(replace(kept.options, private_copies=True))
+    with ExitStack() as copies, quiet(), Ar.ResolverContextBinder(stage.GetPathResolverContext()):
+        try:
+            layers, gone = run_within(
+                kept.options.reload_timeout, lambda late: _copied(stage, wanted, opener, copies, late)
+            )
+        except TimeoutError:
+            raise AssetError(f"not read within {kept.options.reload_timeout:g} s (reload_timeout)") from None
+        read = {each.file for each in layers}
+        new = {each.layer: _verify(stage, each, opener) for each in layers}
         _verify_unused(stage, gone, new)
-        if layers and not _reload(layers):
-            raise AssetError(f"cannot read {_names(read)} again: it changed meanwhile")
+        _import(layers)
         if wanted is None or wanted - {os.path.realpath(each) for each in read}:
-            _look_again(stage)
+            _look_again(stage, opener)
     return tuple(sorted(read))
 
 
-def _reload(layers: Iterable[Any]) -> bool:
+class _CopiedLayer(NamedTuple):
+    """A layer that is to be read again, and the private copy of its file."""
+
+    layer: Any
+    file: str
+    copy: str
+
+
+def _copied(
+    stage: Any,
+    wanted: Collection[str] | None,
+    opener: LayerFiles,
+    copies: ExitStack,
+    late: Callable[[], bool],
+) -> tuple[list[_CopiedLayer], list[Any]]:
+    """Copy the files to read again; return their layers, and the layers whose files are gone."""
+    found: list[_CopiedLayer] = []
+    gone = []
+    of_files: dict[str, str] = {}
+    for layer in _layers(stage):
+        file = _file(layer.realPath)
+        if wanted is not None and os.path.realpath(file) not in wanted:
+            continue
+        if not os.path.lexists(file):
+            gone.append(layer)
+            continue
+        if file not in of_files:
+            try:
+                opener.check(file)
+                of_files[file] = copies.enter_context(opener.copy(file, late))
+            except (FileRefusedError, AssetError) as error:
+                raise AssetError(f"cannot read {_names([file])}: {error}") from None
+        found.append(_CopiedLayer(layer, file, of_files[file]))
+    return found, gone
+
+
+def _import(layers: Iterable[_CopiedLayer]) -> None:
     try:
-        return bool(Sdf.Layer.ReloadLayers(set(layers), force=True))
+        with Sdf.ChangeBlock():
+            for each in layers:
+                import_copy(each.layer, each.copy)
     except Tf.ErrorException as error:
         raise AssetError(first_line(error)) from None
 
 
-def _look_again(stage: Any) -> None:
-    """Composes what was missing where it is there by now: OpenUSD looks when it is told to reload the stage."""
+def _look_again(stage: Any, opener: LayerFiles) -> None:
+    """Compose what was missing where it is there by now. Layers are not read again: `Stage.Reload` would map files."""
     if not any(type(error).__name__ == "ErrorInvalidAssetPath" for error in stage.GetCompositionErrors()):
         return
     for layer in _layers(stage):
-        if reason := _reached_from(stage, layer, layer):
+        if reason := _reached_from(stage, layer, layer, opener):
             raise AssetError(f"{_names([_file(layer.realPath)])} {reason}")
-    stage.Reload()
+    mask = stage.GetPopulationMask()
+    stage.SetPopulationMask(Usd.StagePopulationMask())
+    stage.SetPopulationMask(mask)
+    for layer in stage.GetLayerStack(includeSessionLayers=False):
+        paths, offsets = list(layer.subLayerPaths), list(layer.subLayerOffsets)
+        if any(Sdf.Layer.FindRelativeToLayer(layer, path) not in stage.GetUsedLayers() for path in paths):
+            layer.subLayerPaths = []
+            layer.subLayerPaths = paths
+            for index, offset in enumerate(offsets):
+                layer.subLayerOffsets[index] = offset
 
 
 def _layers(stage: Any) -> list[Any]:
@@ -116,26 +191,29 @@ def _missing(layer: Any) -> set[str]:
 # --- Verifying -------------------------------------------------------------------------------------------------
 
 
-def _verify(stage: Any, layer: Any) -> Any:
-    """Returns the content that a layer is to have."""
-    file = Path(_file(layer.realPath))
-    try:
-        before = file.stat()
-    except OSError as error:
-        raise AssetError(f"cannot read {_names([file])}: {error.strerror or error}") from None
-    if before.st_size == 0:
-        raise AssetError(f"cannot read {_names([file])}: the file is empty")
+def _verify(stage: Any, copied: _CopiedLayer, opener: LayerFiles) -> Any:
+    """Return the content that a layer is to have."""
+    layer, file = copied.layer, copied.file
     try:
         # On its own: nothing that is open sees it.
-        new = Sdf.Layer.OpenAsAnonymous(layer.realPath)
+        new = Sdf.Layer.OpenAsAnonymous(copied_path(layer.realPath, copied.copy))
     except Tf.ErrorException as error:
-        raise AssetError(f"cannot read {_names([file])}: {first_line(error)}") from None
+        said = first_line(error).replace(copied.copy, file)
+        raise AssetError(f"cannot read {_names([file])}: {said}") from None
     if new is None:
         raise AssetError(f"cannot read {_names([file])}: it is no layer that OpenUSD can read")
-    if not _is_same(file, before):
-        raise AssetError(f"cannot read {_names([file])}: it is being written")
-    _verify_default_prim(stage, layer, new, file)
-    _verify_packages(stage, layer, new, file)
+    if layer.rootPrims and not new.rootPrims:
+        # The first lines of a text layer are a layer, too.
+        raise AssetError(f"cannot read {_names([file])}: it has no prims any more, or is being written")
+    _verify_default_prim(stage, layer, new, Path(file))
+    reason = (
+        _clip_fault(new)
+        or _package_fault(_linked_packages(stage), new)
+        or _reached_from(stage, layer, new, opener)
+    )
+    if reason:
+        # Refuse what opening would have refused, or would have to make ready: the stage is composed at once.
+        raise AssetError(f"{_names([file])} {reason}")
     return new
 
 
@@ -161,14 +239,6 @@ def _leads_to(layer: Any, content: Any, identifier: str, file: str) -> bool:
     )
 
 
-def _is_same(file: Path, before: os.stat_result) -> bool:
-    try:
-        now = file.stat()
-    except OSError:
-        return False
-    return (now.st_size, now.st_mtime_ns, now.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
-
-
 def _verify_default_prim(stage: Any, layer: Any, new: Any, file: Path) -> None:
     if layer != stage.GetRootLayer() or not layer.defaultPrim:
         return
@@ -176,28 +246,44 @@ def _verify_default_prim(stage: Any, layer: Any, new: Any, file: Path) -> None:
         raise AssetError(f"{_names([file])} has no default prim any more; it had {quoted(layer.defaultPrim)}")
 
 
-def _verify_packages(stage: Any, layer: Any, new: Any, file: Path) -> None:
-    """Refuses what opening would have refused, or would have to make ready: the stage is composed at once."""
-    reason = _package_fault(_linked_packages(stage), new) or _reached_from(stage, layer, new)
-    if reason:
-        raise AssetError(f"{_names([file])} {reason}")
-
-
-def _reached_from(stage: Any, layer: Any, content: Any) -> str:
-    """Returns what is wrong with packages that `content` of a layer leads to in files that nobody has open yet."""
+def _reached_from(stage: Any, layer: Any, content: Any, opener: LayerFiles) -> str:
+    """Return what is wrong with files that `content` of a layer leads to and that nobody has open yet."""
     linked = _linked_packages(stage)
-    for path in content.GetCompositionAssetDependencies():
+    variables = {**content.expressionVariables, **stage.GetRootLayer().expressionVariables}
+    for authored in content.GetCompositionAssetDependencies():
+        path = evaluated_path(authored, variables)
         is_refused = is_package_path(path) and split_package_path(path)[1] is None
-        identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, path) if path and not is_refused else ""
-        if identifier and Sdf.Layer.Find(identifier) is None:
-            try:
-                found = Sdf.Layer.FindOrOpen(identifier)
-            except Tf.ErrorException:
-                continue  # Composition reports it, with the prim.
-            for each in scan_layers(found, PackageMap()).layers if found else ():
-                if reason := _package_fault(linked, each):
-                    return reason
+        if is_refused:
+            return _leaves_package(path)
+        identifier = Sdf.ComputeAssetPathRelativeToLayer(layer, path) if path else ""
+        if not identifier or Sdf.Layer.Find(identifier) is not None:
+            continue
+        try:
+            found = opener.open(identifier)
+        except FileRefusedError as error:
+            return f"names {quoted(path)}, which is not opened: {error}"
+        except Tf.ErrorException:
+            continue  # Composition reports it, with the prim.
+        if found is None:
+            continue
+        scan = scan_layers(found, PackageMap(), files=opener, variables=variables)
+        for each in scan.layers:
+            if reason := _package_fault(linked, each):
+                return reason
+        if refused := next((each for each in scan.refusals if not is_package_path(each.asset_path)), None):
+            return f"leads to {quoted(refused.asset_path or path)}: {refused.diagnostic.message}"
     return ""
+
+
+def _clip_fault(content: Any) -> str:
+    """Return what is wrong with value clips that OpenUSD would not survive, "" where nothing is."""
+    for spec, fault in clip_faults(content):
+        return f"has value clips at {spec.path} that cannot be used: {fault}"
+    return ""
+
+
+def _leaves_package(path: str) -> str:
+    return f"names {quoted(path)}, which leaves the package {quoted(split_package_path(path)[0])}"
 
 
 def _package_fault(linked: frozenset[str], layer: Any) -> str:
@@ -206,7 +292,7 @@ def _package_fault(linked: frozenset[str], layer: Any) -> str:
             continue
         name, inside = split_package_path(path)
         if inside is None:
-            return f"names {quoted(path)}, which leaves the package {quoted(name)}"
+            return _leaves_package(path)
         if name not in linked and SCHEME.rstrip(":") not in Ar.GetRegisteredURISchemes():
             return f"names the package {quoted(name)}, which is new: start the bridge again"
     return ""

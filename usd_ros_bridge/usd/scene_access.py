@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pxr import Usd, UsdGeom, UsdLux, UsdPhysics
@@ -12,6 +12,7 @@ from usd_ros_bridge.usd.turns import turn_at
 _LIGHT = "light"
 _SHAPE = "shape"
 _CONTEXT = "RosContextAPI"
+_ISAAC_ROBOT = "IsaacRobotAPI"
 
 
 class StageScene:
@@ -28,8 +29,9 @@ class StageScene:
     def switchable(self, prim: str) -> tuple[str, ...]:
         """Returns the prim paths of what services at `prim` switch.
 
-        Lights at the prim or below it, else geometry there; else lights, else geometry, among its siblings and below
-        those. Geometry of rigid bodies below the prim or beside it is left out: it is the robot. So are other robots.
+        Lights at the prim or below it, else geometry there; else the same of the nearest prim above that has any, short
+        of the robot: its root, a nested context's outside, and what is above a rigid body are not the service's.
+        Geometry of other rigid bodies is left out: it is the robot. So are other contexts.
         """
         return tuple(str(each.GetPath()) for each, _ in self._find(prim))
 
@@ -41,7 +43,10 @@ class StageScene:
         """
         found = self._find(prim)
         if not found:
-            return False, f"there is neither a light nor visible geometry at {prim} or beside it"
+            return (
+                False,
+                f"there is neither a light nor visible geometry at {prim} or above it, short of the robot",
+            )
         layer = self._stage.GetSessionLayer()
         if layer is None or not layer.permissionToEdit:
             return False, "the stage has no session layer that may be edited"
@@ -61,29 +66,62 @@ class StageScene:
         prim = self._stage.GetPrimAtPath(path)
         if not prim:
             return []
-        children = prim.GetParent().GetFilteredChildren(Usd.PrimDefaultPredicate)
-        # Other robots are not beside anything of this one.
-        beside = [each for each in children if each != prim and _CONTEXT not in _schemas(each)]
-        if prim.GetParent().IsPseudoRoot():
-            beside = []
-        return _lights([prim]) or _shapes([prim], but=prim) or _lights(beside) or _shapes(beside)
+        for place in (prim, *self._places_above(prim)):
+            found = _lights(place) or _shapes(place)
+            if found:
+                return found
+        return []
+
+    def _places_above(self, prim: Any) -> list[Any]:
+        """Returns the prims above a service that are not the robot, nearest first."""
+        above = []
+        place = prim.GetParent()
+        while place and not place.IsPseudoRoot():
+            above.append(place)
+            place = place.GetParent()
+        contexts = [each for each in above if _CONTEXT in _schemas(each)]
+        robot = contexts[-1] if contexts else self._robot_of(above)
+        places = []
+        for each in above:
+            if each == robot:
+                break
+            places.append(each)
+            if each in contexts or each.HasAPI(UsdPhysics.RigidBodyAPI):
+                break
+        return places
+
+    def _robot_of(self, above: list[Any]) -> Any:
+        """Returns what stands for the robot's root above a prim that is in no context, None where nothing does."""
+        isaac = [each for each in above if _ISAAC_ROBOT in _schemas(each)]
+        default = self._stage.GetDefaultPrim()
+        if isaac or not above:
+            return isaac[-1] if isaac else None
+        return above[-1] if not default or above[-1] == default else None
 
 
-def _lights(roots: Iterable[Any]) -> list[tuple[Any, str]]:
-    return [(prim, _LIGHT) for root in roots for prim in Usd.PrimRange(root) if _stands_for(prim, _is_light)]
+def _lights(root: Any) -> list[tuple[Any, str]]:
+    return [(prim, _LIGHT) for prim in _own(root, iter(Usd.PrimRange(root))) if _stands_for(prim, _is_light)]
 
 
-def _shapes(roots: Iterable[Any], *, but: Any = None) -> list[tuple[Any, str]]:
-    """Returns geometry at and below some prims, without that of rigid bodies; `but` may be one."""
+def _shapes(root: Any) -> list[tuple[Any, str]]:
+    """Returns geometry at and below a prim, without that of rigid bodies below it."""
     found = []
-    for root in roots:
-        prims = iter(Usd.PrimRange(root))
-        for prim in prims:
-            if prim.HasAPI(UsdPhysics.RigidBodyAPI) and prim != but:
-                prims.PruneChildren()
-            elif _stands_for(prim, _is_shape):
-                found.append((prim, _SHAPE))
+    prims = iter(Usd.PrimRange(root))
+    for prim in _own(root, prims):
+        if prim != root and prim.HasAPI(UsdPhysics.RigidBodyAPI):
+            prims.PruneChildren()
+        elif _stands_for(prim, _is_shape):
+            found.append((prim, _SHAPE))
     return found
+
+
+def _own(root: Any, prims: Any) -> Iterator[Any]:
+    """Yields prims at and below `root`, but for other contexts."""
+    for prim in prims:
+        if prim != root and _CONTEXT in _schemas(prim):
+            prims.PruneChildren()
+        else:
+            yield prim
 
 
 def _stands_for(prim: Any, wanted: Callable[[Any], bool]) -> bool:

@@ -7,11 +7,13 @@ from typing import Any
 
 from pxr import Gf, Sdf, Tf, Usd, UsdGeom
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.diagnostics import error_text, quoted
+from usd_ros_bridge.model.errors import AssetError, BridgeError
 from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.usd.layer_files import FileRefusedError, files_of
 from usd_ros_bridge.usd.opening import first_line, quiet
 from usd_ros_bridge.usd.packages import PackageMap, scan_layers
+from usd_ros_bridge.usd.prim_count import check_prim_count
 from usd_ros_bridge.usd.turns import turn_at
 
 _CONTEXT = "RosContextAPI"
@@ -61,14 +63,16 @@ class Spawner:
             MissingAssetsError: Something that it refers to is not there, or may not be reached.
         """
         path = Sdf.Path(f"/{name}")
-        layer = _checked_layer(file)
-        before = {str(error) for error in self._stage.GetCompositionErrors()}
+        layer = self._checked_layer(file)
+        before = {error_text(error) for error in self._stage.GetCompositionErrors()}
         try:
             with quiet(), turn_at(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
                 prim = self._stage.DefinePrim(path)
                 prim.GetReferences().AddReference(layer.identifier)
                 prim.Load()
-                new = [error for error in self._stage.GetCompositionErrors() if str(error) not in before]
+                new = [
+                    error for error in self._stage.GetCompositionErrors() if error_text(error) not in before
+                ]
                 if new:
                     raise MissingAssetsError(f"{quoted(file.name)}: {first_line(new[0])}")
                 self._place(prim, world_from_prim)
@@ -81,6 +85,8 @@ class Spawner:
         except BridgeError:
             self.remove(str(path))
             raise
+        finally:
+            files_of(self._stage).release()
         return str(path)
 
     def remove(self, path: str) -> None:
@@ -106,19 +112,23 @@ class Spawner:
         operation.Set(Gf.Matrix4d().SetScale(scale) * rotation)
         xformable.SetXformOpOrder([operation], resetXformStack=False)
 
-
-def _checked_layer(file: Path) -> Any:
-    """Returns the layer of a file, once it is known what it reaches for."""
-    try:
-        with quiet():
-            layer = Sdf.Layer.FindOrOpen(str(file))
-            if not layer:
-                raise UnreadableError(f"{quoted(file.name)} cannot be read as USD")
-            if not layer.defaultPrim:
-                raise UnreadableError(f"{quoted(file.name)} has no default prim to reference")
-            scan = scan_layers(layer, PackageMap(), follow_payloads=True)
-    except Tf.ErrorException as error:
-        raise UnreadableError(f"{quoted(file.name)}: {first_line(error)}") from None
-    if scan.refusals:
-        raise MissingAssetsError(f"{quoted(file.name)}: {scan.refusals[0].diagnostic.message}")
-    return layer
+    def _checked_layer(self, file: Path) -> Any:
+        """Return the layer of a file, once it is known what it reaches for."""
+        files = files_of(self._stage)
+        try:
+            with quiet():
+                layer = files.open(str(file))
+                if not layer:
+                    raise UnreadableError(f"{quoted(file.name)} cannot be read as USD")
+                if not layer.defaultPrim:
+                    raise UnreadableError(f"{quoted(file.name)} has no default prim to reference")
+                scan = scan_layers(layer, PackageMap(), files=files, follow_payloads=True)
+                context = self._stage.GetPathResolverContext()
+                check_prim_count(layer, None, context, files.options)
+        except Tf.ErrorException as error:
+            raise UnreadableError(f"{quoted(file.name)}: {first_line(error)}") from None
+        except (AssetError, FileRefusedError) as error:
+            raise UnreadableError(f"{quoted(file.name)}: {error}") from None
+        if scan.refusals:
+            raise MissingAssetsError(f"{quoted(file.name)}: {scan.refusals[0].diagnostic.message}")
+        return layer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Any
 
-from pxr import Pcp, Usd, UsdGeom, UsdPhysics
+from pxr import Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model.scaffold import PlainXform, Survey
+from usd_ros_bridge.usd.composition import is_behind_payload
 from usd_ros_bridge.usd.traversal import PREDICATE
 
 _CONTAINER = "Xform"
@@ -97,15 +97,4 @@ def _has_payload_with_joints(root: Usd.Prim) -> bool:
     if not root.HasAuthoredPayloads():
         return False
     physics = [p for p in Usd.PrimRange(root) if p.IsA(UsdPhysics.Joint) or p.HasAPI(UsdPhysics.RigidBodyAPI)]
-    return bool(physics) and all(_is_from_payload(prim) for prim in physics if prim != root)
-
-
-def _is_from_payload(prim: Any) -> bool:
-    pending = [(prim.GetPrimIndex().rootNode, False)]
-    while pending:
-        node, inside = pending.pop()
-        inside = inside or node.arcType == Pcp.ArcTypePayload
-        if node.hasSpecs and not inside:
-            return False
-        pending += [(child, inside) for child in node.children]
-    return True
+    return bool(physics) and all(is_behind_payload(prim) for prim in physics if prim != root)

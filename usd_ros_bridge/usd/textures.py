@@ -108,18 +108,24 @@ def _value(shader: Any, name: str) -> Any:
 
 
 def _color(value: Any) -> tuple[float, float, float] | None:
-    numbers = plain(value)
-    if not isinstance(numbers, tuple) or len(numbers) < 3:
+    numbers = _numbers(value)
+    if len(numbers) < 3:
         return None
-    red, green, blue = (float(number) for number in numbers[:3])
-    return (red, green, blue) if all(map(math.isfinite, (red, green, blue))) else None
+    red, green, blue = numbers[:3]
+    return red, green, blue
 
 
 def _pair(value: Any, default: float) -> tuple[float, float]:
-    numbers = plain(value)
-    if not isinstance(numbers, tuple) or len(numbers) != 2 or not all(map(math.isfinite, numbers)):
-        return (default, default)
-    return float(numbers[0]), float(numbers[1])
+    numbers = _numbers(value)
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (default, default)
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    """Return the components of a vector, () for any other value and where one is not finite."""
+    components = plain(value)
+    if not isinstance(components, tuple) or not all(isinstance(each, (int, float)) for each in components):
+        return ()
+    return tuple(map(float, components)) if all(map(math.isfinite, components)) else ()
 
 
 def _coordinates(shader: Any) -> tuple[str, tuple[Placement, ...]]:

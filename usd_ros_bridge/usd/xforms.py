@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pxr import Gf, Tf, Usd, UsdGeom, Vt
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
-from usd_ros_bridge.usd.attributes import PrimProperties
+from usd_ros_bridge.usd.attributes import EARLIEST, PrimProperties
+from usd_ros_bridge.usd.values import QUATERNIONS
 
 _SHORTEST_QUATERNION = 1e-6
 _SMALLEST_VOLUME = 1e-9
 """Determinant below which a transform is not inverted."""
+
+_NOWHERE = Gf.Matrix4d(math.nan)
 
 OP_PREFIX = "xformOp:"
 RESET = "!resetXformStack!"
@@ -48,6 +52,7 @@ class _Motion(NamedTuple):
     varying: bool
     broken: bool
     missing: tuple[str, ...] = ()
+    error: BaseException | None = None
 
     @property
     def follows(self) -> bool:
@@ -72,7 +77,7 @@ def _motion(prim: Usd.Prim) -> _Motion:
             type_name,
             resets=resets,
             varying=xformable.TransformMightBeTimeVarying(),
-            broken=any(_is_zero_quaternion(op) for op in xformable.GetOrderedXformOps()),
+            broken=any(_is_unusable(op) for op in xformable.GetOrderedXformOps()),
             missing=missing,
         )
     except Tf.ErrorException:
@@ -82,7 +87,11 @@ def _motion(prim: Usd.Prim) -> _Motion:
 def _shared_motion(source: PrimProperties) -> _Motion:
     motion: _Motion | None = source.memo.get(_Motion)
     if motion is None:
-        motion = source.memo[_Motion] = _motion(source.prim)
+        try:
+            motion = _motion(source.prim)
+        except CONTAINED as error:
+            motion = _Motion("", resets=False, varying=False, broken=True, error=error)
+        source.memo[_Motion] = motion
     return motion
 
 
@@ -92,21 +101,40 @@ def _missing_ops(prim: Usd.Prim, order: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not (name and prim.HasAttribute(name)))
 
 
-def _is_zero_quaternion(op: UsdGeom.XformOp) -> bool:
-    """Returns whether an orient op rotates by no rotation at all, which OpenUSD takes for the identity in silence."""
+def _is_unusable(op: UsdGeom.XformOp) -> bool:
+    """Return whether an op has a value of a wrong type, or is an orient op whose quaternion has no direction.
+
+    OpenUSD takes a zero quaternion for the identity, silently.
+    """
+    op.GetOpTransform(EARLIEST)
     if op.GetOpType() != UsdGeom.XformOp.TypeOrient:
         return False
-    value = op.Get(Usd.TimeCode.EarliestTime())
-    return value is not None and value.GetLength() < _SHORTEST_QUATERNION
+    value = op.Get(EARLIEST)
+    return value is not None and not (
+        isinstance(value, QUATERNIONS) and value.GetLength() >= _SHORTEST_QUATERNION
+    )
 
 
 def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
     """Returns the times at which a prim's own transform is sampled, () unless the samples differ."""
     times = tuple(xformable.GetTimeSamples())
-    first = xformable.GetLocalTransformation(Usd.TimeCode(times[0])) if times else None
-    # What moves is seen at the first sample that differs, often the second of thousands.
-    moves = any(xformable.GetLocalTransformation(Usd.TimeCode(time)) != first for time in times[1:])
+    try:
+        first = xformable.GetLocalTransformation(Usd.TimeCode(times[0])) if times else None
+        # What moves is seen at the first sample that differs, often the second of thousands.
+        moves = any(xformable.GetLocalTransformation(Usd.TimeCode(time)) != first for time in times[1:])
+    except Tf.ErrorException:
+        # A later sample has a wrong type: `tracks` finds it.
+        moves = True
     return times if moves else ()
+
+
+def _is_broken_at(prim: Usd.Prim, time: Usd.TimeCode) -> bool:
+    """Return whether OpenUSD cannot evaluate a prim's own transform at a time."""
+    try:
+        UsdGeom.Xformable(prim).GetLocalTransformation(time)
+    except Tf.ErrorException:
+        return True
+    return False
 
 
 def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
@@ -262,6 +290,8 @@ class XformReader:
         }
 
     def _record(self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]) -> XformRecord:
+        if motion.error is not None:
+            self._diagnostics.append(internal_fault(path, "reading the transform", motion.error))
         if motion.missing:
             self._report_missing(path, motion.missing)
         if motion.varying and matrix[0] == matrix[0] and (times := _sample_times(UsdGeom.Xformable(prim))):
@@ -297,22 +327,43 @@ class XformReader:
         """
         if not self._times:
             return ()
-        moving = {path: times for path in paths if (times := self._times_of(xforms, path))}
+        moving = {
+            path: times
+            for path in paths
+            if np.isfinite(xforms[path].world_from_prim[0]) and (times := self._times_of(xforms, path))
+        }
         by_time: dict[float, list[str]] = {}
         for path, times in moving.items():
             for time in times:
                 by_time.setdefault(time, []).append(path)
         baked: dict[str, list[Any]] = {path: [] for path in moving}
         for time in sorted(by_time):
-            self._cache.SetTime(Usd.TimeCode(time))
-            for path in by_time[time]:
-                baked[path].append(self._cache.GetLocalToWorldTransform(self._stage.GetPrimAtPath(path)))
+            for path, world in zip(by_time[time], self._worlds_at(time, by_time[time]), strict=True):
+                baked[path].append(world)
         return tuple(
             PoseTrackRecord(
                 path=path, time_codes=np.array(times), world_from_prim=column_vector_matrices(baked[path])
             )
             for path, times in moving.items()
         )
+
+    def _worlds_at(self, time: float, paths: Sequence[str]) -> list[Any]:
+        """Return the transforms of prims to the world at a time, not finite where OpenUSD cannot evaluate them."""
+        now = Usd.TimeCode(time)
+        self._cache.SetTime(now)
+        broken: set[str] = set()
+        worlds = []
+        for path in paths:
+            prim = self._stage.GetPrimAtPath(path)
+            try:
+                world = self._cache.GetLocalToWorldTransform(prim)
+            except Tf.ErrorException:
+                # The cache answers for what is below as if there were no transform.
+                above = [path[:end] for end, letter in enumerate(f"{path}/") if letter == "/" and end]
+                broken.update(each for each in above if _is_broken_at(self._stage.GetPrimAtPath(each), now))
+                world = _NOWHERE
+            worlds.append(_NOWHERE if broken and _is_below(path, broken, self._resetting) else world)
+        return worlds
 
     def _times_of(self, xforms: Mapping[str, XformRecord], path: str) -> tuple[float, ...]:
         """Returns the union of the sample times of a prim and of what carries it, sorted."""

@@ -1,0 +1,167 @@
+"""Source values: attributes that publishers show (`rel usd_ros_bridge:source`), read again where they are edited.
+
+That happens in the thread that edits the stage, while the notice of the edit is delivered: ticks read no stage.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from pxr import Sdf, Tf, Usd
+
+from usd_ros_bridge.model.records import TopicRecord
+from usd_ros_bridge.usd.turns import turn_at
+from usd_ros_bridge.usd.values import plain
+
+MAX_SAMPLES: Final = 100_000
+"""Time samples that are read of one attribute."""
+
+_PLANNED: Final = (
+    "ros:",
+    "control:",
+    "usd_ros_bridge:",
+    "physics:",
+    "isaac:",
+    "state:",
+    "drive:",
+    "limit:",
+    "xformOp",
+)
+"""What planning reads, custom or not: such an attribute's value is part of the plan, too."""
+_INTERPOLATED: Final = ("half", "float", "double", "color", "point", "vector", "normal", "timecode")
+
+
+def source_types(stage: Usd.Stage, topics: Iterable[TopicRecord]) -> dict[str, str]:
+    """Returns the USD value type by path of all that publishers name as sources; "" where no attribute is there."""
+    types = {}
+    for path in {target for topic in topics for target in topic.source or ()}:
+        attribute = stage.GetAttributeAtPath(path) if Sdf.Path(path).IsPropertyPath() else None
+        types[path] = str(attribute.GetTypeName()) if attribute else ""
+    return types
+
+
+class SourceValue:
+    """The value of one attribute: static, or in time samples. Reading it is for any thread, and takes no lock."""
+
+    def __init__(self, stage: Usd.Stage, path: str) -> None:
+        """Reads the value.
+
+        Args:
+            stage: The stage.
+            path: Path of the attribute.
+        """
+        self._path = path
+        self._static: Any = None
+        self._times: list[float] = []
+        self._samples: list[Any] = []
+        self._is_linear = False
+        with turn_at(stage):
+            self.read(stage)
+
+    def read(self, stage: Usd.Stage) -> None:
+        """Reads the value anew; in the thread that edits the stage, or where nobody does."""
+        attribute = stage.GetAttributeAtPath(self._path)
+        static, times, samples = None, list[float](), list[Any]()
+        if attribute:
+            per_second = stage.GetTimeCodesPerSecond() or 1.0
+            query = Usd.AttributeQuery(attribute)
+            codes = query.GetTimeSamples()[:MAX_SAMPLES]
+            if codes:
+                samples = [plain(query.Get(Usd.TimeCode(code))) for code in codes]
+                times = [code / per_second for code in codes]
+            else:
+                static = plain(query.Get())
+            name = str(attribute.GetTypeName())
+            self._is_linear = name.startswith(_INTERPOLATED) and not name.endswith("[]")
+        self._static, self._samples, self._times = static, samples, times
+
+    @property
+    def is_animated(self) -> bool:
+        """Return whether the value depends on time."""
+        return bool(self._times)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """First and last time of the samples, seconds."""
+        times = self._times
+        return (times[0], times[-1]) if times else (0.0, 0.0)
+
+    def at(self, seconds: float) -> Any:
+        """Returns the value at a time of the stage; None where there is none, or one that has no plain form."""
+        times, samples = self._times, self._samples
+        if not times or len(times) != len(samples):
+            return self._static
+        after = bisect_right(times, seconds)
+        if after == 0 or after == len(times) or not self._is_linear:
+            return samples[max(after - 1, 0)]
+        before, share = after - 1, (seconds - times[after - 1]) / (times[after] - times[after - 1])
+        return _between(samples[before], samples[after], share)
+
+
+def _between(first: Any, second: Any, share: float) -> Any:
+    if isinstance(first, tuple):
+        return tuple(_between(one, other, share) for one, other in zip(first, second, strict=True))
+    return first + (second - first) * share
+
+
+class _StageSources:
+    """The sources of one stage that anybody follows."""
+
+    def __init__(self) -> None:
+        self.values: WeakValueDictionary[str, SourceValue] = WeakValueDictionary()
+        self.key: Any = None
+
+    def notice(self, notice: Any, stage: Any) -> None:
+        """Reads again what an edit changed; in the editor's thread."""
+        values = dict(self.values)
+        if not values:
+            return
+        resynced = [path.pathString for path in notice.GetResyncedPaths()]
+        changed = {path.pathString for path in notice.GetChangedInfoOnlyPaths()}
+        for path, value in values.items():
+            prim = path.partition(".")[0]
+            if path in changed or any(
+                each in (path, "/") or prim == each or prim.startswith(f"{each}/") for each in resynced
+            ):
+                try:
+                    value.read(stage)
+                except (Tf.ErrorException, RuntimeError):
+                    # The value before stays; reading the stage says what is wrong with it.
+                    continue
+
+
+_stages: WeakKeyDictionary[Any, _StageSources] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def follow_source(stage: Any, path: str) -> SourceValue:
+    """Returns the value of an attribute, which follows edits of the stage as long as somebody keeps it.
+
+    Args:
+        stage: A Usd.Stage; a host's in the host's thread.
+        path: Path of the attribute.
+    """
+    with _lock:
+        sources = _stages.get(stage)
+        if sources is None:
+            sources = _stages[stage] = _StageSources()
+            sources.key = Tf.Notice.Register(Usd.Notice.ObjectsChanged, sources.notice, stage)
+        value = sources.values.get(path)
+    if value is None:
+        value = SourceValue(stage, path)
+        with _lock:
+            sources.values[path] = value
+    return value
+
+
+def is_only_shown(stage: Any, path: Any) -> bool:
+    """Returns whether a publisher shows the value of an attribute, and no plan depends on it."""
+    sources = _stages.get(stage)
+    if sources is None or path.pathString not in sources.values or path.name.startswith(_PLANNED):
+        return False
+    attribute = stage.GetAttributeAtPath(path)
+    return bool(attribute) and attribute.IsCustom()
