@@ -13,7 +13,7 @@ from usd_ros_bridge.model.records import ContextRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.paths import Nearest, is_below
+from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path, prim_name
 
 MAX_DOMAIN = 232
 """Highest domain id whose ports DDS can compute (RTPS 2.5 section 9.6.2)."""
@@ -33,6 +33,7 @@ class Context:
         domain_id: Effective domain id, None for the process's default.
         root: Path of the outermost context.
         parent_frame: Frame that the outermost context's frame hangs from.
+        label: What tells the context from its neighbours: its own namespace as one word, else its prim's name.
         unserved: Why all interfaces in it must stay disabled, "" where they need not.
     """
 
@@ -42,6 +43,7 @@ class Context:
     domain_id: int | None
     root: str
     parent_frame: str
+    label: str = ""
     unserved: str = ""
 
 
@@ -58,6 +60,20 @@ class Contexts:
         self.without_ros = without_ros
         """Roots of robots without any Ros*API, whose Isaac names count."""
         self._nearest = Nearest(self.by_path)
+        self._with_nested = {each.root for each in self.by_path.values() if each.path != each.root}
+
+    def has_nested(self, root: str) -> bool:
+        """Returns whether an outermost context has contexts below it."""
+        return root in self._with_nested
+
+    def nested(self, path: str) -> list[Context]:
+        """Returns the nested contexts at or above a prim, nearest first."""
+        found = []
+        context = self.nearest(path)
+        while context is not None and context.path != context.root:
+            found.append(context)
+            context = self.nearest(parent_path(context.path))
+        return found
 
     def nearest(self, path: str) -> Context | None:
         """Returns the nearest context at or above a prim."""
@@ -146,6 +162,7 @@ def _resolve(
         domain_id=_domain(record, outer, findings),
         root=outer.root if outer else record.path,
         parent_frame=_parent_frame(record, outer, findings),
+        label=names.valid_name(segment.strip("/").replace("/", "_") or prim_name(record.path)),
     )
 
 

@@ -17,6 +17,7 @@ from usd_ros_bridge.planning.controller_schemas import SCHEMAS
 from usd_ros_bridge.planning.controller_targets import ControllerTargets
 from usd_ros_bridge.planning.declared_controllers import DeclaredControllers
 from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.implicit import external_topics
 from usd_ros_bridge.planning.implied_controllers import ImpliedControllers
 from usd_ros_bridge.planning.interfaces import ODOMETRY, InterfaceDraft
 from usd_ros_bridge.planning.kinematics import Kinematics
@@ -45,8 +46,14 @@ def plan_controllers(
     for draft in settled:
         by_path.setdefault(draft.path, []).append(draft)
     targets = ControllerTargets(index, kinematics, joints, bases, findings)
-    declared = DeclaredControllers(index, contexts, targets, joints, by_path, topics, findings).plan()
-    implied = ImpliedControllers(index, contexts, targets, joints, topics, findings).plan(settled, declared)
+    external = external_topics(index.records.controllers, settled, contexts)
+    declared = DeclaredControllers(
+        index, contexts, targets, joints, by_path, topics, external, findings
+    ).plan()
+    owned = {draft.path for drafts in external.values() for draft in drafts}
+    implied = ImpliedControllers(index, contexts, targets, joints, topics, owned, findings).plan(
+        settled, declared
+    )
     return settle_claims([*declared, *implied], targets, findings), settled
 
 

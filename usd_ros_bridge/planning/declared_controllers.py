@@ -5,13 +5,14 @@ REP 0158 section 4.2.3 and the control extension schemas of ros-simulation/openu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED, quoted
+from usd_ros_bridge.model.options import BeyondLimits
 from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.ranges import NumberRange, controller_range
 from usd_ros_bridge.model.records import (
     ControllerRecord,
     DiffDriveRecord,
@@ -31,6 +32,8 @@ from usd_ros_bridge.planning.stage_index import StageIndex
 _DIAGONAL = 6
 """Numbers on the diagonal of a covariance of position and orientation."""
 
+_BEYOND_LIMITS = ":beyond_limits"
+
 
 class DeclaredControllers:
     """Plans the controllers of a stage that have a schema."""
@@ -43,6 +46,7 @@ class DeclaredControllers:
         joints: RobotJoints,
         interfaces: Mapping[str, Sequence[InterfaceDraft]],
         trajectory_topics: Mapping[str, Sequence[str]],
+        external_topics: Mapping[str, Sequence[InterfaceDraft]],
         findings: Findings,
     ) -> None:
         """Stores what to look things up in.
@@ -54,6 +58,7 @@ class DeclaredControllers:
             joints: The robots' joints.
             interfaces: Interfaces by prim path.
             trajectory_topics: Prim paths of the command topics of trajectory controllers by the controller's path.
+            external_topics: Topics of external controllers by the controller's path.
             findings: Takes what is wrong.
         """
         self._index = index
@@ -62,12 +67,19 @@ class DeclaredControllers:
         self._joints = joints
         self._interfaces = interfaces
         self._trajectory_topics = trajectory_topics
+        self._external_topics = external_topics
         self._findings = findings
         self._served: dict[tuple[str, str], str] = {}
 
     def plan(self) -> list[ControllerPlan]:
         """Returns the controllers in traversal order, before it is settled who of them may be active."""
-        return [self._plan(record) for record in self._index.records.controllers]
+        plans = []
+        for record in self._index.records.controllers:
+            try:
+                plans.append(self._plan(record))
+            except CONTAINED as error:
+                self._findings.internal(record.path, "planning this controller", error)
+        return plans
 
     def _plan(self, record: ControllerRecord) -> ControllerPlan:
         schema = SCHEMAS[type(record)]
@@ -99,7 +111,7 @@ class DeclaredControllers:
 
     def _ports(self, record: ControllerRecord, schema: ControllerSchema) -> tuple[str, ...]:
         if isinstance(record, ExternalControlRecord):
-            return (record.path,) if self._external_topics(record) else ()
+            return tuple(dict.fromkeys(draft.path for draft in self._external_topics[record.path]))
         paths = []
         for port in schema.ports:
             targets = getattr(record, port.field) or ()
@@ -131,12 +143,9 @@ class DeclaredControllers:
             if draft.kind == port.kind
         ]
         if isinstance(record, ExternalControlRecord):
-            drafts = self._external_topics(record)
+            drafts = list(self._external_topics[record.path])
         off = next((draft for draft in drafts if not draft.is_switchable), None)
         return "" if off is None else f"the interface {off.path} is disabled: {off.reason}"
-
-    def _external_topics(self, record: ExternalControlRecord) -> list[InterfaceDraft]:
-        return [draft for draft in self._interfaces.get(record.path, ()) if draft.implicit]
 
     # --- Joints -----------------------------------------------------------------------------------------------
 
@@ -144,10 +153,7 @@ class DeclaredControllers:
         self, plan: ControllerPlan, record: ControllerRecord, schema: ControllerSchema
     ) -> ControllerPlan:
         if isinstance(record, ExternalControlRecord):
-            dofs = self._joints.below(record.path)
-            if not dofs:
-                raise Fault("the robot has no joint to expose")
-            return with_dofs(plan, dofs)
+            return self._with_external_joints(plan, record)
         found: list[DofPlan] = []
         robots: set[int] = set()
         for field in schema.joints:
@@ -160,7 +166,24 @@ class DeclaredControllers:
             raise Fault("the joints belong to more than one robot")
         if robots:
             plan = replace(plan, robot=robots.pop())
-        return with_dofs(plan, list({dof.row: dof for dof in found}.values()))
+        unique = {dof.row: dof for dof in found}.values()
+        # What its interface's messages are about; where it has none, where it stands.
+        return with_dofs(plan, self._joints.named(unique, next(iter(plan.interfaces), record.path)))
+
+    def _with_external_joints(self, plan: ControllerPlan, record: ExternalControlRecord) -> ControllerPlan:
+        """Returns an external controller with the joints that it commands: all of its context, or none."""
+        dofs = self._joints.below(record.path)
+        if not dofs:
+            raise Fault("its context has no joint to expose")
+        if any(draft.role == "subscription" for draft in self._external_topics[record.path]):
+            return with_dofs(plan, dofs)
+        self._findings.info(
+            "4.2.3.external",
+            record.path,
+            "the external controller has joint states and no joint commands: it reads the joints and moves none",
+            "author a subscription of sensor_msgs/msg/JointState on the prim or below it",
+        )
+        return plan
 
     # --- Numbers ----------------------------------------------------------------------------------------------
 
@@ -172,10 +195,11 @@ class DeclaredControllers:
             if spec.type_name == "rel" or field == "starts_enabled":
                 continue
             value = fallback(record, field)
-            if field in schema.positive and not (is_usable(value, spec.fallback) and value != 0.0):
-                raise Fault(f"{spec.name} is {quoted(value)}, not a positive number")
-            if not is_usable(value, spec.fallback):
-                report_unusable(self._findings, record.path, spec.name, value)
+            possible = controller_range(field)
+            if field in schema.positive and value is not None and value not in possible:
+                raise Fault(f"{spec.name} is {quoted(value)}, not in {possible}")
+            if not is_usable(value, spec.fallback, possible, spec.name):
+                report_unusable(self._findings, record.path, spec.name, value, possible)
                 value = spec.fallback
             if field in schema.positive and value is None:
                 raise Fault(f"{spec.name} must be authored as a positive number")
@@ -189,7 +213,7 @@ class DeclaredControllers:
     def _wheels(
         self, plan: ControllerPlan, record: DiffDriveRecord, schema: ControllerSchema
     ) -> dict[str, tuple[str, ...]]:
-        own = set(plan.dofs)
+        own = dict(zip(plan.dofs, plan.joints, strict=True))
         sides: dict[str, tuple[str, ...]] = {}
         for field in schema.joints:
             name = _name(record, field)
@@ -200,7 +224,7 @@ class DeclaredControllers:
                     raise Fault(
                         f"{name}: {quoted(target)} is no wheel's joint: it does not turn about one axis"
                     )
-                names += [dof.name for dof in dofs if dof.row in own]
+                names += [own[dof.row] for dof in dofs if dof.row in own]
             if not names:
                 raise Fault(f"{name} names mimic joints only")
             sides[field] = tuple(dict.fromkeys(names))
@@ -247,18 +271,22 @@ def with_dofs(plan: ControllerPlan, dofs: Sequence[DofPlan]) -> ControllerPlan:
     return replace(plan, joints=tuple(dof.name for dof in dofs), dofs=tuple(dof.row for dof in dofs))
 
 
-def is_usable(value: Any, default: Any) -> bool:
-    """Returns whether a parameter is none, a text, a switch, or has finite numbers only, none of them negative."""
+def is_usable(value: Any, default: Any, possible: NumberRange, attribute: str = "") -> bool:
+    """Returns whether a parameter is none, a text, a switch, or has possible numbers only."""
+    if attribute.endswith(_BEYOND_LIMITS):
+        return value in ("", *get_args(BeyondLimits))
     if isinstance(value, tuple):
-        return len(value) == len(default) and all(is_usable(each, 0.0) for each in value)
-    return not isinstance(value, float) or (math.isfinite(value) and value >= 0.0)
+        return len(value) == len(default) and all(is_usable(each, 0.0, possible) for each in value)
+    return isinstance(value, bool) or not isinstance(value, (int, float)) or value in possible
 
 
-def report_unusable(findings: Findings, path: str, attribute: str, value: Any) -> None:
+def report_unusable(findings: Findings, path: str, attribute: str, value: Any, possible: NumberRange) -> None:
     """Reports a parameter that is not usable; the schema's default stands in for it."""
-    remedy = "author a number that is not negative"
+    remedy = f"author a number: {possible}"
     if isinstance(value, tuple):
-        remedy = f"author {_DIAGONAL} finite numbers that are not negative"
+        remedy = f"author {_DIAGONAL} numbers: {possible}"
+    if attribute.endswith(_BEYOND_LIMITS):
+        remedy = f"author one of {', '.join(get_args(BeyondLimits))}"
     findings.error(
         "4.2.3.parameter",
         path,

@@ -12,7 +12,7 @@ from usd_ros_bridge.model.plan import DofAxis, JointType
 from usd_ros_bridge.model.records import JointRecord, fallback
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
-from usd_ros_bridge.planning.resolvers import axis_names, resolve, urdf_effort
+from usd_ros_bridge.planning.resolvers import axis_names, resolve, urdf_effort, urdf_velocity
 
 AXES: tuple[DofAxis, ...] = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 AXIS_INDEX = {axis: index for index, axis in enumerate(AXES)}
@@ -63,18 +63,29 @@ def joint_motions(
         units: The stage's units.
         findings: Takes what is wrong with limits.
     """
-    if kind in ("fixed", "distance"):
-        return kind, ()
-    if kind == "generic":
-        limited = _generic_limits(record, length, findings)
-    elif kind == "spherical":
-        limited = _spherical_limits(record, findings)
-    else:
-        kind, limited = _single_limits(record, kind, length, findings)
+    kind, limited = _free_axes(record, kind, length, findings)
     return kind, tuple(
         _complete(record, axis, limits, solvers=solvers, units=units, findings=findings)
         for axis, limits in limited.items()
     )
+
+
+def count_dofs(record: JointRecord, kind: JointType) -> int:
+    """Return how many degrees of freedom `joint_motions` finds."""
+    # What is wrong with the limits is said by joint_motions.
+    return len(_free_axes(record, kind, (1.0, 1.0, 1.0), Findings())[1])
+
+
+def _free_axes(
+    record: JointRecord, kind: JointType, length: Sequence[float], findings: Findings
+) -> tuple[JointType, dict[DofAxis, tuple[float, float]]]:
+    if kind in ("fixed", "distance"):
+        return kind, {}
+    if kind == "generic":
+        return kind, _generic_limits(record, length, findings)
+    if kind == "spherical":
+        return kind, _spherical_limits(record, findings)
+    return _single_limits(record, kind, length, findings)
 
 
 def _single_limits(
@@ -188,7 +199,9 @@ def _complete(
     drive = next((drive for drive in record.drives if drive.axis in instances), None)
     velocity = effort = position = None
     if record.solver_attributes:
-        velocity = resolve(record, "velocity_limit", axis, solvers=solvers, units=units, default=math.inf)
+        velocity = resolve(
+            record, "velocity_limit", axis, solvers=solvers, units=units, default=urdf_velocity(record)
+        )
         effort = resolve(
             record, "effort_limit", axis, solvers=solvers, units=units, default=urdf_effort(record)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, Severity
+from usd_ros_bridge.model.diagnostics import Diagnostic, Severity, internal_fault
 
 MAX_MESSAGE = 1024
 """Longest message: it may name prims, whose paths have no end."""
@@ -30,6 +30,10 @@ class Findings:
     def info(self, code: str, path: str, message: str, remedy: str = "", *, attribute: str = "") -> None:
         """Adds a remark."""
         self._add("info", code, path, message, remedy, attribute)
+
+    def internal(self, path: str, what: str, error: BaseException) -> None:
+        """Add an exception that planning one part of the asset raised: see `internal_fault`."""
+        self._diagnostics.append(internal_fault(path, what, error))
 
     def all(self) -> tuple[Diagnostic, ...]:
         """Returns everything found so far."""

@@ -235,7 +235,18 @@ class FramePlanner:
 
     def _apply_authored_routing(self, draft: FrameDraft) -> None:
         record = self._records.get(draft.path)
-        if record is None or record.static is None or record.static == draft.static:
+        if record is None or record.static == draft.static:
+            return
+        if record.static is None:
+            if not draft.static and draft.path not in self._index.bodies:
+                self._findings.warning(
+                    "2.7.static",
+                    draft.path,
+                    "the prim moves, and ros:frame:static is not authored: it is broadcast as it moves, although the "
+                    "schema's fallback is true",
+                    "author ros:frame:static = false; or true, to have it broadcast once",
+                    attribute="ros:frame:static",
+                )
             return
         if not record.static:
             draft.static = False

@@ -1,17 +1,22 @@
-"""Implicit interfaces: joint states and commands where an asset declares no interface, and for external controllers."""
+"""Default interfaces: joint states and commands where an asset declares no interface, and for external controllers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from usd_ros_bridge.model import ranges
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.records import ControllerRecord, ExternalControlRecord
+from usd_ros_bridge.model.records import (
+    ControllerRecord,
+    ExternalControlRecord,
+    JointStateBroadcasterRecord,
+)
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.interfaces import JOINT_STATE, InterfaceDraft
 from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.paths import Nearest
 
 JOINT_STATES = "joint_states"
 JOINT_COMMANDS = "joint_commands"
@@ -33,10 +38,40 @@ def implicit_interfaces(
     return drafts
 
 
+def external_topics(
+    controllers: Sequence[ControllerRecord], interfaces: Iterable[InterfaceDraft], contexts: Contexts
+) -> dict[str, list[InterfaceDraft]]:
+    """Returns the JointState topics of each external controller (RosControlExternalAPI), by path of its prim.
+
+    They are those on its prim and below it in the same context, but for those that a joint state broadcaster names.
+    """
+    result: dict[str, list[InterfaceDraft]] = {
+        record.path: [] for record in controllers if isinstance(record, ExternalControlRecord)
+    }
+    if not result:
+        return result
+    owner_of = Nearest(result)
+    named = {
+        path
+        for record in controllers
+        if isinstance(record, JointStateBroadcasterRecord)
+        for path in record.publisher or ()
+    }
+    for draft in interfaces:
+        owner = owner_of(draft.path)
+        is_named = draft.path in named and not draft.implicit
+        if owner and draft.type == JOINT_STATE and not is_named and draft.context == contexts.nearest(owner):
+            result[owner].append(draft)
+    return result
+
+
 def external_interfaces(
-    controllers: Sequence[ControllerRecord], contexts: Contexts, options: PlanOptions
+    controllers: Sequence[ControllerRecord],
+    declared: Sequence[InterfaceDraft],
+    contexts: Contexts,
+    options: PlanOptions,
 ) -> list[InterfaceDraft]:
-    """Returns the topics of external controllers (RosControlExternalAPI): joint states out, joint commands in.
+    """Returns topics for external controllers that declare none: joint states out, joint commands in.
 
     Topic-based hardware interfaces of ros2_control talk to them by default.
 
@@ -48,14 +83,13 @@ def external_interfaces(
         fault = names.name_fault(name)
         if fault:
             raise OptionError(f"{option} {name!r} {fault}")
-    if not (math.isfinite(options.controller_rate) and options.controller_rate > 0.0):
-        raise OptionError(f"controller_rate {options.controller_rate!r} is no positive number")
+    ranges.RATE.check("controller_rate", options.controller_rate)
     drafts = []
-    for record in controllers:
-        context = contexts.nearest(record.path) if isinstance(record, ExternalControlRecord) else None
-        if context is not None:
+    for path, own in external_topics(controllers, declared, contexts).items():
+        context = contexts.nearest(path)
+        if context is not None and not own:
             drafts += _pair(
-                record.path,
+                path,
                 context,
                 options.external_joint_states,
                 options.external_joint_commands,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.ranges import controller_range
 from usd_ros_bridge.model.records import (
     ActionRecord,
     ControllerRecord,
@@ -43,14 +44,26 @@ class ImpliedControllers:
         targets: ControllerTargets,
         joints: RobotJoints,
         trajectory_topics: Mapping[str, Sequence[str]],
+        owned_topics: Collection[str],
         findings: Findings,
     ) -> None:
-        """Stores what to look things up in; arguments as for `DeclaredControllers`."""
+        """Stores what to look things up in.
+
+        Args:
+            index: The stage.
+            contexts: Its contexts.
+            targets: Resolves relationships.
+            joints: The robots' joints.
+            trajectory_topics: As for `DeclaredControllers`.
+            owned_topics: Prim paths of topics that are a declared controller's without a relationship.
+            findings: Takes what is wrong.
+        """
         self._index = index
         self._contexts = contexts
         self._targets = targets
         self._joints = joints
         self._trajectory_topics = trajectory_topics
+        self._owned_topics = owned_topics
         self._findings = findings
         self._actions = {record.path: record for record in index.records.actions}
 
@@ -85,13 +98,12 @@ class ImpliedControllers:
             for path in getattr(record, port.field) or ()
         }
         named |= {("topic", path) for paths in self._trajectory_topics.values() for path in paths}
-        external = {r.path for r in self._index.records.controllers if isinstance(r, ExternalControlRecord)}
+        named |= {("topic", path) for path in self._owned_topics}
         return [
             draft
             for draft in interfaces
             if draft.is_switchable
             and (draft.kind, draft.path) not in named
-            and not (draft.implicit and draft.path in external)
             and self._robot_of(draft.path) >= 0
         ]
 
@@ -124,14 +136,17 @@ class ImpliedControllers:
             implied=True,
             enabled=not draft.reason,
             reason=draft.reason,
-            # Nothing creates the interface at run time.
-            switchable=not draft.reason,
         )
 
     # --- Trajectories -----------------------------------------------------------------------------------------
 
     def _trajectory(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan:
         dofs = [dof for dof in self._joints.commandable(draft.path) if dof.row not in held]
+        owner = (
+            "its context"
+            if draft.context is not None and draft.context.path != draft.context.root
+            else "the robot"
+        )
         self._findings.warning(
             "4.2.3.implied",
             draft.path,
@@ -139,7 +154,7 @@ class ImpliedControllers:
             f"{'the movable joint' if len(dofs) == 1 else f'the {len(dofs)} movable joints'} that no other controller "
             "commands is assumed"
             if dofs
-            else f"no controller serves this {draft.kind}, and the robot has no joint left to command",
+            else f"no controller serves this {draft.kind}, and {owner} has no joint left to command",
             "declare RosControlJointTrajectoryAPI with ros:joint_trajectory:command_joints",
         )
         plan = self._bare(draft, JointTrajectoryRecord)
@@ -149,7 +164,7 @@ class ImpliedControllers:
             interfaces=(*plan.interfaces, *topics),
             parameters=_defaults(JointTrajectoryRecord),
         )
-        return plan if dofs else _off(plan, "the robot has no joint to command")
+        return plan if dofs else _off(plan, f"{owner} has no joint to command")
 
     # --- Grippers ---------------------------------------------------------------------------------------------
 
@@ -182,7 +197,7 @@ class ImpliedControllers:
         except Fault as fault:
             self._no_gripper(draft, str(fault))
             return _off(plan, str(fault))
-        return with_dofs(plan, dofs)
+        return with_dofs(plan, self._joints.named(dofs, draft.path))
 
     def _inferred_gripper(
         self, draft: InterfaceDraft, taken: set[int], *, beside_arm: bool
@@ -227,10 +242,12 @@ class ImpliedControllers:
             if spec.type_name == "rel" or not field.startswith(_OF_A_GRIPPER):
                 continue
             value = fallback(record, field)
-            if not is_usable(value, spec.fallback):
-                report_unusable(self._findings, draft.path, spec.name, value)
+            name = field.removeprefix(_OF_A_GRIPPER)
+            possible = controller_range(name)
+            if not is_usable(value, spec.fallback, possible, spec.name):
+                report_unusable(self._findings, draft.path, spec.name, value, possible)
                 value = spec.fallback
-            parameters[field.removeprefix(_OF_A_GRIPPER)] = value
+            parameters[name] = value
         return replace(self._bare(draft, None), parameters=parameters)
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED, quoted
 from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
 from usd_ros_bridge.model.plan import InterfaceKind, QosPlan
+from usd_ros_bridge.model.ranges import RATE
 from usd_ros_bridge.model.records import ActionRecord, ServiceRecord, TopicRecord
 from usd_ros_bridge.planning import names
+from usd_ros_bridge.planning.attribute_sources import SOURCE, source_fault
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.qos import resolve_qos
+from usd_ros_bridge.planning.qos import MATCHED, resolve_qos
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
 
-MAX_RATE = 10_000.0
 STARTS_DISABLED = "starts_enabled is false"
 SWITCHED_OFF = "it is switched off"
 """By the caller: PlanOptions.enabled."""
@@ -66,6 +66,7 @@ class InterfaceDraft:
         override_frame_id: As authored, made valid.
         qos: Resolved quality of service of a topic.
         implicit: Whether the bridge added it.
+        source: Path of the attribute whose value a publisher shows, "" for none.
     """
 
     kind: InterfaceKind
@@ -81,6 +82,7 @@ class InterfaceDraft:
     override_frame_id: str = ""
     qos: QosPlan = field(default_factory=QosPlan)
     implicit: bool = False
+    source: str = ""
 
     @property
     def is_switchable(self) -> bool:
@@ -102,16 +104,28 @@ def draft_interfaces(
         ("service", records.services),
         ("action", records.actions),
     )
-    drafter = _Drafter(contexts, options, catalog, findings)
-    drafts = [drafter.draft(kind, record) for kind, of_kind in kinds for record in of_kind]
+    drafter = _Drafter(contexts, options, catalog, records.sources, findings)
+    drafts: list[InterfaceDraft] = []
+    for kind, of_kind in kinds:
+        for record in of_kind:
+            try:
+                drafts.append(drafter.draft(kind, record))
+            except CONTAINED as error:
+                findings.internal(record.path, "planning this interface", error)
     _check_placement(drafts, index, findings)
     return drafts
 
 
 class _Drafter:
     def __init__(
-        self, contexts: Contexts, options: PlanOptions, catalog: TypeCatalog | None, findings: Findings
+        self,
+        contexts: Contexts,
+        options: PlanOptions,
+        catalog: TypeCatalog | None,
+        sources: Mapping[str, str],
+        findings: Findings,
     ) -> None:
+        self._sources = sources
         self._contexts = contexts
         self._options = options
         self._catalog = catalog
@@ -156,12 +170,13 @@ class _Drafter:
             qos, fault = resolve_qos(
                 record, draft.type, resolved, self._options.system_default_qos, self._findings
             )
-            reasons += [fault, self._rate_fault(record)]
+            reasons += [fault, self._rate_fault(record), self._source_fault(record)]
             draft = replace(
                 draft,
                 qos=qos,
                 publish_rate=record.publish_rate if record.role == "publisher" else None,
                 override_frame_id=self._override(record),
+                source=record.source[0] if record.source and record.role == "publisher" else "",
             )
         reason = next(filter(None, reasons), "")
         if not reason and not draft.starts_enabled:
@@ -220,24 +235,30 @@ class _Drafter:
         if record.role != "publisher":
             return ""
         rate = record.publish_rate
-        if rate is not None and math.isfinite(rate) and 0.0 < rate <= MAX_RATE:
+        if rate in RATE:
             return ""
-        fault = (
-            "no publish_rate is authored"
-            if rate is None
-            else (
-                f"the publish_rate {quoted(rate)} is above {MAX_RATE:g} Hz"
-                if rate > MAX_RATE and math.isfinite(rate)
-                else f"the publish_rate {quoted(rate)} is no positive number"
-            )
-        )
+        missing = "no publish_rate is authored"
+        fault = missing if rate is None else f"the publish_rate {quoted(rate)} is not in {RATE}"
         self._error(
             "2.4.publish_rate",
             record,
             fault,
-            f"author a rate in Hz, up to {MAX_RATE:g}",
+            f"author a rate of {RATE}",
             "ros:topic:publish_rate",
         )
+        return fault
+
+    def _source_fault(self, record: TopicRecord) -> str:
+        if record.source is None:
+            return ""
+        if record.role != "publisher":
+            self._findings.warning(
+                "2.4.source", record.path, "only publishers have a source", "remove it", attribute=SOURCE
+            )
+            return ""
+        fault, remedy = source_fault(record, self._sources)
+        if fault:
+            self._error("2.4.source", record, fault, remedy, SOURCE)
         return fault
 
     def _error(self, code: str, record: InterfaceRecord, fault: str, remedy: str, attribute: str) -> None:
@@ -261,8 +282,12 @@ class _Drafter:
 
 def _unusable(record: InterfaceRecord) -> str:
     """Names an attribute whose value is of a type that cannot be used; reading has reported it."""
-    ignored = "ros:topic:publish_rate" if record.role == "subscription" else ""
-    wrong = next((attribute for attribute in record.invalid if attribute != ignored), "")
+    ignored = set()
+    if isinstance(record, TopicRecord) and record.role == "subscription":
+        ignored.add("ros:topic:publish_rate")
+        if record.match_publisher:
+            ignored.update(f"ros:topic:qos:{policy}" for policy in MATCHED)
+    wrong = next((attribute for attribute in record.invalid if attribute not in ignored), "")
     return f"the value of {wrong} is of a type that cannot be used" if wrong else ""
 
 

@@ -9,6 +9,7 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import DofAxis
 from usd_ros_bridge.model.records import IsaacJointRecord, IsaacRobotRecord, JointRecord
 from usd_ros_bridge.planning import names
+from usd_ros_bridge.planning.contexts import Context
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.paths import prim_name
@@ -49,64 +50,116 @@ def _is_name(text: str) -> bool:
     return bool(text.strip()) and len(text) <= names.MAX_NAME and text.isprintable()
 
 
-def drop_equal_names(joints: Sequence[Joint], authored: Mapping[str, str], findings: Findings) -> list[Joint]:
-    """Returns one robot's joints without those whose authored name another has already."""
-    owners: dict[str, str] = {}
-    kept = []
-    for joint in joints:
-        name = authored.get(joint.path)
-        if name is not None and (owner := owners.setdefault(name, joint.path)) != joint.path:
-            findings.error(
-                "2.10.name",
-                joint.path,
-                f"the name {quoted(name)} is that of {owner}; the joint is left out",
-                "give each joint of a robot a name of its own",
-                attribute="ros:joint:name",
-            )
-            continue
-        kept.append(joint)
-    return kept
-
-
 def name_joints(
-    joints: Sequence[Joint], authored: Mapping[str, str], isaac: Mapping[str, str], findings: Findings
+    joints: Sequence[Joint],
+    authored: Mapping[str, str],
+    isaac: Mapping[str, str],
+    contexts: Mapping[str, Sequence[Context]],
+    findings: Findings,
 ) -> dict[str, str]:
-    """Returns the unique name of each of one robot's joints by path.
+    """Returns the name of each joint by path, unique in messages about all of `joints`.
+
+    Of joints that want one name, the first keeps it; authored names come before others. A later one gets the label of
+    its nearest distinguishing context in front, else the name of its nearest distinguishing ancestor.
 
     Args:
-        joints: In traversal order.
-        authored: Names that must not change, by path.
+        joints: Those of one robot, or of one nested context, in traversal order.
+        authored: Authored names by path.
         isaac: Names between the authored ones and the prim names, by path.
+        contexts: Nested contexts of each joint that distinguish it from others of `joints`, by path, nearest first.
         findings: Takes the names that had to change.
     """
     unique = names.UniqueNames()
-    result = {joint.path: authored[joint.path] for joint in joints if joint.path in authored}
-    for path, name in result.items():
-        unique.claim(name, path)
+    result = {}
+    for joint in joints:
+        name = authored.get(joint.path)
+        if name is not None and unique.claim(name, joint.path):
+            result[joint.path] = name
     for joint in joints:
         path = joint.path
         if path in result:
             continue
-        override = isaac.get(path, "")
-        if override and not _is_name(override):
+        name = authored.get(path) or _given_name(path, isaac.get(path, ""), findings)
+        owner = unique.owner(name)
+        result[path] = _claim(unique, name, path, contexts, is_authored=path in authored)
+        if owner is not None and path in authored:
+            _report_equal(joint, name, owner, result[path], contexts, findings)
+        elif owner is not None:
             findings.warning(
                 "2.10.name",
                 path,
-                f"{quoted(override)} is no joint name; the prim name is used",
-                f"use printable characters, at most {names.MAX_NAME}",
-                attribute="isaac:nameOverride",
-            )
-            override = ""
-        name = override or prim_name(path)[: names.MAX_NAME]
-        result[path] = unique.claim_near(name, path)
-        if result[path] != name:
-            findings.warning(
-                "2.10.name",
-                path,
-                f"the name {quoted(name)} is that of {unique.owner(name)}; {quoted(result[path])} is used",
+                f"the name {quoted(name)} is that of {owner}; {quoted(result[path])} is used",
                 "author ros:joint:name",
             )
     return result
+
+
+def _given_name(path: str, isaac: str, findings: Findings) -> str:
+    """Returns the name of a joint that has no authored one."""
+    if isaac and not _is_name(isaac):
+        findings.warning(
+            "2.10.name",
+            path,
+            f"{quoted(isaac)} is no joint name; the prim name is used",
+            f"use printable characters, at most {names.MAX_NAME}",
+            attribute="isaac:nameOverride",
+        )
+        isaac = ""
+    return isaac or prim_name(path)[: names.MAX_NAME]
+
+
+def _claim(
+    unique: names.UniqueNames,
+    name: str,
+    path: str,
+    contexts: Mapping[str, Sequence[Context]],
+    *,
+    is_authored: bool,
+) -> str:
+    """Return `name`, else one that a context or an ancestor tells apart."""
+    owner = unique.owner(name)
+    theirs = [context.label for context in contexts.get(owner or "", ())]
+    for height, context in enumerate(contexts.get(path, ()) if owner is not None else ()):
+        if height < len(theirs) and theirs[height] == context.label:
+            continue
+        candidate = _bounded(f"{context.label}_{name}")
+        if unique.claim(candidate, path):
+            return candidate
+    return unique.claim_near(name, path, _bounded if is_authored else names.valid_name)
+
+
+def _bounded(name: str) -> str:
+    return name[: names.MAX_NAME]
+
+
+def _report_equal(
+    joint: Joint,
+    name: str,
+    owner: str,
+    used: str,
+    contexts: Mapping[str, Sequence[Context]],
+    findings: Findings,
+) -> None:
+    """Reports a joint that cannot have its authored name in messages of the whole robot."""
+    own, theirs = contexts.get(joint.path, ()), contexts.get(owner, ())
+    if own[:1] != theirs[:1]:
+        place = f"; in messages of {own[0].path} it stays {quoted(name)}" if own else ""
+        findings.warning(
+            "2.10.name",
+            joint.path,
+            f"the name {quoted(name)} is that of {owner}, too; in messages of the whole robot this joint is "
+            f"{quoted(used)}{place}",
+            "author another ros:joint:name where the two must not be told apart by their contexts",
+            attribute="ros:joint:name",
+        )
+        return
+    findings.error(
+        "2.10.name",
+        joint.path,
+        f"the name {quoted(name)} is that of {owner}; {quoted(used)} is used",
+        "give each joint of a context a name of its own",
+        attribute="ros:joint:name",
+    )
 
 
 def dof_names(joint_name: str, axes: Sequence[DofAxis], taken: Collection[str]) -> list[str]:

@@ -27,6 +27,7 @@ from usd_ros_bridge.planning.robot_dofs import (
     find_motions,
     joint_state_order,
     name_all_joints,
+    name_context_dofs,
     number_dofs,
 )
 from usd_ros_bridge.planning.robot_tree import RobotTree, plan_robot_tree
@@ -52,10 +53,12 @@ class Kinematics:
         solver: Joint frames and positions.
         dofs: Degrees of freedom of each joint, named and numbered.
         names: ROS name of each joint by path.
+        local_names: Name of each joint of a nested context in the nearest one, by path.
         edge_offsets: Row of each robot's first edge in the arrays below.
         edge_rest: (E, 7) `parent_from_child` at rest.
         edge_zero: (E, 7) `parent_from_child` with every degree of freedom at zero.
         joint_state_rows: Degrees of freedom in the order of JointState, by robot.
+        context_dofs: Path of each nested context to the names that its degrees of freedom have in it, by row.
     """
 
     robots: tuple[RobotTree, ...]
@@ -66,10 +69,12 @@ class Kinematics:
     solver: RestSolver
     dofs: Sequence[tuple[DofPlan, ...]]
     names: Mapping[str, str]
+    local_names: Mapping[str, str]
     edge_offsets: Sequence[int]
     edge_rest: FloatArray
     edge_zero: FloatArray
     joint_state_rows: Sequence[tuple[int, ...]]
+    context_dofs: Mapping[str, Mapping[int, str]]
 
     def joint_dofs(self, path: str) -> tuple[DofPlan, ...]:
         """Returns the degrees of freedom of a joint in the tree, none for any other path."""
@@ -99,8 +104,7 @@ def plan_kinematics(
     grouped = joints_by_robot(joints, owners, findings)
     authored = joint_names.authored_names(joints, findings)
     robots = tuple(
-        plan_robot_tree(root, grouped.get(root, []), authored, index, contexts, findings)
-        for root in contexts.roots
+        plan_robot_tree(root, grouped.get(root, []), index, contexts, findings) for root in contexts.roots
     )
     flat = [joint for robot in robots for joint in robot.joints]
     joint_rows = {joint.path: row for row, joint in enumerate(flat)}
@@ -111,7 +115,7 @@ def plan_kinematics(
     rest, zero = solver.edge_poses(edges, joint_rows)
     place_free_edges(edges, [robot.anchor for robot in robots for _ in robot.edges], rest, zero, index)
     offsets = np.cumsum([0, *(len(robot.edges) for robot in robots)]).tolist()
-    names = name_all_joints(robots, authored, index, contexts, options, findings)
+    names, context_names, local_names = name_all_joints(robots, authored, index, contexts, options, findings)
     mimics = find_mimics(robots, joint_rows, motions, index, options, findings)
     dofs = number_dofs(robots, joint_rows, motions, solver, names, mimics)
     return Kinematics(
@@ -123,10 +127,12 @@ def plan_kinematics(
         solver=solver,
         dofs=dofs,
         names=names,
+        local_names=local_names,
         edge_offsets=offsets,
         edge_rest=rest,
         edge_zero=zero,
         joint_state_rows=joint_state_order(robots, joint_rows, dofs, index),
+        context_dofs=name_context_dofs(context_names, joint_rows, dofs),
     )
 
 

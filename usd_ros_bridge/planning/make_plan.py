@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.bases import base_frames, choose_bases
-from usd_ros_bridge.planning.conflicts import without_interfaces
+from usd_ros_bridge.planning.conflicts import check_offered, without_interfaces
 from usd_ros_bridge.planning.contexts import plan_contexts
 from usd_ros_bridge.planning.controllers import odometry_owners, plan_controllers, wheel_joints
 from usd_ros_bridge.planning.copies import find_fleet
@@ -23,11 +25,12 @@ from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.placed_frames import place_frames
 from usd_ros_bridge.planning.resolvers import check_solvers
 from usd_ros_bridge.planning.robot_joints import RobotJoints
-from usd_ros_bridge.planning.robots import build_robots, resolve_base_transforms
+from usd_ros_bridge.planning.robots import build_robots, check_parent_frames, resolve_base_transforms
 from usd_ros_bridge.planning.scene import plan_scene
+from usd_ros_bridge.planning.served_contexts import serve_contexts
 from usd_ros_bridge.planning.stage_index import index_stage
 from usd_ros_bridge.planning.stamping import stamp
-from usd_ros_bridge.planning.topics import InterfacePlacer, narrow_to_broadcasters
+from usd_ros_bridge.planning.topics import InterfacePlacer, check_joints, narrow_to_broadcasters
 
 
 def make_plan(
@@ -44,11 +47,14 @@ def make_plan(
         The plan. Faults of the asset are in its diagnostics, those of reading first.
 
     Raises:
-        OptionError: An option has a value that is not possible.
+        OptionError: An option has a value that is not possible, a context that is not on the stage among them.
     """
     check_solvers(options.schema_resolvers)
     with collector_paused():
+        served = serve_contexts(records, options)
+        records, options = served.records, served.options
         plan = _plan_fleet(records, options, catalog) or plan_each(records, options, catalog)
+        plan = replace(plan, contexts=served.robots)
         return without_interfaces(plan) if options.interfaces == "none" else plan
 
 
@@ -73,7 +79,7 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
     robot_joints = RobotJoints(joints, contexts, kinematics)
 
     declared = draft_interfaces(index, contexts, options, catalog, findings)
-    declared += external_interfaces(records.controllers, contexts, options)
+    declared += external_interfaces(records.controllers, declared, contexts, options)
     interfaces = check_duplicates(overridden(declared, options), findings)
     interfaces += overridden(implicit_interfaces(declared, kinematics, options), options)
     check_overrides(interfaces, options, findings)
@@ -108,7 +114,9 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
         body_rows,
         options,
         implicit=contexts.implicit,
+        asset_names=records.asset_names,
     )
+    check_parent_frames(records.contexts, robots, findings)
     camera_at = Nearest({record.path for record in records.cameras})
     cameras = {camera_at(draft.path) for draft in interfaces if draft.kind == "topic"}
     scene = plan_scene(
@@ -117,7 +125,10 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
     topics, services, actions = InterfacePlacer(
         index, robots, frames, robot_joints, body_rows, scene, options
     ).place(interfaces)
-    if not robots:
+    topics = narrow_to_broadcasters(topics, controllers)
+    topics = check_offered(topics, robots, findings)
+    check_joints(topics, robots, findings)
+    if not robots and not options.contexts:
         findings.warning(
             "2.1.no_robot",
             "",
@@ -127,7 +138,7 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
     return BridgePlan(
         asset=records.asset,
         robots=tuple(robots),
-        topics=narrow_to_broadcasters(topics, controllers),
+        topics=topics,
         services=services,
         actions=actions,
         controllers=tuple(controllers),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from usd_ros_bridge.model.plan import InterfaceKind
@@ -130,3 +130,9 @@ class UniqueNames:
             number += 1
         self._numbers[name] = number + 1
         return f"{name}_{number}"
+
+
+def robot_name(path: str, asset_names: Mapping[str, str]) -> str:
+    """Returns the name of a robot in its URDF: `assetInfo.name` of its context prim where it can be shown."""
+    name = asset_names.get(path, "")
+    return name if name and len(name) <= MAX_NAME and name.isprintable() else prim_name(path)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.ranges import RATE
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.interfaces import MAX_RATE, SWITCHED_OFF, InterfaceDraft
+from usd_ros_bridge.planning.interfaces import SWITCHED_OFF, InterfaceDraft
 
 _RATE: Final = "ros:topic:publish_rate"
 
 
-def is_rate(value: float) -> bool:
-    """Returns whether a publisher can have a rate, Hz (REP 0158 section 2.4)."""
-    return math.isfinite(value) and 0.0 < value <= MAX_RATE
-
-
 def with_rates(records: StageRecords, options: PlanOptions) -> StageRecords:
     """Returns records in which publishers have the rates that the caller wants, where those can be."""
-    rates = {path: rate for path, rate in options.rates.items() if is_rate(rate)}
+    rates = {path: rate for path, rate in options.rates.items() if rate in RATE}
     if not rates:
         return records
     topics = [
@@ -49,7 +44,7 @@ def overridden(drafts: Sequence[InterfaceDraft], options: PlanOptions) -> list[I
 
 def _overridden(draft: InterfaceDraft, options: PlanOptions) -> InterfaceDraft:
     rate, wanted = options.rates.get(draft.path), options.enabled.get(draft.path)
-    if draft.publish_rate is not None and rate is not None and is_rate(rate):
+    if draft.publish_rate is not None and rate is not None and rate in RATE:
         draft = replace(draft, publish_rate=rate)
     if wanted is not None and draft.is_switchable:
         draft = replace(draft, reason="" if wanted else SWITCHED_OFF)
@@ -79,10 +74,10 @@ def check_overrides(drafts: Iterable[InterfaceDraft], options: PlanOptions, find
                 "a rate is set for this path, where there is no publisher",
                 "name the prim of a publisher",
             )
-        elif not is_rate(rate):
+        elif rate not in RATE:
             findings.warning(
                 "2.4.rate",
                 path,
-                f"the rate {quoted(rate)} is no positive number up to {MAX_RATE:g} Hz; the authored one counts",
-                f"give a rate in Hz, up to {MAX_RATE:g}",
+                f"the rate {quoted(rate)} is not in {RATE}; the authored one counts",
+                f"give a rate of {RATE}",
             )

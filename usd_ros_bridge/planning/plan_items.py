@@ -22,6 +22,7 @@ from usd_ros_bridge.model.plan import (
     TopicPlan,
 )
 from usd_ros_bridge.planning.interfaces import JOINT_STATE
+from usd_ros_bridge.planning.topics import OF_JOINTS
 
 _LABELS = {
     ("service", "server"): "service server",
@@ -35,8 +36,6 @@ _JOINT = attrgetter(
     "name", "path", "type", "parent", "child", "axis", "inverted", "body0_from_joint", "body1_from_joint"
 )
 _DOF = attrgetter("axis", "position", "lower", "upper", "max_velocity", "max_effort")
-# The order of the joints is part of what these types mean.
-_OF_JOINTS = frozenset({JOINT_STATE, "std_msgs/msg/Float64MultiArray"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -212,7 +211,7 @@ class PlanItems:
                 "child_frame_id": item.child_frame_id,
             }
             facts |= {f"qos.{name}": value for name, value in _parts(item.qos).items()}
-            if item.type in _OF_JOINTS:
+            if item.type in OF_JOINTS:
                 facts["joints"] = self._dof_names(item)
             if item.camera >= 0:
                 camera = _parts(self.plan.scene.cameras[item.camera])
@@ -260,7 +259,7 @@ class PlanItems:
         return tuple(sorted(self._name(name, plan.robot) for name in names))
 
     def _dof_names(self, item: TopicPlan) -> tuple[str, ...]:
-        names = tuple(self.plan.layout.dofs[row] for row in item.dofs)
+        names = self.plan.joint_names(item)
         # Commands name their joints, in any order.
         by_name = item.type == JOINT_STATE and item.role == "subscription"
         return tuple(sorted(names)) if by_name else names

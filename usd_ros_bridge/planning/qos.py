@@ -36,7 +36,13 @@ STREAMING = frozenset(
 LATCHED = frozenset({"nav_msgs/msg/OccupancyGrid"})
 """Types whose system_default durability is transient local."""
 
-_DESCRIPTION = "robot_description"
+LATCHED_NAMES = frozenset(
+    {("std_msgs/msg/String", "robot_description"), ("tf2_msgs/msg/TFMessage", "tf_static")}
+)
+"""Type and last segment of the name of others whose system_default durability is transient local."""
+
+MATCHED = ("reliability", "durability")
+"""Policies that match_publisher takes from the publisher: what is authored does not count."""
 
 _VALUES = {
     "reliability": ("system_default", "reliable", "best_effort"),
@@ -58,9 +64,20 @@ def resolve_qos(
         findings: Takes unknown tokens and impossible depths.
     """
     reason = ""
+    match = bool(fallback(record, "match_publisher"))
+    tokens = {field: fallback(record, field) for field in _VALUES}
     for field, values in _VALUES.items():
-        token = fallback(record, field)
-        if token not in values:
+        token = tokens[field]
+        if token not in values and match and record.role == "subscription" and field in MATCHED:
+            tokens[field] = "system_default"
+            findings.warning(
+                "2.4.qos.match_publisher",
+                record.path,
+                f"the {field} {quoted(token)} is unknown; match_publisher is true and takes the publisher's",
+                f"leave it out, or use one of {', '.join(values)}",
+                attribute=f"ros:topic:qos:{field}",
+            )
+        elif token not in values:
             reason = f"the {field} {quoted(token)} is unknown"
             findings.error(
                 f"2.4.qos.{field}",
@@ -70,7 +87,7 @@ def resolve_qos(
                 attribute=f"ros:topic:qos:{field}",
             )
     depth = fallback(record, "depth")
-    history = fallback(record, "history")
+    history = tokens["history"]
     if history != "keep_all" and not 1 <= depth <= MAX_DEPTH:
         reason = f"the depth {quoted(depth)} is not in 1 to {MAX_DEPTH}"
         findings.error(
@@ -82,7 +99,6 @@ def resolve_qos(
         )
     if reason:
         return QosPlan(), reason
-    match = bool(fallback(record, "match_publisher"))
     if match and record.role == "publisher":
         findings.warning(
             "2.4.qos.match_publisher",
@@ -92,7 +108,7 @@ def resolve_qos(
             attribute="ros:topic:qos:match_publisher",
         )
         match = False
-    reliability, durability = fallback(record, "reliability"), fallback(record, "durability")
+    reliability, durability = tokens["reliability"], tokens["durability"]
     if policy == "resolved":
         reliability = _default(reliability, "best_effort" if type_name in STREAMING else "reliable")
         durability = _default(durability, "transient_local" if _is_latched(type_name, name) else "volatile")
@@ -111,6 +127,4 @@ def _default(authored: str, resolved: str) -> str:
 
 
 def _is_latched(type_name: str, name: str) -> bool:
-    if type_name == "std_msgs/msg/String":
-        return name.rpartition("/")[2] == _DESCRIPTION
-    return type_name in LATCHED
+    return type_name in LATCHED or (type_name, name.rpartition("/")[2]) in LATCHED_NAMES

@@ -202,6 +202,14 @@ def urdf_effort(record: JointRecord) -> float | None:
     return number(record.solver_attributes.get("urdf:limit:effort"))
 
 
+def urdf_velocity(record: JointRecord) -> float:
+    """Returns the speed limit kept from a URDF in `urdf:limit:velocity`, rad/s or m/s, inf where there is none.
+
+    A URDF that knows no limit says 0, because the attribute is required there.
+    """
+    return number(record.solver_attributes.get("urdf:limit:velocity")) or math.inf
+
+
 def number(value: Any) -> float | None:
     """Returns `value` as a float where it is a number, else None."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import DofPlan, JointType, MimicPlan
 from usd_ros_bridge.planning import joint_names
-from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.dofs import Motion, joint_motions
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
@@ -53,13 +53,66 @@ def name_all_joints(
     contexts: Contexts,
     options: PlanOptions,
     findings: Findings,
-) -> dict[str, str]:
-    """Returns the ROS name of each joint by path, unique in its robot."""
+) -> tuple[dict[str, str], dict[str, dict[str, str]], dict[str, str]]:
+    """Names the joints of all robots.
+
+    Returns:
+        The ROS name of each joint by path, unique in its robot; the same for each nested context by path; and the name
+        that each joint in a nested context has in the nearest one, by path.
+    """
     overrides = {r.path: r.name_override for r in index.records.isaac_joints if r.name_override}
     result: dict[str, str] = {}
+    in_contexts: dict[str, dict[str, str]] = {}
+    nearest: dict[str, str] = {}
     for robot in robots:
         isaac = overrides if options.isaac_names or robot.context.path in contexts.without_ros else {}
-        result.update(joint_names.name_joints(robot.joints, authored, isaac, findings))
+        around = _contexts_of_joints(robot, contexts)
+        result.update(joint_names.name_joints(robot.joints, authored, isaac, around, findings))
+        nested = {context.path for found in around.values() for context in found}
+        for path in sorted(nested):
+            own = [joint for joint in robot.joints if any(each.path == path for each in around[joint.path])]
+            inner = {
+                j.path: [each for each in around[j.path] if each.path.startswith(path + "/")] for j in own
+            }
+            # What is wrong with their names was found for the whole robot.
+            in_contexts[path] = joint_names.name_joints(own, authored, isaac, inner, Findings())
+        nearest.update({path: in_contexts[found[0].path][path] for path, found in around.items() if found})
+    return result, in_contexts, nearest
+
+
+def _contexts_of_joints(robot: RobotTree, contexts: Contexts) -> dict[str, list[Context]]:
+    """Returns the nested contexts that each joint is in, nearest first: by its own prim, else by the body it moves."""
+    if not contexts.has_nested(robot.context.path):
+        return {}
+    children = {joint.path: edge.child for edge in robot.edges for joint in edge.joints}
+    return {
+        joint.path: list(
+            dict.fromkeys([*contexts.nested(joint.path), *contexts.nested(children[joint.path])])
+        )
+        for joint in robot.joints
+    }
+
+
+def name_context_dofs(
+    context_names: Mapping[str, Mapping[str, str]],
+    joint_rows: Mapping[str, int],
+    dofs: Sequence[tuple[DofPlan, ...]],
+) -> dict[str, dict[int, str]]:
+    """Returns for each nested context by path the names of its degrees of freedom by row.
+
+    Args:
+        context_names: Names of each context's joints by path.
+        joint_rows: Row in `dofs` by joint path.
+        dofs: Degrees of freedom of each joint.
+    """
+    result: dict[str, dict[int, str]] = {}
+    for context, names in context_names.items():
+        taken = set(names.values())
+        of_context = result[context] = {}
+        for path, name in names.items():
+            of_joint = dofs[joint_rows[path]]
+            own = joint_names.dof_names(name, [dof.axis for dof in of_joint], taken)
+            of_context.update(zip((dof.row for dof in of_joint), own, strict=True))
     return result
 
 

@@ -1,14 +1,14 @@
-"""What "the robot's joints" means for an interface: its robot's, narrowed to the context's own where that is nested."""
+"""The joints of an interface, and their names there: those of its robot, or of its nested context alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from usd_ros_bridge.model.plan import DofPlan
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.kinematics import Kinematics
-from usd_ros_bridge.planning.paths import is_below
 
 
 class RobotJoints:
@@ -30,7 +30,10 @@ class RobotJoints:
         }
 
     def below(self, path: str) -> tuple[DofPlan, ...]:
-        """Returns the degrees of freedom for an interface at `path`, in the order of JointState."""
+        """Returns the degrees of freedom for an interface at `path`, in the order of JointState.
+
+        In a nested context they are its own, with the names that they have there; it may have none.
+        """
         context = self._contexts.nearest(path)
         if context is None:
             return ()
@@ -44,6 +47,15 @@ class RobotJoints:
         if context is None or context.path == context.root:
             return False
         return len(self.below(path)) < len(self.below(context.root))
+
+    def named(self, dofs: Iterable[DofPlan], path: str) -> list[DofPlan]:
+        """Returns degrees of freedom as the nearest context at or above `path` that has all of them names them."""
+        dofs = list(dofs)
+        for context in self._contexts.nested(path):
+            names = self._kinematics.context_dofs.get(context.path, {})
+            if all(dof.row in names for dof in dofs):
+                return [_renamed(dof, names[dof.row]) for dof in dofs]
+        return dofs
 
     def commandable(self, path: str) -> tuple[DofPlan, ...]:
         """Returns those that an inferred controller commands: no mimic followers, no passive joints.
@@ -62,11 +74,17 @@ class RobotJoints:
     def _of_context(self, path: str, root: str) -> tuple[DofPlan, ...]:
         kinematics = self._kinematics
         number = self.robot_of_root[root]
-        robot = kinematics.robots[number]
-        joints: Sequence[Joint] = robot.joints
-        if path != root:
-            children = {joint.path: edge.child for edge in robot.edges for joint in edge.joints}
-            own = [j for j in joints if is_below(j.path, path) or is_below(children[j.path], path)]
-            joints = own if any(kinematics.joint_dofs(joint.path) for joint in own) else joints
-        by_row = {dof.row: dof for joint in joints for dof in kinematics.joint_dofs(joint.path)}
-        return tuple(by_row[row] for row in kinematics.joint_state_rows[number] if row in by_row)
+        by_row = {
+            dof.row: dof
+            for joint in kinematics.robots[number].joints
+            for dof in kinematics.joint_dofs(joint.path)
+        }
+        rows = kinematics.joint_state_rows[number]
+        if path == root:
+            return tuple(by_row[row] for row in rows)
+        names = kinematics.context_dofs.get(path, {})
+        return tuple(_renamed(by_row[row], names[row]) for row in rows if row in names)
+
+
+def _renamed(dof: DofPlan, name: str) -> DofPlan:
+    return dof if dof.name == name else replace(dof, name=name)

@@ -127,7 +127,12 @@ class RobotScaffold:
                 Opinion(
                     path=joint.path,
                     properties=(
-                        Property(name="ros:joint:name", type_name="string", value=joint.name, custom=True),
+                        Property(
+                            name="ros:joint:name",
+                            type_name="string",
+                            value=joint.local_name or joint.name,
+                            custom=True,
+                        ),
                     ),
                 )
             )

@@ -48,6 +48,7 @@ class Imprint:
     Attributes:
         root: Path of its context.
         number: Its index among the robots.
+        name: Its name in its URDF.
         namespace: Its effective namespace.
         frame_id: Id of the context's frame.
         bodies: Rows of bodies.
@@ -59,6 +60,7 @@ class Imprint:
 
     root: str
     number: int
+    name: str
     namespace: str
     frame_id: str
     bodies: Shift
@@ -106,6 +108,7 @@ class RobotStamp:
         return replace(
             robot,
             path=imprint.root,
+            name=imprint.name,
             namespace=imprint.namespace,
             tf_outputs=tf_outputs(imprint.namespace, self._options),
             frames=self._stamp_frames(imprint, paths),
@@ -155,6 +158,7 @@ class RobotStamp:
             [
                 JointPlan(
                     name=joint.name,
+                    local_name=joint.local_name,
                     path=paths[path],
                     type=joint.type,
                     parent=other if joint.parent == own else joint.parent,
@@ -189,6 +193,7 @@ class RobotStamp:
             child_frame_id=topic.child_frame_id and renamed(topic.child_frame_id),
             dofs=tuple([imprint.dofs[row] for row in topic.dofs]),
             camera=imprint.cameras[topic.camera],
+            source=topic.source and self._moved(topic.source, imprint),
         )
 
     def interface(self, plan: AnyInterface, imprint: Imprint) -> AnyInterface:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from usd_ros_bridge.planning import joint_names
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
@@ -38,7 +37,6 @@ class RobotTree:
 def plan_robot_tree(
     root: str,
     joints: Sequence[Joint],
-    authored: Mapping[str, str],
     index: StageIndex,
     contexts: Contexts,
     findings: Findings,
@@ -48,14 +46,13 @@ def plan_robot_tree(
     Args:
         root: Path of its outermost context.
         joints: Its joints.
-        authored: Authored name of each joint by path.
         index: The stage.
         contexts: All contexts.
         findings: Takes joints that no tree can hold.
     """
     moves = root in index.bodies or bool(index.carrier_at(root)) or not index.poses.is_usable(root)
     trees = span(
-        joint_names.drop_equal_names(joints, authored, findings),
+        joints,
         order=index.order,
         preferred_root=root,
         articulation_roots=index.articulation_roots,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, cast
 
+from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
+from usd_ros_bridge.model.records import ContextRecord
 from usd_ros_bridge.planning.bases import Base
+from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.kinematics import Kinematics
-from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.planning.names import join, robot_name
 from usd_ros_bridge.planning.placed_frames import PlacedFrames
 from usd_ros_bridge.planning.poses import as_poses
 from usd_ros_bridge.planning.robot_tree import RobotTree
@@ -49,6 +52,24 @@ def resolve_base_transforms(
     return transforms, odom_frames
 
 
+def check_parent_frames(
+    contexts: Iterable[ContextRecord], robots: Iterable[RobotPlan], findings: Findings
+) -> None:
+    """Reports authored parent frames of robots whose base has an odometry frame for its parent instead."""
+    authored = {record.path: record.parent_frame for record in contexts if record.parent_frame is not None}
+    for robot in robots:
+        if robot.path not in authored or robot.base_transform != "odometry":
+            continue
+        findings.warning(
+            "2.1.parent_frame",
+            robot.path,
+            f"parent_frame {quoted(robot.parent_frame)} is not the parent of the robot's base: odometry moves it, in "
+            f"{quoted(robot.odom_frame)}",
+            f"have localization publish {robot.odom_frame} in it, or set base_transform to ground_truth",
+            attribute="ros:context:parent_frame",
+        )
+
+
 def tf_outputs(namespace: str, options: PlanOptions) -> tuple[TfOutput, ...]:
     """Returns where a robot's transforms go (REP 0158 section 2.1.1: one topic per robot)."""
     if not options.publish_tf:
@@ -72,6 +93,7 @@ def build_robots(
     options: PlanOptions,
     *,
     implicit: bool,
+    asset_names: Mapping[str, str],
 ) -> list[RobotPlan]:
     """Returns the plans of all robots."""
     frames0 = as_poses(kinematics.solver.frames.base0_from_joint)
@@ -100,6 +122,7 @@ def build_robots(
                 base_row=body_rows.get(base.body, -1),
                 odom_frame=odom_frames.get(number, "odom"),
                 base_transform=base_transforms[number],
+                name=robot_name(context.path, asset_names),
             )
         )
     return robots
@@ -133,6 +156,7 @@ def _joint_plans(
         plans.append(
             JointPlan(
                 name=kinematics.names[joint.path],
+                local_name=kinematics.local_names.get(joint.path, ""),
                 path=joint.path,
                 type=kinematics.kinds[row],
                 parent=ids[parent_path],

@@ -166,6 +166,7 @@ class _Stamping:
                 imprints[copy] = Imprint(
                     root=copy,
                     number=self._numbers[copy],
+                    name=names.robot_name(copy, self._fleet.index.records.asset_names),
                     namespace=self._fleet.contexts.by_path[copy].namespace,
                     frame_id=frame_id,
                     bodies=bodies.get(copy, still),

@@ -11,6 +11,7 @@ from usd_ros_bridge.model.plan import (
     WORLD,
     ActionPlan,
     ControllerPlan,
+    DofPlan,
     Pose,
     RobotPlan,
     ServicePlan,
@@ -18,7 +19,8 @@ from usd_ros_bridge.model.plan import (
 )
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.transforms import IDENTITY, relative
-from usd_ros_bridge.planning.interfaces import ODOMETRY, InterfaceDraft
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.interfaces import JOINT_STATE, ODOMETRY, InterfaceDraft
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.placed_frames import PlacedFrames
 from usd_ros_bridge.planning.poses import as_poses
@@ -29,6 +31,9 @@ PLACED_IN_WORLD = frozenset({"geometry_msgs/msg/PoseStamped", "geometry_msgs/msg
 """Types that place a body in the world: their frame is the robot's parent_frame."""
 
 JOINT_STATE_BROADCASTER = "RosControlJointStateBroadcasterAPI"
+
+OF_JOINTS = frozenset({JOINT_STATE, "std_msgs/msg/Float64MultiArray"})
+"""Types that are about the joints of an interface's context."""
 
 WITH_CHILD = frozenset({ODOMETRY, "geometry_msgs/msg/TransformStamped"})
 """Types that name the body in child_frame_id."""
@@ -63,12 +68,32 @@ def narrow_to_broadcasters(
         replace(
             topic,
             dofs=owners[topic.path].dofs,
+            joints=owners[topic.path].joints,
             frame_id=owners[topic.path].parameters["frame_id"] or topic.frame_id,
         )
         if topic.role == "publisher" and topic.path in owners and not topic.implicit
         else topic
         for topic in topics
     )
+
+
+def check_joints(topics: Iterable[TopicPlan], robots: Sequence[RobotPlan], findings: Findings) -> None:
+    """Reports topics about joints in nested contexts that have none: joints outside of a context are not its own."""
+    for topic in topics:
+        if (
+            topic.enabled
+            and topic.type in OF_JOINTS
+            and not topic.dofs
+            and topic.robot >= 0
+            and topic.context_path != robots[topic.robot].path
+        ):
+            findings.warning(
+                "2.2.joints",
+                topic.path,
+                "its context has no joint that moves; "
+                + ("nothing is published" if topic.role == "publisher" else "what it receives is ignored"),
+                "move it to the context whose joints it is about",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,9 +180,17 @@ class InterfacePlacer:
             child_frame_id=self._child_frame_id(draft, plan, body),
             qos=draft.qos,
             dofs=tuple(dof.row for dof in dofs),
+            joints=self._local_names(draft, dofs),
             camera=camera,
             implicit=draft.implicit,
+            source=draft.source,
         )
+
+    def _local_names(self, draft: InterfaceDraft, dofs: Sequence[DofPlan]) -> tuple[str, ...]:
+        context = draft.context
+        if context is None or context.path == context.root:
+            return ()
+        return tuple(dof.name for dof in dofs)
 
     def _frame_id(self, draft: InterfaceDraft, robot: RobotPlan | None) -> str:
         prefix = header_prefix("" if robot is None else robot.namespace, self.options)

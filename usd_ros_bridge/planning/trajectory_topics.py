@@ -20,7 +20,8 @@ from usd_ros_bridge.planning.interfaces import TRAJECTORY, TRAJECTORY_TOPIC, Int
 class _Owner:
     """A trajectory controller: one that is declared, or an action server that implies one.
 
-    `works` says whether its action does; one whose action does not has a topic only where no other is there.
+    `context` is that of its action, which decides what its joints are called. `works` says whether its action does; one
+    whose action does not has a topic only where no other is there.
     """
 
     path: str
@@ -43,7 +44,7 @@ def is_trajectory_topic(draft: InterfaceDraft) -> bool:
 def assign_trajectory_topics(
     records: StageRecords, interfaces: Sequence[InterfaceDraft], contexts: Contexts, findings: Findings
 ) -> tuple[list[InterfaceDraft], dict[str, list[str]]]:
-    """Finds the controller of each JointTrajectory subscription: by name, else as the only one of its context or robot.
+    """Finds the controller of each JointTrajectory subscription: by name, else as the only one of its context.
 
     Args:
         records: The stage.
@@ -64,7 +65,10 @@ def assign_trajectory_topics(
     reasons: dict[str, str] = {}
     assigned: dict[str, list[str]] = {}
     for topic in topics:
-        candidates = _candidates(topic, owners.get(contexts.root_of(topic.path), ()))
+        # In another context the same name may be another joint's.
+        here = topic.context.path if topic.context else ""
+        near = [each for each in owners.get(contexts.root_of(topic.path), ()) if each.context == here]
+        candidates = _candidates(topic, near)
         if len(candidates) == 1:
             assigned.setdefault(candidates[0].path, []).append(topic.path)
         elif candidates:
@@ -103,7 +107,7 @@ def _owners(
 
 
 def _owner(path: str, server: InterfaceDraft | None, contexts: Contexts) -> _Owner:
-    context = contexts.nearest(path)
+    context = contexts.nearest(path if server is None else server.path)
     return _Owner(
         path=path,
         context=context.path if context else "",
@@ -114,13 +118,10 @@ def _owner(path: str, server: InterfaceDraft | None, contexts: Contexts) -> _Own
 
 
 def _candidates(topic: InterfaceDraft, owners: Sequence[_Owner]) -> Sequence[_Owner]:
-    """Returns those of a robot's owners that the nearest rule leaves: one, several that are alike to it, or none."""
-    context = topic.context.path if topic.context else ""
-    of_robot = [owner for owner in owners if owner.works] or owners
+    """Returns those of a context's owners that may be a topic's: one, several that are alike to it, or none."""
+    working = [owner for owner in owners if owner.works] or owners
     prefix = _prefix(topic.name)
-    found = [owner for owner in of_robot if owner.prefix == prefix] or of_robot
-    near = [owner for owner in found if owner.context == context] if len(found) > 1 else []
-    return near or found
+    return [owner for owner in working if owner.prefix == prefix] or working
 
 
 def _prefix(name: str) -> str:

@@ -9,13 +9,14 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from usd_ros_bridge.planning.dofs import count_dofs
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint, repeats
 
 WORLD_NODE = ""
 
 FREEDOMS = 6
-"""Joints between two bodies beyond which another adds nothing: a body has no more freedoms."""
+"""Degrees of freedom of all joints between two bodies: a body has no more, and engines take no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +179,38 @@ def _agreeing(group: Sequence[Joint], findings: Findings) -> tuple[Joint, ...]:
         return tuple(group)
     rigid = [joint for joint in group if joint.kind == "fixed"][:1]
     free: list[Joint] = []
+    too_free: set[str] = set()
+    left = FREEDOMS
     for joint in group:
-        if (
-            len(free) < FREEDOMS
-            and joint.kind != "distance"
-            and joint.body0 == group[0].body0
-            and not any(repeats(joint, other) for other in free)
-        ):
-            free.append(joint)
-    kept = rigid or free or list(group[:1])
+        if joint.kind == "distance" or joint.body0 != group[0].body0:
+            continue
+        # Most of thousands of joints come too late: they are not compared with those before them.
+        if left and any(repeats(joint, other) for other in free):
+            continue
+        count = count_dofs(joint.record, joint.kind) if left else FREEDOMS
+        if count > left:
+            too_free.add(joint.path)
+            continue
+        left -= count
+        free.append(joint)
+    kept = tuple(rigid or free or group[:1])
+    kept_paths = {joint.path for joint in kept}
     for joint in group:
-        if joint not in kept:
-            findings.warning(
-                "1.3.joint.several",
-                joint.path,
-                f"the joint contradicts or repeats {kept[0].path} between the same two bodies; it makes no edge",
-                "connect two bodies by one joint, or by several with different axes and the same body0 and body1",
-            )
-    return tuple(kept)
+        if joint.path not in kept_paths:
+            _report_left_out(joint, kept[0], findings, is_too_free=not rigid and joint.path in too_free)
+    return kept
+
+
+def _report_left_out(joint: Joint, first: Joint, findings: Findings, *, is_too_free: bool) -> None:
+    why = f"contradicts or repeats {first.path} between the same two bodies"
+    if is_too_free:
+        why = f"and those before it between the same two bodies have more than {FREEDOMS} degrees of freedom"
+    findings.warning(
+        "1.3.joint.several",
+        joint.path,
+        f"the joint {why}; it makes no edge",
+        "connect two bodies by one joint, or by several with different axes and the same body0 and body1",
+    )
 
 
 def _walk(root: str, neighbours: Mapping[str, list[tuple[str, tuple[Joint, ...]]]], seen: set[str]) -> Tree:

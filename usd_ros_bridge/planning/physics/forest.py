@@ -20,6 +20,9 @@ from usd_ros_bridge.planning.rest import RestSolver, lengths
 from usd_ros_bridge.planning.stage_index import StageIndex
 from usd_ros_bridge.planning.tree import Edge, span
 
+MOST_COMPARED = 16
+"""Joints between the same two bodies that another one may repeat: comparing thousands with each other takes hours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hang:
@@ -141,7 +144,7 @@ def _attach(
     kept = []
     for joint in joints:
         group = same_ends.setdefault(frozenset((joint.body0, joint.body1)), [])
-        if any(repeats(joint, other) for other in group):
+        if any(repeats(joint, other) for other in group[:MOST_COMPARED]):
             continue
         group.append(joint)
         kept.append(joint)

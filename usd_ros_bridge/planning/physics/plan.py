@@ -19,6 +19,7 @@ from usd_ros_bridge.planning.physics.mass import MassPlanner
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.world import plan_world
 from usd_ros_bridge.planning.resolvers import check_solvers
+from usd_ros_bridge.planning.served_contexts import serve_contexts, serve_physics
 from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
 
 
@@ -46,6 +47,9 @@ def plan_physics(
         OptionError: An option has a value that is not possible.
     """
     solvers = check_solvers(options.schema_resolvers)
+    served = serve_contexts(records, options)
+    records, options = served.records, served.options
+    physics = serve_physics(physics, served.left_out)
     findings = Findings(physics.diagnostics)
     with collector_paused():
         scene = _plan(records, physics, plan, options, solvers, findings, visuals=visuals)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import atan2, inf, radians
+from collections.abc import Mapping
+from math import atan2, inf, isnan, nan, radians
 from typing import Any, Final, cast
 
 from usd_ros_bridge.model.diagnostics import quoted
@@ -19,6 +20,7 @@ from usd_ros_bridge.model.sensors import (
     RangeSensor,
     RaySensor,
     Sensor,
+    ThermometerSensor,
     WrenchSensor,
 )
 from usd_ros_bridge.planning.physics.sensor_values import SensorValues
@@ -30,8 +32,22 @@ COLOR_ENCODING: Final = "rgb8"
 RADIATIONS: Final = ("ultrasound", "infrared")
 EARTH_FIELD: Final = (0.0, 20e-6, -44e-6)
 """T in east, north, up: about what there is in central Europe."""
-_OF_ALL_ON_A_CAMERA: Final = ("resolution", "encoding", "cloud_stride")
+_OF_ALL_ON_A_CAMERA: Final = (
+    "resolution",
+    "encoding",
+    "cloud_stride",
+    "compression",
+    "jpeg_quality",
+    "png_level",
+)
 """What a camera may author for everything on it; the resolution is read with the camera itself."""
+ABSOLUTE_ZERO: Final = -273.15
+MAX_CELSIUS: Final = 10_000.0
+COMPRESSIONS: Final[Mapping[bool, tuple[str, ...]]] = {
+    False: ("jpeg", "png"),
+    True: ("png", "compressedDepth"),
+}
+"""How a picture of colour, and one of depth, may be compressed; the first is the default."""
 NO_ORIENTATION: Final = (-1.0, 0.0, 0.0)
 """An Imu's first covariance that says that it estimates none (REP 145)."""
 
@@ -185,16 +201,41 @@ def barometer(common: dict[str, Any], values: SensorValues, altitude: float) -> 
     return sensor
 
 
-def camera(common: dict[str, Any], values: SensorValues, *, camera: int, default: str) -> Sensor:
-    """Returns an Image."""
+def thermometer(common: dict[str, Any], values: SensorValues, altitude: float) -> Sensor:
+    """Returns a Temperature; `altitude` is that of the world's origin."""
+    fixed = values.number("temperature", nan, low=ABSOLUTE_ZERO, high=MAX_CELSIUS)
+    sensor = ThermometerSensor(
+        **common,
+        altitude=altitude,
+        sea_level_temperature=values.number(
+            "sea_level_temperature", 15.0, low=ABSOLUTE_ZERO, high=MAX_CELSIUS
+        ),
+        temperature=None if isnan(fixed) else fixed,
+        noise_stddev=values.number("noise_stddev", 0.0),
+    )
+    values.close()
+    return sensor
+
+
+def camera(
+    common: dict[str, Any], values: SensorValues, *, camera: int, default: str, topic: str | None = None
+) -> Sensor:
+    """Returns an Image, or with the name of its `topic` a CompressedImage."""
     encoding = values.choice("encoding", default, (COLOR_ENCODING, DEPTH_ENCODING))
+    depth = encoding == DEPTH_ENCODING
     for name in _OF_ALL_ON_A_CAMERA:
         values.raw(name)
-    sensor = CameraSensor(
-        **common,
-        camera=camera,
-        depth=encoding == DEPTH_ENCODING,
-    )
+    compressed: dict[str, Any] = {}
+    if topic is not None:
+        possible = COMPRESSIONS[depth]
+        # What compressed_depth_image_transport calls its topics.
+        usual = possible[-1] if topic.endswith("/compressedDepth") else possible[0]
+        compressed = {
+            "compression": values.choice("compression", usual, possible),
+            "jpeg_quality": values.count("jpeg_quality", 95, high=100),
+            "png_level": values.count("png_level", 3, high=9),
+        }
+    sensor = CameraSensor(**common, camera=camera, depth=depth, **compressed)
     values.close()
     return sensor
 

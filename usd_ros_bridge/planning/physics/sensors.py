@@ -21,6 +21,7 @@ from usd_ros_bridge.model.sensors import Sensor
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.physics.sensor_models import (
+    COLOR_ENCODING,
     DEPTH_ENCODING,
     barometer,
     camera,
@@ -31,6 +32,7 @@ from usd_ros_bridge.planning.physics.sensor_models import (
     lidar,
     magnetometer,
     range_finder,
+    thermometer,
     wrench,
 )
 from usd_ros_bridge.planning.physics.sensor_values import PREFIX, SensorValues
@@ -46,6 +48,8 @@ POINT_CLOUD: Final = "sensor_msgs/msg/PointCloud2"
 WRENCH: Final = "geometry_msgs/msg/WrenchStamped"
 NAV_SAT_FIX: Final = "sensor_msgs/msg/NavSatFix"
 FLUID_PRESSURE: Final = "sensor_msgs/msg/FluidPressure"
+TEMPERATURE: Final = "sensor_msgs/msg/Temperature"
+COMPRESSED_IMAGE: Final = "sensor_msgs/msg/CompressedImage"
 
 GROUPS: Final[Mapping[str, str]] = {
     "sensor_msgs/msg/LaserScan": "lidar",
@@ -57,7 +61,9 @@ GROUPS: Final[Mapping[str, str]] = {
     NAV_SAT_FIX: "gnss",
     "sensor_msgs/msg/MagneticField": "magnetometer",
     FLUID_PRESSURE: "barometer",
+    TEMPERATURE: "thermometer",
     IMAGE: "camera",
+    COMPRESSED_IMAGE: "camera",
 }
 """Interface types that are measured, and the second part of their attributes' names."""
 
@@ -120,7 +126,7 @@ class _Planner:
     def plan(self) -> tuple[Sensor, ...]:
         sensors = []
         for topic in self._plan.topics:
-            if topic.role != "publisher" or not topic.enabled or topic.type not in GROUPS:
+            if topic.role != "publisher" or not topic.enabled or topic.type not in GROUPS or topic.source:
                 continue
             sensor = self._sensor(topic, self._values(topic, GROUPS[topic.type]))
             if sensor is not None:
@@ -141,9 +147,9 @@ class _Planner:
             return make(common, values)
         if topic.type == NAV_SAT_FIX:
             return self._gnss(common, values)
-        if topic.type == FLUID_PRESSURE:
+        if topic.type in _ATMOSPHERE:
             altitude = 0.0 if self._origin is None else self._origin.altitude
-            return barometer(common, values, altitude)
+            return _ATMOSPHERE[topic.type](common, values, altitude)
         if topic.type == WRENCH:
             return self._wrench(topic, common, values)
         if topic.type == CONTACT:
@@ -265,7 +271,13 @@ class _Planner:
             return None
         common["body_from_sensor"] = self._optical(topic, common)
         deep = any("depth" in segment for segment in topic.name.split("/"))
-        return camera(common, values, camera=topic.camera, default=DEPTH_ENCODING if deep else "rgb8")
+        return camera(
+            common,
+            values,
+            camera=topic.camera,
+            default=DEPTH_ENCODING if deep else COLOR_ENCODING,
+            topic=topic.name if topic.type == COMPRESSED_IMAGE else None,
+        )
 
     def _depth_cloud(self, topic: TopicPlan, common: dict[str, Any]) -> Sensor:
         common["body_from_sensor"] = self._optical(topic, common)
@@ -315,6 +327,12 @@ _MODELS: Mapping[str, Callable[[dict[str, Any], SensorValues], Sensor]] = {
     "sensor_msgs/msg/Range": range_finder,
     "sensor_msgs/msg/Imu": imu,
     "sensor_msgs/msg/MagneticField": magnetometer,
+}
+
+
+_ATMOSPHERE: Mapping[str, Callable[[dict[str, Any], SensorValues, float], Sensor]] = {
+    FLUID_PRESSURE: barometer,
+    TEMPERATURE: thermometer,
 }
 
 

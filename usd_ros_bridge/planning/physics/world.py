@@ -11,6 +11,7 @@ import numpy as np
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.physics_records import PhysicsRecords, PhysicsSceneRecord
+from usd_ros_bridge.model.ranges import STEP
 from usd_ros_bridge.model.records import Vector3, fallback
 from usd_ros_bridge.model.transforms import rotate
 from usd_ros_bridge.planning.findings import Findings
@@ -43,13 +44,25 @@ def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], fi
             "keep one PhysicsScene",
         )
     solver = resolve_all(record.solver_attributes, SCENE, solvers)
-    timestep = solver.pop("timestep", None)
+    timestep = _timestep(solver.pop("timestep", None), record.path, findings)
     gravity = _gravity(record, units, findings)
     return World(
         gravity=gravity if solver.pop("gravity_enabled", True) else (0.0, 0.0, 0.0),
         timestep=timestep,
         solver=solver,
     )
+
+
+def _timestep(seconds: float | None, path: str, findings: Findings) -> float | None:
+    if seconds is None or seconds in STEP:
+        return seconds
+    findings.error(
+        "1.3.scene",
+        path,
+        f"a time step of {quoted(seconds)} s is not in {STEP}; the backend's own is used",
+        f"author a time step of {STEP}",
+    )
+    return None
 
 
 def _gravity(record: PhysicsSceneRecord, units: Units, findings: Findings) -> Vector3:

@@ -1,0 +1,309 @@
+"""Served contexts: cut a stage's records down to the robots that this bridge serves (`contexts:=/World/robot_1`).
+
+A fleet is sharded over processes and machines this way. What lies outside of every context is the world: each shard
+keeps its bodies. Robots of other shards are left out, as if they were not on the stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
+
+from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.records import JointRecord, Record
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning.contexts import Contexts, plan_contexts
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.paths import Nearest, ancestors, is_below
+
+OUTSIDE: Final = "/"
+"""Entry of `contexts` that stands for the interfaces outside of every context."""
+
+MAX_LISTED: Final = 20
+"""How many contexts the message about an unknown one lists."""
+
+_INTERFACES: Final = ("topics", "services", "actions", "controllers")
+_BY_PATH: Final = (
+    "contexts",
+    "frames",
+    "articulation_roots",
+    "isaac_robots",
+    "isaac_links",
+    "isaac_joints",
+    "cameras",
+    "pose_tracks",
+    "value_tracks",
+    "diagnostics",
+)
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedRecords:
+    """Records of the robots that are served.
+
+    Attributes:
+        records: The records without those of the robots that are left out.
+        options: The options to plan them with.
+        robots: Outermost contexts of the whole stage.
+        left_out: Those that are not served.
+    """
+
+    records: StageRecords
+    options: PlanOptions
+    robots: tuple[str, ...]
+    left_out: frozenset[str] = frozenset()
+
+
+def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords:
+    """Returns the records of the contexts in `options.contexts`, all records where it is empty.
+
+    Raises:
+        OptionError: An entry is no context and above none; the message lists what exists.
+    """
+    findings = Findings()
+    contexts = plan_contexts(records, options, findings)
+    if not options.contexts:
+        return ServedRecords(records, options, contexts.roots)
+    if fault := contexts_fault(options.contexts, contexts.roots):
+        raise OptionError(fault)
+    entries = tuple(each.rstrip("/") or OUTSIDE for each in options.contexts)
+    above = tuple(each for each in (*entries, *options.spawned) if each != OUTSIDE)
+    served = {root for root in contexts.roots if any(is_below(root, each) for each in above)}
+    left_out = frozenset(contexts.roots) - served
+    if left_out or OUTSIDE not in entries:
+        records = _Cut(records, contexts, left_out, outside=OUTSIDE in entries).records(findings)
+    # The default prim is no robot because the robots are elsewhere.
+    implicit = options.implicit_context and contexts.implicit and bool(served)
+    gone = _Below(left_out)
+    options = replace(
+        options,
+        implicit_context=implicit,
+        enabled=gone.without(options.enabled),
+        rates=gone.without(options.rates),
+    )
+    return ServedRecords(records, options, contexts.roots, left_out)
+
+
+def contexts_fault(entries: Sequence[str], robots: Sequence[str]) -> str:
+    """Returns why `entries` cannot be served on a stage whose outermost contexts are `robots`, "" where they can."""
+    for entry in entries:
+        path = entry.rstrip("/") or OUTSIDE
+        if path == OUTSIDE or any(is_below(robot, path) for robot in robots):
+            continue
+        robot = next((robot for robot in robots if is_below(path, robot)), "")
+        if robot:
+            return f"contexts: {quoted(path)} is inside of the robot {robot}, which is served as a whole: name that"
+        close = get_close_matches(path, robots, 1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        return f"contexts: no context is at or below {quoted(path)}{hint}; there is: {_listed(robots)}"
+    return ""
+
+
+def serve_physics(physics: PhysicsRecords, left_out: Iterable[str]) -> PhysicsRecords:
+    """Returns the physics records without those of the robots that are left out."""
+    gone = _Below(left_out)
+    if not gone.roots:
+        return physics
+    return replace(
+        physics,
+        masses=gone.without(physics.masses),
+        geometries=gone.rest(physics.geometries),
+        filtered_pairs=gone.rest(physics.filtered_pairs),
+        joint_breaks=gone.without(physics.joint_breaks),
+        body_solver_attributes=gone.without(physics.body_solver_attributes),
+        sensors=gone.without(physics.sensors),
+        diagnostics=gone.rest(physics.diagnostics),
+    )
+
+
+def _listed(robots: Sequence[str]) -> str:
+    more = f" and {len(robots) - MAX_LISTED} more" if len(robots) > MAX_LISTED else ""
+    return ", ".join(robots[:MAX_LISTED]) + more if robots else "none"
+
+
+class _Below:
+    """Tell whether prims are at or below one of several roots that do not nest."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        self.roots = frozenset(roots)
+        self._nearest = Nearest(self.roots)
+        self._last = "//"
+
+    def __call__(self, path: str) -> bool:
+        # In traversal order a root's records come one after another.
+        if path.startswith(self._last):
+            return True
+        root = self._nearest(path)
+        if root:
+            self._last = f"{root}/"
+        return bool(root)
+
+    def all(self, paths: Sequence[str]) -> bool:
+        """Returns whether all paths are at or below one of the roots, the same for all."""
+        return self(paths[0]) and all(path.startswith(self._last) for path in paths)
+
+    def rest(self, items: Iterable[Any]) -> tuple[Any, ...]:
+        """Returns the records and diagnostics of other prims."""
+        return tuple([each for each in items if not self(each.path)])
+
+    def without(self, by_path: Mapping[str, Item]) -> dict[str, Item]:
+        """Returns the items of other prims, by path."""
+        return {path: item for path, item in by_path.items() if not self(path)}
+
+
+class _Cut:
+    """Take the robots that are left out from the records of a stage."""
+
+    def __init__(
+        self, records: StageRecords, contexts: Contexts, left_out: frozenset[str], *, outside: bool
+    ) -> None:
+        self._records = records
+        self._contexts = contexts
+        self._left_out = left_out
+        self._below = _Below(left_out)
+        self._serves_outside = outside
+
+    def records(self, findings: Findings) -> StageRecords:
+        """Returns the records that are left, with a diagnostic for each tie to a robot that is not.
+
+        Args:
+            findings: What was found wrong with the contexts of the whole stage.
+        """
+        records, below = self._records, self._below
+        bodies = self._bodies_of_others()
+        kept: dict[str, Any] = {name: below.rest(getattr(records, name)) for name in _BY_PATH}
+        kept |= {name: self._interfaces(getattr(records, name)) for name in _INTERFACES}
+        kept["bodies"] = tuple([each for each in records.bodies if each.path not in bodies])
+        ties: list[Diagnostic] = []
+        kept["joints"] = self._joints(bodies, ties)
+        kept["diagnostics"] = (*kept["diagnostics"], *self._clashes(findings), *ties)
+        return replace(
+            records,
+            **kept,
+            xforms=self._xforms(kept),
+            repeats=self._repeats(),
+        )
+
+    def _interfaces(self, items: Sequence[Record]) -> tuple[Record, ...]:
+        root_of = self._contexts.root_of
+        rest = self._below.rest(items)
+        return rest if self._serves_outside else tuple([each for each in rest if root_of(each.path)])
+
+    def _joints(self, bodies: set[str], ties: list[Diagnostic]) -> tuple[JointRecord, ...]:
+        """Returns the joints that are kept; one that ties a served robot to another adds a diagnostic to `ties`."""
+        kept = []
+        for joint in self._records.joints:
+            targets = [*(joint.body0 or ()), *(joint.body1 or ())]
+            if self._below.all([joint.path, *targets]):
+                continue
+            others = [target for target in targets if self._below(target) or target in bodies]
+            served = [target for target in targets if self._is_served(target)]
+            if others and served:
+                ties.append(self._tie(joint, others[0], served[0]))
+            if not others and (served or not self._below(joint.path)):
+                kept.append(joint)
+        return tuple(kept)
+
+    def _tie(self, joint: JointRecord, other: str, served: str) -> Diagnostic:
+        robot = self._contexts.root_of(other) or other
+        return Diagnostic(
+            code="2.1.contexts",
+            severity="warning",
+            path=joint.path,
+            message=f"the joint is left out: it holds {served} to {robot}, which this bridge does not serve",
+            remedy=f"serve {robot} in the same bridge",
+        )
+
+    def _bodies_of_others(self) -> set[str]:
+        """Returns the bodies below robots that are left out, and those outside that only such robots' joints hold."""
+        root_of = self._contexts.root_of
+        bodies = [each.path for each in self._records.bodies]
+        others = {path for path in bodies if self._below(path)}
+        loose = {path for path in bodies if path not in others and not root_of(path)}
+        if not loose:
+            return others
+        nearest = Nearest(loose)
+        links = []
+        for joint in self._records.joints:
+            targets = [*(joint.body0 or ()), *(joint.body1 or ())]
+            if len(targets) > 1 and not self._below.all(targets):
+                links.append([nearest(target) or root_of(target) for target in targets])
+        links = [link for link in links if not loose.isdisjoint(link)]
+        theirs = _reached(links, self._left_out.__contains__)
+        ours = _reached(links, lambda end: end not in self._left_out and end in self._contexts.by_path)
+        return others | (loose & (theirs - ours))
+
+    def _is_served(self, path: str) -> bool:
+        root = self._contexts.root_of(path)
+        return bool(root) and root not in self._left_out
+
+    def _xforms(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns where prims are: of other robots only what a record still names, and what is above that."""
+        xforms = self._records.xforms
+        left = self._below.without(xforms)
+        named = {
+            target
+            for name in ("joints", *_INTERFACES)
+            for record in kept[name]
+            for target in _targets(record)
+            if target in xforms and target not in left
+        }
+        if not named:
+            return left
+        named.update([above for path in tuple(named) for above in ancestors(path)])
+        return {path: xform for path, xform in xforms.items() if path in left or path in named}
+
+    def _repeats(self) -> dict[str, str]:
+        """Returns which robots repeat which; the first that is left stands for one that is not."""
+        first: dict[str, str] = {}
+        repeats: dict[str, str] = {}
+        originals = self._records.repeats
+        for root in self._contexts.by_path:
+            if self._below(root):
+                continue
+            original = originals.get(root, root)
+            stands = first.setdefault(original, root)
+            if stands != root:
+                repeats[root] = stands
+        return repeats
+
+    def _clashes(self, findings: Findings) -> list[Diagnostic]:
+        """Returns that a robot has the namespace of one that is left out: the topics of both still meet."""
+        by_path = self._contexts.by_path
+        holders: dict[tuple[str, int | None], str] = {}
+        served: set[tuple[str, int | None]] = set()
+        hidden: set[str] = set()
+        for root in self._contexts.roots:
+            key = by_path[root].namespace, by_path[root].domain_id
+            holder = holders.setdefault(key, root)
+            if root not in self._left_out:
+                # The plan of what is left finds a clash of two robots that are served.
+                if holder in self._left_out and key not in served:
+                    hidden.add(root)
+                served.add(key)
+        return [each for each in findings.all() if each.code == "2.1.1" and each.path in hidden]
+
+
+def _reached(links: Sequence[Sequence[str]], starts: Callable[[str], bool]) -> set[str]:
+    """Returns all ends that links connect, over any number of them, to one where `starts` is true."""
+    reached = {end for link in links for end in link if starts(end)}
+    count = -1
+    while count != len(reached):
+        count = len(reached)
+        for link in links:
+            if not reached.isdisjoint(link):
+                reached.update(link)
+    return reached
+
+
+def _targets(record: Record) -> Iterable[str]:
+    for value in (getattr(record, name) for name in type(record).__dataclass_fields__):
+        if isinstance(value, tuple):
+            yield from (each for each in value if isinstance(each, str) and each.startswith("/"))
