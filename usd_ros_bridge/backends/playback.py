@@ -10,14 +10,20 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.projection import project_tracks
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
-from usd_ros_bridge.backends.settings import flag, number, parse_settings, positive_number, setting
+from usd_ros_bridge.backends.settings import flag, number_in, parse_settings, setting
 from usd_ros_bridge.backends.timeline import PoseTracks, ScalarTracks
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.ranges import PLAYBACK_RATE, PLAYBACK_TIME
 from usd_ros_bridge.model.scene import JointTrack, PoseTrack
 from usd_ros_bridge.model.state import Commands, State
 
-_PARSERS = {"rate": positive_number, "start": number, "end": number, "loop": flag}
+_PARSERS = {
+    "rate": number_in(PLAYBACK_RATE),
+    "start": number_in(PLAYBACK_TIME),
+    "end": number_in(PLAYBACK_TIME),
+    "loop": flag,
+}
 
 
 class PlaybackBackend:

@@ -157,6 +157,8 @@ class SensorBackend(Protocol):
     Names and units of the arrays, by the type of the interface:
 
     - sensor_msgs/msg/Image: `data`, (H, W, C) uint8 or (H, W) uint8, uint16 or float32 (depth in m).
+    - sensor_msgs/msg/CompressedImage: `data` (N,) uint8, a JPEG or PNG; optional `format` (N,) uint8, the message's
+      format in UTF-8. Pixels as of an Image are compressed by the bridge (`backends/image_compression.py`).
     - sensor_msgs/msg/LaserScan: `ranges` (N,) float32 in m, `angle_min`, `angle_max` (rad), `range_min`, `range_max`
       (m); optional: `intensities` (N,) float32, `time_increment`, `scan_time` (s). Scalars are 0-d arrays.
     - sensor_msgs/msg/PointCloud2: `points`, (N, 3) float32 in m in the sensor's frame, or (N, 4) with the intensity.
@@ -172,6 +174,7 @@ class SensorBackend(Protocol):
     - sensor_msgs/msg/MagneticField: `magnetic_field` (3,) T in the sensor's frame; optional `magnetic_field_covariance`
       (9,).
     - sensor_msgs/msg/FluidPressure: `fluid_pressure` and `variance`, 0-d, Pa and Pa^2.
+    - sensor_msgs/msg/Temperature: `temperature` and `variance`, 0-d, degrees Celsius and K^2.
     - std_msgs/msg/Bool: `data`, 0-d bool.
     - geometry_msgs/msg/WrenchStamped: `wrench` (6,) force in N, then torque in N m, in the axes of the header's frame.
     """

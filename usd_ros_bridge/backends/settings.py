@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BackendError, choices
+from usd_ros_bridge.model.ranges import NumberRange
 
 T = TypeVar("T")
 
@@ -17,6 +18,7 @@ Parser = Callable[[str], object]
 
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
+_LONGEST_COUNT = 18
 _SEGMENT = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOPIC_NAME = re.compile(rf"/?{_SEGMENT}(/{_SEGMENT})*")
 
@@ -29,26 +31,32 @@ def flag(text: str) -> bool:
     return value
 
 
-def number(text: str) -> float:
-    """Returns a finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError("a finite number")
-    return value
+def number_in(possible: NumberRange) -> Parser:
+    """Return what reads a number in a range."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if value not in possible:
+            raise ValueError(f"a number: {possible}")
+        return value
+
+    return parse
 
 
-def positive_number(text: str) -> float:
-    """Returns a finite number greater than zero."""
-    try:
-        value = number(text)
-    except ValueError:
-        value = 0.0
-    if value <= 0.0:
-        raise ValueError("a number greater than zero")
-    return value
+def count_in(possible: NumberRange) -> Parser:
+    """Return what reads a whole number in a range."""
+
+    def parse(text: str) -> int:
+        text = text.strip()
+        value = int(text) if text.isdecimal() and len(text) <= _LONGEST_COUNT else -1
+        if value not in possible:
+            raise ValueError(f"a whole number: {possible}")
+        return value
+
+    return parse
 
 
 def topic_name(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -48,9 +50,14 @@ def read_image(texture: str) -> tuple[bytes, str]:
 
 
 def _plain(path: str) -> bytes:
-    file = Path(path)
-    _check_size(file.stat().st_size)
-    return file.read_bytes()
+    # Never waits for a FIFO that took the place of the file.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ImageError("it is no regular file")
+        _check_size(found.st_size)
+        return stream.read(MOST_IMAGE_BYTES)
 
 
 def _packed(package: str, inner: str) -> bytes:

@@ -16,7 +16,7 @@ from usd_ros_bridge.export.urdf_meshes import MeshFiles
 from usd_ros_bridge.export.urdf_scene import SortedScene, sort_scene
 from usd_ros_bridge.export.urdf_tree import LinkTree, link_tree
 from usd_ros_bridge.export.urdf_xml import add_inertial, add_joint, document
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 
 
@@ -25,7 +25,7 @@ class Urdf:
     """A robot description.
 
     Attributes:
-        name: Name of the robot: that of its context prim.
+        name: Name of the robot: `assetInfo.name` of its context prim, else the prim's name.
         text: The XML document.
         links: Names of the links, the root first, parents before children.
         joints: Names of the joints, in the order of the links that they lead to.
@@ -78,6 +78,14 @@ class UrdfExporter:
             number: Index in `plan.robots`.
         """
         robot = self._plan.robots[number]
+        try:
+            return self._write(robot)
+        except CONTAINED as error:
+            fault = internal_fault(robot.path, "writing this robot as URDF", error)
+            root = _root(robot)
+            return Urdf(name=root.attrib["name"], text=document(root), diagnostics=(fault,))
+
+    def _write(self, robot: RobotPlan) -> Urdf:
         tree = link_tree(robot)
         shapes = Shapes(
             robot, tree.frames, self._scene, body_pose=self._plan.layout.body_pose, files=self._meshes
@@ -93,7 +101,7 @@ class _Writer:
         self._tree = tree
         self._scene = scene
         self._shapes = shapes
-        self._root = ET.Element("robot", {"name": robot.path.rpartition("/")[2]})
+        self._root = _root(robot)
         self._leaders = {
             joint.dof.row: joint.name for chain in tree.joints.values() for joint in chain if joint.dof
         }
@@ -161,6 +169,10 @@ class _Writer:
             for path in closing
             if path not in edges
         ]
+
+
+def _root(robot: RobotPlan) -> ET.Element:
+    return ET.Element("robot", {"name": robot.name or robot.path.rpartition("/")[2]})
 
 
 def _lost_leader(name: str, path: str) -> Diagnostic:

@@ -9,6 +9,7 @@ from typing import Final
 
 from usd_ros_bridge.export.urdf_joints import UrdfJoint
 from usd_ros_bridge.export.urdf_poses import normalized, roll_pitch_yaw, rotation_matrix
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.looks import Color, srgb
 from usd_ros_bridge.model.physics import Dof, Inertial
 from usd_ros_bridge.model.plan import Pose
@@ -22,6 +23,9 @@ _ROUNDING: Final = 1e-12
 
 def document(root: ET.Element) -> str:
     """Returns a document with one element per line."""
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.attrib[name] = escaped(value)
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

@@ -88,6 +88,9 @@ class BesideSensor:
     It is due once in each period, counted from bridge time 0: sensors of one rate show the same states, whenever
     somebody began to listen. At most one measurement of a sensor is under way; periods that begin meanwhile are
     skipped, and said to be, once.
+
+    Attributes:
+        peers: Sensors that show the same states as this one, whatever is skipped: an Image and a CompressedImage.
     """
 
     def __init__(self, beside: Beside, prim: str, rate: float, job: Job) -> None:
@@ -97,8 +100,10 @@ class BesideSensor:
         self.period_ns = max(round(1e9 / rate), 1)
         self.asked_ns = -1
         self.sample: SensorSample | None = None
+        self.peers: tuple[BesideSensor, ...] = ()
         self._beside = beside
         self._job = job
+        self._began_ns = -1
         self._pending: Future[SensorSample] | None = None
         self._error: BaseException | None = None
         self._slot = -1
@@ -145,14 +150,19 @@ class BesideSensor:
         self.asked_ns = self._slot = -1
         self._busy = False
 
+    def measures_other(self, time_ns: int) -> bool:
+        """Returns whether the state of another time is being measured."""
+        return self._pending is not None and self._began_ns != time_ns
+
     def _begin(self, time_ns: int) -> None:
         slot = period_at(time_ns, self.rate)
         if slot == self._slot:
             return
-        if self._pending is not None:
+        if self._pending is not None or any(peer.measures_other(time_ns) for peer in self.peers):
             self._busy = True
             return
         self._slot = slot
+        self._began_ns = time_ns
         self._taken += 1
         self._pending = self._beside.submit(self.prim, self._beside.snapshot(time_ns), self._job)
 
@@ -229,6 +239,11 @@ class Beside:
         self._sensors.append(sensor)
         return sensor
 
+    @property
+    def shown(self) -> Snapshot | None:
+        """The snapshot that the worker measures now; for jobs, which run in its thread."""
+        return self._shown
+
     def at_close(self, release: Callable[[], None]) -> None:
         """Has `release` called at the end in the worker's thread, if that was ever started."""
         self._releases.append(release)
@@ -272,6 +287,7 @@ class Beside:
         self._closed = True
         for sensor in self._sensors:
             sensor.forget()
+            sensor.peers = ()
         released = None
         if self._started:
             # Refused while the interpreter shuts down: what the thread owns ends with the process then.

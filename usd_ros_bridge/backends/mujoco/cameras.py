@@ -11,7 +11,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.beside import Arrays, Beside, BesideSensor, period_at
+from usd_ros_bridge.backends.image_compression import compressed_image
+from usd_ros_bridge.backends.mujoco.beside import Arrays, Beside, BesideSensor, Job, Snapshot, period_at
 from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.gl import KINDS, PACKAGES, find_gl, wanted_kinds
 from usd_ros_bridge.backends.mujoco.poses import place, pose_of
@@ -153,15 +154,23 @@ def make_cameras(
     wanted_kinds(options.gl, os.environ)
     cameras = plan.scene.cameras
     used = sorted({sensor.camera for sensor in sensors})
-    pictures = Pictures(beside.model, [cameras[index] for index in used], options, context.report)
+    pictures = Pictures(beside, [cameras[index] for index in used], options, context.report)
     beside.at_close(pictures.close)
     measures: dict[str, Measure] = {}
     images: dict[int, list[BesideSensor]] = {index: [] for index in used}
+    alike: dict[tuple[int, bool, float], list[BesideSensor]] = {}
     for sensor in sensors:
         take = pictures.depth if sensor.depth else pictures.color
-        image = beside.sensor(sensor.path, sensor.rate, partial(take, cameras[sensor.camera].path))
+        job = partial(take, cameras[sensor.camera].path)
+        if sensor.compression:
+            job = partial(_compressed, sensor, job)
+        image = beside.sensor(sensor.path, sensor.rate, job)
         images[sensor.camera].append(image)
+        alike.setdefault((sensor.camera, sensor.depth, sensor.rate), []).append(image)
         measures[sensor.path] = image
+    for group in alike.values():
+        for image in group:
+            image.peers = tuple(other for other in group if other is not image)
     for topic in plan.topics:
         if (
             topic.type == CAMERA_INFO
@@ -175,14 +184,26 @@ def make_cameras(
     return measures
 
 
+def _compressed(sensor: CameraSensor, take: Job, data: Any) -> Arrays:
+    """Render a picture and compress it, in the worker's thread."""
+    return compressed_image(
+        take(data)["data"],
+        sensor.compression,
+        jpeg_quality=sensor.jpeg_quality,
+        png_level=sensor.png_level,
+    )
+
+
 class Pictures:
     """Takes pictures with what there is: OpenGL, found when the first one is asked for, or rays. The worker's own."""
 
     def __init__(
-        self, model: Any, cameras: Sequence[CameraModel], options: CameraOptions, report: Report
+        self, beside: Beside, cameras: Sequence[CameraModel], options: CameraOptions, report: Report
     ) -> None:
         """Stores what to take pictures of."""
-        self._model = model
+        self._beside = beside
+        self._model = beside.model
+        self._taken: dict[tuple[str, str], tuple[Snapshot | None, Arrays]] = {}
         self._cameras = cameras
         self._options = options
         self._report = report
@@ -190,11 +211,19 @@ class Pictures:
 
     def color(self, path: str, data: Any) -> Arrays:
         """Takes an rgb8 image with the camera at `path`."""
-        return {"data": self._ready().color(data, path)}
+        return self._take("color", data, path)
 
     def depth(self, path: str, data: Any) -> Arrays:
         """Takes a 32FC1 image with the camera at `path`."""
-        return {"data": self._ready().depth(data, path)}
+        return self._take("depth", data, path)
+
+    def _take(self, kind: str, data: Any, path: str) -> Arrays:
+        """Render a picture once for each snapshot, so that Image and CompressedImage of a camera show the same."""
+        shown, (taken, arrays) = self._beside.shown, self._taken.get((kind, path), (None, {}))
+        if shown is None or shown is not taken:
+            arrays = {"data": getattr(self._ready(), kind)(data, path)}
+            self._taken[kind, path] = shown, arrays
+        return arrays
 
     def close(self) -> None:
         """Releases the GL context. Idempotent."""

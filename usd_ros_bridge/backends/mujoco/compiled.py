@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.balls import Balls
 from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives
+from usd_ros_bridge.backends.mujoco.refused_parts import compile_spec
 from usd_ros_bridge.backends.mujoco.starting import Start, make_start
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
 
@@ -88,7 +89,7 @@ def compile_model(built: Built) -> Compiled:
     Raises:
         ValueError: MuJoCo refuses it.
     """
-    model = built.spec.compile()
+    model = compile_spec(built)
     scene = built.scene
     body_ids = _ids(model, mujoco.mjtObj.mjOBJ_BODY, [body.path for body in scene.bodies])
     joints = _ids(model, mujoco.mjtObj.mjOBJ_JOINT, built.joint_names)

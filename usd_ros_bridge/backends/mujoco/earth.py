@@ -1,4 +1,4 @@
-"""What the earth is measured by: NavSatFix, MagneticField and FluidPressure."""
+"""What the earth is measured by: NavSatFix, MagneticField, FluidPressure and Temperature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from usd_ros_bridge.backends.mujoco.beside import Arrays
 from usd_ros_bridge.backends.mujoco.compiled import Compiled
 from usd_ros_bridge.backends.mujoco.noise import Noise
 from usd_ros_bridge.backends.mujoco.sites import site_id
-from usd_ros_bridge.model.sensors import BarometerSensor, GnssSensor, MagnetometerSensor
+from usd_ros_bridge.model.sensors import BarometerSensor, GnssSensor, MagnetometerSensor, ThermometerSensor
 
 FloatArray = NDArray[np.float64]
 
@@ -22,7 +22,9 @@ _F: Final = 1.0 / 298.257223563
 _E2: Final = _F * (2.0 - _F)
 
 # ICAO standard atmosphere (Doc 7488), troposphere.
-_LAPSE_PER_M: Final = 0.0065 / 288.15
+_LAPSE: Final = 0.0065
+_LAPSE_PER_M: Final = _LAPSE / 288.15
+_TROPOPAUSE_M: Final = 11_000.0
 _EXPONENT: Final = 5.25588
 
 
@@ -114,3 +116,23 @@ class Barometer:
         if self._noise is not None:
             pressure += self._sensor.noise_stddev * float(self._noise.normal(1, time_ns)[0])
         return {"fluid_pressure": np.array(pressure), "variance": self._variance}
+
+
+class Thermometer:
+    """A Temperature: a fixed one, or that of the standard atmosphere at the sensor's altitude."""
+
+    def __init__(self, compiled: Compiled, sensor: ThermometerSensor, noise: Noise | None) -> None:
+        """Looks up where the sensor is."""
+        self._site, self._sensor = site_id(compiled, sensor), sensor
+        self._noise = noise if sensor.noise_stddev > 0.0 else None
+        self._variance = np.array(sensor.noise_stddev**2)
+
+    def arrays(self, data: Any, time_ns: int) -> Arrays:
+        """Returns the temperature in the state in `data`, whose poses are current."""
+        temperature = self._sensor.temperature
+        if temperature is None:
+            altitude = self._sensor.altitude + float(data.site_xpos[self._site, 2])
+            temperature = self._sensor.sea_level_temperature - _LAPSE * min(altitude, _TROPOPAUSE_M)
+        if self._noise is not None:
+            temperature += self._sensor.noise_stddev * float(self._noise.normal(1, time_ns)[0])
+        return {"temperature": np.array(temperature), "variance": self._variance}

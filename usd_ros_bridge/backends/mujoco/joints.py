@@ -43,13 +43,17 @@ def add_joints(built: Built, body: Any, child: int, edge: Sequence[tuple[int, Jo
     """
     last = edge[-1][1]
     child_from_parent = inverse(parent_from_child(child, last))
-    for index, joint in edge:
+    for number, (index, joint) in enumerate(edge):
         inverted = joint.body0 == child
         parent_side, child_side = joint.body0_from_joint, joint.body1_from_joint
         if inverted:
             parent_side, child_side = child_side, parent_side
         frame = pose_of(child_side) if joint is last else compose(child_from_parent, pose_of(parent_side))
-        if index not in built.mimicked and round_cone(joint) is not None:
+        # MuJoCo takes no turn after a ball joint: three hinges then.
+        is_last_turn = not any(
+            dof.axis.startswith("rot") for _, other in edge[number + 1 :] for dof in other.dofs
+        )
+        if is_last_turn and index not in built.mimicked and round_cone(joint) is not None:
             parent = built.body(joint.body1 if inverted else joint.body0)
             add_ball(built, body, parent, index, (pose_of(parent_side), frame), inverted=inverted)
             continue

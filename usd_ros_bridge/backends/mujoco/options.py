@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from usd_ros_bridge.backends.mujoco.built import SpecOptions
-from usd_ros_bridge.backends.settings import Parser, flag, number, parse_settings, positive_number, setting
+from usd_ros_bridge.backends.settings import Parser, count_in, flag, number_in, parse_settings, setting
+from usd_ros_bridge.model import ranges
 
 Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
 Divergence = Literal["reset", "hold"]
 Gl = Literal["auto", "egl", "osmesa", "none"]
-
-MAX_SAMPLES = 16
 
 _SPEC = SpecOptions()
 
@@ -76,35 +75,16 @@ def _one_of(*possible: str) -> Parser:
     return parse
 
 
-def _timestep(text: str) -> object:
-    value = number(text)
-    if not 1e-6 <= value <= 0.1:
-        raise ValueError("a number of seconds from 1e-6 to 0.1")
-    return value
-
-
-def _count(text: str) -> object:
-    if not text.strip().isdecimal() or int(text) == 0:
-        raise ValueError("a whole number greater than zero")
-    return int(text)
-
-
-def _samples(text: str) -> object:
-    if not text.strip().isdecimal() or int(text) > MAX_SAMPLES:
-        raise ValueError(f"a whole number from 0 to {MAX_SAMPLES}")
-    return int(text)
-
-
 _PARSERS: Mapping[str, Parser] = {
-    "dt": _timestep,
+    "dt": number_in(ranges.STEP),
     "integrator": _one_of("euler", "rk4", "implicit", "implicitfast"),
     "on_divergence": _one_of("reset", "hold"),
     "gl": _one_of("auto", "egl", "osmesa", "none"),
     "shadows": flag,
-    "samples": _samples,
+    "samples": count_in(ranges.SAMPLES),
     "noise": flag,
     "lockstep": flag,
     "decompose": flag,
-    "max_hulls": _count,
-    "decompose_seconds": positive_number,
+    "max_hulls": count_in(ranges.HULLS),
+    "decompose_seconds": number_in(ranges.DECOMPOSITION_TIME),
 }

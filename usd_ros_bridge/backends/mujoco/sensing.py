@@ -8,7 +8,7 @@ import mujoco
 
 from usd_ros_bridge.backends.mujoco.beside import Arrays, Beside
 from usd_ros_bridge.backends.mujoco.compiled import Compiled
-from usd_ros_bridge.backends.mujoco.earth import Barometer, Fix, Magnetometer
+from usd_ros_bridge.backends.mujoco.earth import Barometer, Fix, Magnetometer, Thermometer
 from usd_ros_bridge.backends.mujoco.imu import Imu
 from usd_ros_bridge.backends.mujoco.noise import Noise
 from usd_ros_bridge.backends.mujoco.rays import Cloud, RangeFinder, RayScene, Scan
@@ -26,6 +26,7 @@ from usd_ros_bridge.model.sensors import (
     RangeSensor,
     RaySensor,
     Sensor,
+    ThermometerSensor,
     WrenchSensor,
 )
 from usd_ros_bridge.model.state import SensorSample
@@ -173,4 +174,6 @@ def _instrument(simulation: Simulation, sensor: Sensor, noise: Noise | None) -> 
             return _Inline(simulation, sensor, Magnetometer(compiled, sensor, noise))
         case BarometerSensor():
             return _Inline(simulation, sensor, Barometer(compiled, sensor, noise))
+        case ThermometerSensor():
+            return _Inline(simulation, sensor, Thermometer(compiled, sensor, noise))
     raise TypeError(f"{sensor.path}: nothing measures a {type(sensor).__name__}")

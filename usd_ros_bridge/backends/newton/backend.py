@@ -9,11 +9,12 @@ from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.newton.engine import Engine, FloatArray
 from usd_ros_bridge.backends.newton.rows import Rows, find_rows
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
-from usd_ros_bridge.backends.settings import parse_settings, positive_number, setting
+from usd_ros_bridge.backends.settings import number_in, parse_settings, setting
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BackendError, choices
 from usd_ros_bridge.model.options import SOLVERS
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.ranges import STEP
 from usd_ros_bridge.model.state import Commands, State
 
 _DEFAULT_SECONDS = 0.002
@@ -51,14 +52,12 @@ class NewtonBackend:
         values = parse_settings(
             "newton",
             context.options,
-            {"dt": positive_number, "device": str, "schema_resolvers": _solvers},
+            {"dt": number_in(STEP), "device": str, "schema_resolvers": _solvers},
         )
         plan = context.plan
         authored = None if plan.physics is None else plan.physics.timestep
         seconds = setting(values, "dt", float, authored or _DEFAULT_SECONDS)
         step_ns = round(seconds * 1e9)
-        if step_ns < 1:
-            raise BackendError(f"option dt of backend newton is {seconds:g} s: a nanosecond is the least")
         _check_units(plan)
         engine = Engine(
             _stage(plan),
