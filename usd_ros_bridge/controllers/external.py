@@ -32,8 +32,9 @@ class ExternalControls:
         self._targets = []
         for plan in plans:
             label = next((topics[path] for path in plan.interfaces if path in topics), plan.path)
-            rows = {layout.dofs[row]: row for row in plan.dofs if row not in followers}
-            self._targets.append(NamedTargets(label, rows, context.report))
+            names = zip(plan.joints, plan.dofs, strict=True)
+            rows = {name: row for name, row in names if row not in followers}
+            self._targets.append(NamedTargets(label, rows, context.plan, context.report))
         self._rows = tuple(
             np.array([row for row in plan.dofs if row not in followers], dtype=np.intp) for plan in plans
         )

@@ -12,6 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.controllers.feedback_timer import FeedbackTimer, feedback_period_ns
+from usd_ros_bridge.controllers.limits import PositionLimits
 from usd_ros_bridge.controllers.protocol import ControllerContext, GoalPort
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.goals import GripperGoal, GripperState, Outcome
@@ -26,7 +28,6 @@ _DEFAULTS = {
     "stall_timeout": 1.0,
     "action_monitor_rate": 20.0,
 }
-_SLOWEST_RATE = 0.1
 _OF_THE_SPEED = 0.5
 """A joint that does half of the speed that its goal allows has not stalled, however slow that is."""
 
@@ -34,7 +35,8 @@ _OF_THE_SPEED = 0.5
 class _Gripper:
     """What is fixed about one gripper."""
 
-    def __init__(self, plan: ControllerPlan) -> None:
+    def __init__(self, plan: ControllerPlan, limits: PositionLimits) -> None:
+        self.limits = limits
         self.path = plan.path
         self.robot = plan.robot
         self.names = plan.joints
@@ -43,7 +45,7 @@ class _Gripper:
         self.threshold = _number(plan, "stall_velocity_threshold")
         self.stall_ns = round(_number(plan, "stall_timeout") * _NANOSECONDS)
         self.allow_stalling = bool(plan.parameters.get("allow_stalling"))
-        self.period_ns = round(_NANOSECONDS / max(_number(plan, "action_monitor_rate"), _SLOWEST_RATE))
+        self.monitor_rate = _number(plan, "action_monitor_rate")
 
     def time_ns(self, state: State) -> int:
         """Returns the time of the gripper's own state."""
@@ -84,7 +86,7 @@ class _Goal:
     effort: FloatArray
     seen_ns: int
     moved_ns: int
-    feedback_ns: int
+    timer: FeedbackTimer
 
 
 class Grippers:
@@ -96,9 +98,17 @@ class Grippers:
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:  # noqa: ARG002
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Makes the grippers of `plans`, active where their plans are enabled."""
-        self._grippers = tuple(_Gripper(plan) for plan in plans)
+        self._report = context.report
+        self._clock_period_ns = context.clock_period_ns
+        self._grippers = tuple(
+            _Gripper(
+                plan,
+                PositionLimits(context.plan, plan.dofs, plan.joints, plan.parameters.get("beyond_limits")),
+            )
+            for plan in plans
+        )
         self._active = [plan.enabled for plan in plans]
         self._goals: dict[int, _Goal] = {}
         self._motions: dict[int, _Motion] = {}
@@ -151,7 +161,7 @@ class Grippers:
                 return f"not every {what} value is finite"
         if (goal.velocity < 0.0).any():
             return "a velocity is negative"
-        return ""
+        return "" if gripper.limits.clamps else _beyond(gripper, _in_order(goal, gripper.names)[0])
 
     def start(self, row: int, goal: object, port: GoalPort, *, time_ns: int, state: State) -> None:
         """Begins a goal that was checked; the one in progress ends aborted."""
@@ -160,6 +170,9 @@ class Grippers:
         self._end(row, "aborted")
         self._holds.discard(row)
         target, speed = _in_order(goal, gripper.names)
+        if beyond := _beyond(gripper, target):
+            self._report(f"gripper.clamped:{gripper.path}", f"{gripper.path}: clamped: {beyond}")
+            target = gripper.limits.clamped(target)
         measured = _measured(gripper, state)
         self._goals[row] = _Goal(
             port=port,
@@ -170,7 +183,11 @@ class Grippers:
             effort=measured[2],
             seen_ns=gripper.time_ns(state),
             moved_ns=time_ns,
-            feedback_ns=time_ns + gripper.period_ns,
+            timer=FeedbackTimer(
+                gripper.monitor_rate,
+                time_ns + feedback_period_ns(gripper.monitor_rate),
+                self._clock_period_ns,
+            ),
         )
         self._motions[row] = _Motion(start=measured[0], target=target, speed=speed, begin_ns=time_ns)
         if not self._active[row]:
@@ -212,9 +229,8 @@ class Grippers:
                 goal.moved_ns = time_ns
             elif time_ns - goal.moved_ns > gripper.stall_ns:
                 self._end(row, "succeeded" if gripper.allow_stalling else "aborted", stalled=True)
-            if row in self._goals and time_ns >= goal.feedback_ns:
-                periods = (time_ns - goal.feedback_ns) // gripper.period_ns + 1
-                goal.feedback_ns += periods * gripper.period_ns
+            if row in self._goals and goal.timer.is_due(time_ns):
+                goal.timer.advance(time_ns)
                 goal.port.feedback(_state_of(gripper, goal))
 
     def reset(self) -> None:
@@ -275,6 +291,12 @@ def _in_order(goal: GripperGoal, joints: Sequence[str]) -> tuple[FloatArray, Flo
         speed = np.broadcast_to(goal.velocity, count)[order].astype(np.float64)
         speed[speed == 0.0] = np.inf
     return target, speed
+
+
+def _beyond(gripper: _Gripper, target: FloatArray) -> str:
+    """Return which of the targets is beyond a limit, "" where none is."""
+    found = gripper.limits.find(target[None, :])
+    return "" if found is None else gripper.limits.describe(target[found[1]], found[1])
 
 
 def _measured(gripper: _Gripper, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from usd_ros_bridge.controllers.limits import PositionLimits
 from usd_ros_bridge.controllers.protocol import ControllerContext, GoalPort
 from usd_ros_bridge.controllers.trajectory import BoolArray
 from usd_ros_bridge.controllers.trajectory_follower import INVALID_GOAL, Follower, Request
@@ -30,7 +31,15 @@ class JointTrajectoryControllers:
         """Makes a follower of each controller; those whose plan is enabled are active."""
         self._report = context.report
         wraps = _continuous(context.plan)
-        self._followers = [Follower(plan, wraps[list(plan.dofs)], context.report) for plan in plans]
+        self._followers = [
+            Follower(
+                plan,
+                wraps[list(plan.dofs)],
+                PositionLimits(context.plan, plan.dofs, plan.joints, plan.parameters.get("beyond_limits")),
+                context,
+            )
+            for plan in plans
+        ]
         self._active = [plan.enabled for plan in plans]
         self._busy: dict[int, Follower] = {}
 
@@ -60,7 +69,7 @@ class JointTrajectoryControllers:
         try:
             if not isinstance(sample, TrajectorySample):
                 raise Refusal(f"a {quoted(type(sample).__name__)} is no JointTrajectory")
-            knots = read_trajectory(sample, follower.joints, time_ns=time_ns)
+            knots = read_trajectory(sample, follower.joints, time_ns=time_ns, limits=follower.limits)
         except Refusal as refusal:
             self._report(
                 f"joint_trajectory.ignored:{follower.path}",
@@ -73,7 +82,8 @@ class JointTrajectoryControllers:
     def check(self, row: int, goal: object, *, time_ns: int) -> str:
         """Returns why a goal is to be rejected, "" where it is acceptable. From any thread."""
         try:
-            read_goal(goal, self._followers[row].joints, time_ns=time_ns)
+            follower = self._followers[row]
+            read_goal(goal, follower.joints, time_ns=time_ns, limits=follower.limits)
         except Refusal as refusal:
             return str(refusal)
         return ""
@@ -84,7 +94,7 @@ class JointTrajectoryControllers:
         try:
             if not self._active[row]:
                 raise Refusal("the controller is not active")
-            knots = read_goal(goal, follower.joints, time_ns=None)
+            knots = read_goal(goal, follower.joints, time_ns=None, limits=follower.limits)
         except Refusal as refusal:
             port.finish("aborted", FollowTrajectoryResult(error_code=INVALID_GOAL, error_string=str(refusal)))
             return

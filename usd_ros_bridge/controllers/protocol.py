@@ -30,11 +30,14 @@ class ControllerContext:
         report: For warnings at run time.
         kinematic: Whether the backend moves joints and bodies as it is told: without contact between wheel and floor,
             a drive's controller moves the base itself.
+        clock_period_ns: Returns the period of the clock that ticks follow, nanoseconds; 0 where ticks come when they
+            are asked for. What is due periodically counts as reached at the tick nearest to it.
     """
 
     plan: BridgePlan
     report: Report
     kinematic: bool = False
+    clock_period_ns: Callable[[], int] = lambda: 0
 
 
 class ControllerGroup(Protocol):

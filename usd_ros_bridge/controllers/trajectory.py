@@ -39,6 +39,7 @@ class Knots:
         effort: (K, J) N m or N; None where no point has any.
         has_velocity: (K,) which rows of `velocity` are given.
         has_acceleration: (K,) which rows of `acceleration` are given; of no use without velocity.
+        clamped: Which position was beyond a limit and is clamped, in words; "" where none was.
     """
 
     times_ns: Sequence[int]
@@ -48,6 +49,7 @@ class Knots:
     effort: FloatArray | None
     has_velocity: BoolArray
     has_acceleration: BoolArray
+    clamped: str = ""
 
 
 class Spline:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.controllers.protocol import GoalPort, Report
+from usd_ros_bridge.controllers.feedback_timer import FeedbackTimer
+from usd_ros_bridge.controllers.limits import PositionLimits
+from usd_ros_bridge.controllers.protocol import ControllerContext, GoalPort
 from usd_ros_bridge.controllers.tolerances import (
     DEFAULT_STOPPED_VELOCITY,
     Tolerances,
@@ -33,7 +35,7 @@ PATH_TOLERANCE_VIOLATED = -4
 GOAL_TOLERANCE_VIOLATED = -5
 """Error codes of control_msgs/action/FollowJointTrajectory."""
 
-DEFAULT_MONITOR_RATE, LEAST_MONITOR_RATE = 20.0, 0.1
+DEFAULT_MONITOR_RATE = 20.0
 """Hz (joint_trajectory_controller)."""
 
 _LONGEST = 1e9
@@ -73,14 +75,14 @@ class _Course:
         request: What is followed.
         motion: Desired states on bridge time.
         begun_ns: Time of the first command.
-        feedback_ns: When feedback is due.
+        timer: When feedback is due.
         seen: Whether a state was compared yet.
     """
 
     request: Request
     motion: Motion
     begun_ns: int
-    feedback_ns: int
+    timer: FeedbackTimer
     seen: bool = False
 
 
@@ -90,26 +92,31 @@ class Follower:
     Attributes:
         path: Prim path of the controller.
         joints: J joint names.
+        limits: Of their positions.
         defaults: Tolerances of those who do not ask for their own.
     """
 
-    def __init__(self, plan: ControllerPlan, wraps: BoolArray, report: Report) -> None:
+    def __init__(
+        self, plan: ControllerPlan, wraps: BoolArray, limits: PositionLimits, context: ControllerContext
+    ) -> None:
         """Reads a plan.
 
         Args:
             plan: The controller.
             wraps: (J,) joints that a turn brings back.
-            report: For warnings.
+            limits: Of the joints' positions.
+            context: What its group is made with.
         """
         self.path = plan.path
         self.joints = plan.joints
-        self._report = report
+        self.limits = limits
+        self._report = context.report
         self._wraps = wraps
         self._any_wraps = bool(wraps.any())
         self._rows = np.array(plan.dofs, dtype=np.intp)
         self._robot = plan.robot
-        rate = plan.parameters.get("action_monitor_rate") or DEFAULT_MONITOR_RATE
-        self._feedback_period_ns = max(int(_SECOND_NS / max(rate, LEAST_MONITOR_RATE)), 1)
+        self._monitor_rate = plan.parameters.get("action_monitor_rate") or DEFAULT_MONITOR_RATE
+        self._clock_period_ns = context.clock_period_ns
         self._timeout_ns: int | None = None
         self._request: Request | None = None
         self._course: _Course | None = None
@@ -147,6 +154,10 @@ class Follower:
     def begin(self, request: Request) -> None:
         """Follows a request from the next command on; what was followed ends preempted."""
         preempted = self._current
+        if request.knots.clamped:
+            self._report(
+                f"joint_trajectory.clamped:{self.path}", f"{self.path}: clamped: {request.knots.clamped}"
+            )
         self._request, self._course, self._holding = request, None, False
         _tell(preempted, "aborted", INVALID_GOAL, "preempted by a new trajectory")
 
@@ -246,7 +257,8 @@ class Follower:
             velocity=np.where(np.abs(velocity) <= BOUND, velocity, 0.0),
         )
         motion = plan_motion(request.knots, request.stamp_ns, start, self._wraps)
-        self._course = _Course(request=request, motion=motion, begun_ns=time_ns, feedback_ns=time_ns)
+        timer = FeedbackTimer(self._monitor_rate, time_ns, self._clock_period_ns)
+        self._course = _Course(request=request, motion=motion, begun_ns=time_ns, timer=timer)
         self._request = None
 
     # --- Observations -----------------------------------------------------------------------------------------
@@ -262,7 +274,7 @@ class Follower:
             self._fail(PATH_TOLERANCE_VIOLATED, unknown)
             return
         time_ns, port = state.time_ns, course.request.port
-        feeds = port is not None and time_ns >= course.feedback_ns
+        feeds = port is not None and course.timer.is_due(time_ns)
         judges = course.request.tolerances.checks_path or time_ns >= course.motion.spline.end_ns
         if not (feeds or judges):
             # Most ticks of most trajectories: nobody asks how far off it is.
@@ -287,8 +299,7 @@ class Follower:
         return desired, actual, error
 
     def _feed_back(self, course: _Course, port: GoalPort, time_ns: int, states: _States) -> None:
-        periods = (time_ns - course.feedback_ns) // self._feedback_period_ns + 1
-        course.feedback_ns += periods * self._feedback_period_ns
+        course.timer.advance(time_ns)
         desired, actual, error = states
         port.feedback(
             FollowTrajectoryFeedback(
@@ -354,4 +365,6 @@ class Follower:
 def _tell(request: Request | None, outcome: Outcome, code: int, text: str) -> None:
     """Ends the goal of a request, where it is one."""
     if request is not None and request.port is not None:
+        if request.knots.clamped:
+            text = f"{text}; clamped: {request.knots.clamped}"
         request.port.finish(outcome, FollowTrajectoryResult(error_code=code, error_string=text))

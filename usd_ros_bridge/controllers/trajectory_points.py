@@ -10,11 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from usd_ros_bridge.controllers.limits import PositionLimits
 from usd_ros_bridge.controllers.trajectory import BoolArray, Knots
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, TrajectorySample
 from usd_ros_bridge.model.state import FloatArray
 
+MAX_POINTS = 10_000
+"""Points of a trajectory."""
 BOUND = 1e30
 """Magnitudes beyond this are refused, so that no polynomial overflows."""
 
@@ -28,13 +31,16 @@ class Refusal(Exception):  # noqa: N818 (not an error of the program: the reason
     """Why a trajectory cannot be followed."""
 
 
-def read_goal(goal: object, joints: Sequence[str], *, time_ns: int | None) -> Knots:
+def read_goal(
+    goal: object, joints: Sequence[str], *, time_ns: int | None, limits: PositionLimits | None = None
+) -> Knots:
     """Returns the points of a FollowTrajectoryGoal; `Refusal` where it is to be rejected.
 
     Args:
         goal: The goal, unchecked.
         joints: The controller's joints.
         time_ns: Bridge time, which the end must not lie before; None where that was checked.
+        limits: Of the controller's joints; None for none.
     """
     if not isinstance(goal, FollowTrajectoryGoal):
         raise Refusal(f"a {quoted(type(goal).__name__)} is no FollowJointTrajectory goal")
@@ -42,16 +48,23 @@ def read_goal(goal: object, joints: Sequence[str], *, time_ns: int | None) -> Kn
         raise Refusal(
             "trajectories and tolerances of joints with several degrees of freedom are not supported"
         )
-    return read_trajectory(goal.trajectory, joints, time_ns=time_ns)
+    return read_trajectory(goal.trajectory, joints, time_ns=time_ns, limits=limits)
 
 
-def read_trajectory(sample: TrajectorySample, joints: Sequence[str], *, time_ns: int | None) -> Knots:
+def read_trajectory(
+    sample: TrajectorySample,
+    joints: Sequence[str],
+    *,
+    time_ns: int | None,
+    limits: PositionLimits | None = None,
+) -> Knots:
     """Returns the points of a trajectory, their times from its start; `Refusal` where it cannot be followed.
 
     Args:
         sample: The trajectory, unchecked.
         joints: The controller's joints.
         time_ns: Bridge time, which the end must not lie before; None where that was checked.
+        limits: Of the controller's joints; None for none.
     """
     order = _order(sample.joint_names, joints)
     times_ns = _times(sample)
@@ -71,15 +84,31 @@ def read_trajectory(sample: TrajectorySample, joints: Sequence[str], *, time_ns:
     if time_ns is not None and sample.stamp_ns != 0 and sample.stamp_ns + times_ns[-1] < time_ns:
         late = (time_ns - sample.stamp_ns - times_ns[-1]) / _SECOND_NS
         raise Refusal(f"the trajectory ended {late:g} s ago (stamp {sample.stamp_ns / _SECOND_NS:.9f})")
+    within, clamped = _within(position[:, order], limits)
+    # A joint stands at the limit that holds it.
+    goes = 1.0 if not clamped else within == position[:, order]
     return Knots(
         times_ns=times_ns,
-        position=position[:, order],
-        velocity=velocity[:, order],
-        acceleration=acceleration[:, order],
+        position=within,
+        clamped=clamped,
+        velocity=velocity[:, order] * goes,
+        acceleration=acceleration[:, order] * goes,
         effort=effort[:, order] if has_effort.any() else None,
         has_velocity=has_velocity,
         has_acceleration=has_acceleration,
     )
+
+
+def _within(position: FloatArray, limits: PositionLimits | None) -> tuple[FloatArray, str]:
+    """Return (N, J) positions within limits, and which was the first beyond them; `Refusal` where none may be."""
+    found = None if limits is None else limits.find(position)
+    if limits is None or found is None:
+        return position, ""
+    point, joint = found
+    fault = limits.describe(position[point, joint], joint, f" in point {point}")
+    if not limits.clamps:
+        raise Refusal(fault)
+    return limits.clamped(position), fault
 
 
 def _order(names: Sequence[str], joints: Sequence[str]) -> list[int]:
@@ -106,6 +135,8 @@ def _times(sample: TrajectorySample) -> list[int]:
     times_ns: list[int] = np.asarray(sample.times_ns).tolist()
     if not times_ns:
         raise Refusal("the trajectory has no points")
+    if len(times_ns) > MAX_POINTS:
+        raise Refusal(f"the trajectory has {len(times_ns)} points, at most {MAX_POINTS} are possible")
     if times_ns[0] < 0:
         raise Refusal(f"time_from_start of point 0 is {times_ns[0] / _SECOND_NS:g} s, negative")
     for index in range(1, len(times_ns)):
