@@ -34,11 +34,17 @@ class Arrivals(Generic[Entry]):
     One that waits for a state is asked at every tick in which something arrived. One that has shown a state rests for
     a period; it is asked after that only if something arrived meanwhile, so that a steady stream of states costs one
     tick a state and a silent robot none.
+
+    Attributes:
+        clock_period_ns: Period of the clock that the ticks follow, nanoseconds, as that of `Schedule`: the rest ends at
+            the tick nearest to its end.
     """
 
     def __init__(self) -> None:
         """Has no entries yet."""
+        self.clock_period_ns = 0
         self._period: dict[Entry, int] = {}
+        self._until: dict[Entry, int] = {}
         self._waiting: dict[Entry, None] = {}
         # By period, so that each queue is in the order of time.
         self._resting: dict[int, deque[_Resting]] = {}
@@ -59,10 +65,12 @@ class Arrivals(Generic[Entry]):
         """Removes an entry; one that is not there is ignored."""
         self._period.pop(entry, None)
         self._waiting.pop(entry, None)
+        self._until.pop(entry, None)
 
     def reset(self) -> None:
         """Has every entry asked at the next tick, whatever time that is."""
         self._resting.clear()
+        self._until.clear()
         self._waiting = dict.fromkeys(self._period)
         self._look_ns = 0
 
@@ -75,9 +83,10 @@ class Arrivals(Generic[Entry]):
         """
         self._arrivals += arrived
         ended: list[Entry] = []
-        for queue in self._resting.values():
+        for period, queue in self._resting.items():
+            reached = time_ns + self._early_ns(period)
             # Those for whom nothing arrived rest on.
-            while queue and queue[0].until_ns <= time_ns and queue[0].arrivals < self._arrivals:
+            while queue and queue[0].until_ns <= reached and queue[0].arrivals < self._arrivals:
                 ended += [entry for entry in queue.popleft().entries if entry in self._period]
         if ended:
             self._waiting.update(dict.fromkeys(ended))
@@ -96,16 +105,28 @@ class Arrivals(Generic[Entry]):
         if queue is None:
             queue = self._resting[period] = deque()
         until_ns = time_ns + period
-        if queue and queue[-1].until_ns == until_ns:
-            queue[-1].entries.append(entry)
+        before, early = self._until.get(entry), self._early_ns(period)
+        if early and before is not None and abs(time_ns - before) <= early:
+            # One rest follows the other without a gap: what the clock rounds does not add up.
+            until_ns = before + period
+        self._until[entry] = until_ns
+        at = len(queue)
+        while at and queue[at - 1].until_ns > until_ns:
+            at -= 1
+        if at and queue[at - 1][:2] == (until_ns, self._arrivals):
+            queue[at - 1].entries.append(entry)
         else:
-            queue.append(_Resting(until_ns, self._arrivals, [entry]))
+            queue.insert(at, _Resting(until_ns, self._arrivals, [entry]))
 
     @property
     def wake_ns(self) -> int:
         """Bridge time at which a tick is needed though nothing arrives; 0 means at once, NEVER_NS that none is."""
         wake = self._look_ns if self._waiting else NEVER_NS
-        for queue in self._resting.values():
+        for period, queue in self._resting.items():
             if queue and queue[0].arrivals < self._arrivals:
-                wake = min(wake, queue[0].until_ns)
+                wake = min(wake, max(queue[0].until_ns - self._early_ns(period), 0))
         return wake
+
+    def _early_ns(self, period: int) -> int:
+        """Return how long before its end a rest of `period` may end: so little that none ends where it began."""
+        return min(self.clock_period_ns // 2, (period - 1) // 2)

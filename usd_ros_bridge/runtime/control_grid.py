@@ -13,6 +13,7 @@ class ControlGrid:
     Attributes:
         origin_ns: Where the grid begins, nanoseconds of bridge time.
         due_ns: When the next tick is needed, NEVER_NS while no controller is busy.
+        clock_period_ns: Period of the clock that the ticks follow, nanoseconds, as that of `Schedule`.
     """
 
     def __init__(self, rate: float) -> None:
@@ -23,6 +24,7 @@ class ControlGrid:
         """
         self._period_ns = checked_period_ns("controller_rate", rate)
         self.origin_ns = 0
+        self.clock_period_ns = 0
         self.due_ns = NEVER_NS
 
     def end_tick(self, controllers: Controllers, time_ns: int, state: State | None, *, stepped: bool) -> None:
@@ -38,5 +40,6 @@ class ControlGrid:
             controllers.observe(state)
         controllers.end(state)
         period, origin = self._period_ns, self.origin_ns
-        passed = (time_ns - origin) // period
-        self.due_ns = origin + (passed + 1) * period if controllers.busy else NEVER_NS
+        early = self.clock_period_ns // 2
+        passed = (time_ns + early - origin) // period
+        self.due_ns = origin + (passed + 1) * period - early if controllers.busy else NEVER_NS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import nan
@@ -16,7 +17,7 @@ from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.planning.controller_schemas import serves
 from usd_ros_bridge.runtime.gate import Gate
 from usd_ros_bridge.runtime.goals import GoalDesk
-from usd_ros_bridge.runtime.hosting import Host, Member, Moment, any_active
+from usd_ros_bridge.runtime.hosting import SWITCHED_OFF, Host, Member, Moment, any_active
 from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.odometry import OdometryTable
 from usd_ros_bridge.runtime.report import describe
@@ -66,6 +67,7 @@ class Controllers:
         report: Report,
         inbox: Inbox,
         now_ns: Callable[[], int],
+        clock_period_ns: Callable[[], int],
         make: GroupMaker = make_groups,
     ) -> None:
         """Makes the groups of a plan.
@@ -76,12 +78,16 @@ class Controllers:
             report: For warnings.
             inbox: Where goals wait for the tick.
             now_ns: Returns the bridge time, nanoseconds; from any thread.
+            clock_period_ns: As that of ControllerContext.
             make: Makes the groups.
         """
         self._report = report
         self._takes_commands = capabilities.commands
         self._moment = Moment()
-        self._hosts = self._make_hosts(plan, capabilities.kinematic, make)
+        context = ControllerContext(
+            plan=plan, report=report, kinematic=capabilities.kinematic, clock_period_ns=clock_period_ns
+        )
+        self._hosts = self._make_hosts(context, make)
         self._by_path: dict[str, list[Member]] = {}
         self._by_interface: dict[str, list[Member]] = {}
         for member in self._members():
@@ -90,6 +96,7 @@ class Controllers:
                 self._by_interface.setdefault(path, []).append(member)
         paths = [path for m in self._members() if m.plan.schema == _BROADCASTER for path in m.plan.interfaces]
         self._gates = {path: Gate(self._broadcasts(path)) for path in paths}
+        self._announced = threading.Lock()
         self._crowded: set[GoalDesk] = set()
         self._desks = self._make_desks(plan, inbox, now_ns)
         self.present = bool(self._hosts)
@@ -136,6 +143,34 @@ class Controllers:
                 return f"controller {member.plan.path} cannot be switched on: {reason}"
         return self._conflict(set(on), set(off))
 
+    def announce(self, activate: Iterable[str], deactivate: Iterable[str], post: Callable[[], None]) -> None:
+        """Post a switch for the next tick; goals that arrive from here on find it done. From any thread.
+
+        Args:
+            activate: As for `refusal`.
+            deactivate: As for `refusal`.
+            post: Posts the job that calls `switch` with these.
+        """
+        with self._announced:
+            # A goal that is accepted must come after the job: off is known before it is posted, on after that.
+            self._ask(deactivate, False)
+            post()
+            self._ask(activate, True)
+
+    def _ask(self, paths: Iterable[str], asked: bool) -> None:
+        for path in paths:
+            for member in self._by_path.get(path, ()):
+                member.asked = asked
+
+    def withdraw(self, activate: Iterable[str], deactivate: Iterable[str]) -> None:
+        """Forget a switch that was announced and is done, or is not to be; one that was announced since stays."""
+        with self._announced:
+            for paths, asked in ((activate, True), (deactivate, False)):
+                for path in paths:
+                    for member in self._by_path.get(path, ()):
+                        if member.asked is asked:
+                            member.asked = None
+
     def switch(self, activate: Iterable[str], deactivate: Iterable[str]) -> None:
         """Switches controllers off and on, all of them between two commands.
 
@@ -147,12 +182,18 @@ class Controllers:
             BridgeError: It is impossible; nothing was switched.
         """
         on, off = list(activate), list(deactivate)
+        try:
+            self._switch(on, off)
+        finally:
+            self.withdraw(on, off)
+
+    def _switch(self, on: list[str], off: list[str]) -> None:
         reason = self.refusal(on, off)
         if reason:
             raise BridgeError(reason)
         for member in self._at(off):
             if member.active:
-                member.switch(False, "switched off")
+                member.switch(False, SWITCHED_OFF)
         for member in self._at(on):
             if not member.active:
                 member.switch(True)
@@ -299,11 +340,11 @@ class Controllers:
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _make_hosts(self, plan: BridgePlan, kinematic: bool, make: GroupMaker) -> tuple[Host, ...]:
-        if not plan.controllers:
+    def _make_hosts(self, context: ControllerContext, make: GroupMaker) -> tuple[Host, ...]:
+        if not context.plan.controllers:
             return ()
         try:
-            made = make(ControllerContext(plan=plan, report=self._report, kinematic=kinematic))
+            made = make(context)
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the rest of the bridge works without
             self._report("controller.error", f"controllers could not be made: {describe(error)}")
             return ()

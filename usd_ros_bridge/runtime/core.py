@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 from usd_ros_bridge.backends.protocol import Backend, BackendInput
@@ -24,7 +25,7 @@ from usd_ros_bridge.runtime.options import RuntimeOptions
 from usd_ros_bridge.runtime.parts import RuntimeParts, Surroundings, make_parts, next_parts, take_over
 from usd_ros_bridge.runtime.planned import Planned
 from usd_ros_bridge.runtime.report import Reporter
-from usd_ros_bridge.runtime.schedule import NEVER_NS
+from usd_ros_bridge.runtime.schedule import NEVER_NS, ClockPeriod
 from usd_ros_bridge.runtime.sinks import FrameResolver, SinkContext, find_frame
 from usd_ros_bridge.runtime.status import RuntimeStatus
 
@@ -71,10 +72,13 @@ class Runtime(Planned):
             options=self.options,
             report=self.reporter.report,
             inbox=self.inbox,
-            now_ns=lambda: self._last_time or 0,
+            now_ns=_weakly(self, lambda runtime: runtime.time_ns or 0),
+            clock_period_ns=_weakly(self, lambda runtime: runtime.clock_period_ns),
             groups=groups,
         )
         self.frame_resolver: FrameResolver | None = None
+        self._clock_period_ns = 0
+        self._host_period = ClockPeriod()
         self._control_grid = ControlGrid(self.options.controller_rate)
         self._forget: list[Callable[[], None]] = []
         self._last_time: int | None = None
@@ -106,12 +110,20 @@ class Runtime(Planned):
         return self
 
     def close(self) -> None:
-        """Ends goals and closes the backend. Idempotent; emitters belong to those who added them."""
+        """Ends goals, closes the backend and lets go of emitters and subscriptions. Idempotent.
+
+        Emitters belong to those who added them, who close them.
+        """
         if not self._open:
             return
         self._open = False
         if self._parts is not None:
             self._parts.discard()
+        # They know the runtime: together they would wait for the garbage collector, and the stage with them.
+        self.emissions.close()
+        self.intake.close()
+        self._forget.clear()
+        self.frame_resolver = None
 
     # --- Change ------------------------------------------------------------------------------------------------
 
@@ -165,6 +177,11 @@ class Runtime(Planned):
         """Bridge time of the last tick, nanoseconds; before the first, that of the state at rest."""
         last = self._last_time
         return self._start_ns if last is None else last
+
+    @property
+    def clock_period_ns(self) -> int:
+        """Period of the clock whose stamps the ticks have, nanoseconds; 0 where ticks come when they are asked for."""
+        return self._clock_period_ns
 
     # --- Endpoints ---------------------------------------------------------------------------------------------
 
@@ -267,6 +284,27 @@ class Runtime(Planned):
         """Returns the bridge time at which a tick is needed: 0 means at once, None not before something arrives."""
         wake_ns = min(self.emissions.wake_ns, self._control_grid.due_ns)
         return None if wake_ns == NEVER_NS else wake_ns
+
+    def follow_clock(self, period_ns: int) -> None:
+        """Take the period of the clock whose stamps the ticks have; 0 where ticks come when they are asked for.
+
+        A deadline counts as reached at the stamp nearest to it.
+
+        Args:
+            period_ns: Nanoseconds.
+        """
+        if period_ns != self._clock_period_ns:
+            self._clock_period_ns = self._control_grid.clock_period_ns = period_ns
+            self.emissions.set_clock_period(period_ns)
+
+    def follow_host(self, time_ns: int) -> None:
+        """Measure the period of a host that steps; to be called before each of its ticks.
+
+        Args:
+            time_ns: Bridge time of the tick, nanoseconds.
+        """
+        self._host_period.observe(time_ns)
+        self.follow_clock(self._host_period.period_ns)
 
     def rest_until(self, time_ns: int) -> None:
         """Tells that time passed in which nothing happened: what is commanded at the next tick does not act on it.
@@ -405,3 +443,14 @@ class Runtime(Planned):
     def _resolve_frame(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
         snapshot = self.snapshot if self._state_known else None
         return find_frame(self.plan, snapshot, self.frame_resolver, topic, frame_id, stamp_ns)
+
+
+def _weakly(runtime: Runtime, ask: Callable[[Runtime], int]) -> Callable[[], int]:
+    """Return what asks the runtime, as long as it is there: parts of it keep that, hence the weak reference."""
+    reference = weakref.ref(runtime)
+
+    def answer() -> int:
+        living = reference()
+        return 0 if living is None else ask(living)
+
+    return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.runtime.arrivals import Arrivals
@@ -38,9 +39,9 @@ class Emissions:
         self._schedule = Schedule(report)
         self._all: dict[Emission, None] = {}
         # By entry in the schedule.
-        self._scheduled: list[Emission | None] = []
+        self._scheduled: dict[int, Emission] = {}
         self._every_tick: list[Emission] = []
-        self._lanes = Lanes(self._count_error)
+        self._lanes = Lanes(partial(_count_error, report))
         self._arrivals: Arrivals[Emission] = Arrivals()
         self._on_arrival = False
         self._due: Sequence[int] = ()
@@ -75,10 +76,8 @@ class Emissions:
         self._all[emission] = None
         if rate is None:
             self._every_tick.append(emission)
-        elif scheduled and entry < len(self._scheduled):
-            self._scheduled[entry] = emission
         elif scheduled:
-            self._scheduled.append(emission)
+            self._scheduled[entry] = emission
         else:
             self._arrivals.add(emission, rate)
             self._on_arrival = True
@@ -95,7 +94,7 @@ class Emissions:
                 self._every_tick.remove(emission)
             elif emission.entry >= 0:
                 self._schedule.remove(emission.entry)
-                self._scheduled[emission.entry] = None
+                del self._scheduled[emission.entry]
             self._lanes.forget()
             self.move_on()
 
@@ -159,9 +158,7 @@ class Emissions:
         if self._lanes.useful(self._all):
             due = self._due
             self._emit_lanes(self._lanes.of("every tick", lambda: self._every_tick), snapshot)
-            self._emit_lanes(
-                self._lanes.of(tuple(due), lambda: map(self._scheduled.__getitem__, due)), snapshot
-            )
+            self._emit_lanes(self._lanes.of(tuple(due), lambda: self._of(due)), snapshot)
         else:
             for emission in tuple(self._every_tick):
                 self._emit(emission, snapshot)
@@ -179,6 +176,19 @@ class Emissions:
             wake_ns = arrival_ns
         self.wake_ns = wake_ns
         self.quiet_until_ns = 0 if self._every_tick or not self._all else wake_ns
+
+    def close(self) -> None:
+        """Lets go of all emitters. Idempotent."""
+        for emitter in [emission.emitter for emission in self._all]:
+            self.remove(emitter)
+        self._due = self._due_by_arrival = ()
+        self._lanes.clear()
+
+    def set_clock_period(self, period_ns: int) -> None:
+        """Change the period of the clock that the ticks follow, nanoseconds; 0 where ticks come when asked for."""
+        self._schedule.set_clock_period(period_ns)
+        self._arrivals.clock_period_ns = period_ns
+        self.move_on()
 
     def reset(self) -> None:
         """Makes everything due again, at any time."""
@@ -199,11 +209,14 @@ class Emissions:
         """Returns the counters of one at bridge time `time_ns`, from any thread."""
         return emission.status(time_ns, self._schedule.skipped(emission.entry) if emission.entry >= 0 else 0)
 
+    def _of(self, entries: Sequence[int]) -> list[Emission]:
+        return [self._scheduled[entry] for entry in entries if entry in self._scheduled]
+
     def _emit_due(self, snapshot: Snapshot) -> None:
         state_ns = snapshot.time_ns
         for entry in self._due:
             # An emitter that is asked may remove another.
-            due = self._scheduled[entry]
+            due = self._scheduled.get(entry)
             if due is None:
                 continue
             # Spelled out, and not by `_emit`: hundreds may be due at once.
@@ -211,7 +224,7 @@ class Emissions:
                 if due.emit(snapshot):
                     due.mark(state_ns)
             except Exception as error:  # noqa: BLE001 - the runtime's edge
-                self._count_error(due, error)
+                _count_error(self._report, due, error)
 
     def _emit_lanes(self, lanes: Iterable[Lane], snapshot: Snapshot) -> None:
         state_ns = snapshot.time_ns
@@ -236,13 +249,12 @@ class Emissions:
                 emission.mark(snapshot.time_ns)
                 return True
         except Exception as error:  # noqa: BLE001 - the runtime's edge
-            self._count_error(emission, error)
+            _count_error(self._report, emission, error)
         return False
 
-    def _count_error(self, emission: Emission, error: Exception) -> None:
-        """Counts and reports what an emitter raised: one publisher's fault stops nothing else."""
-        emission.errors += 1
-        emission.last_error = describe(error)
-        self._report(
-            f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}"
-        )
+
+def _count_error(report: Report, emission: Emission, error: Exception) -> None:
+    """Counts and reports what an emitter raised: one publisher's fault stops nothing else."""
+    emission.errors += 1
+    emission.last_error = describe(error)
+    report(f"emitter.error:{emission.name}", f"publishing {emission.name} failed: {emission.last_error}")

@@ -73,7 +73,7 @@ class SceneAccess(Protocol):
     """What may be done to the stage while the bridge runs; called from the thread that ticks. usd/ implements it."""
 
     def switchable(self, prim: str) -> tuple[str, ...]:
-        """Returns the prim paths of what services at `prim` switch: lights at or beside it, else visible geometry."""
+        """Returns the prim paths of what services at `prim` switch: lights, else geometry, there or above it."""
         ...
 
     def switch(self, prim: str, visible: bool | None) -> tuple[bool, str]:

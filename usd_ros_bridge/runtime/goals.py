@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from usd_ros_bridge.controllers.protocol import GoalPort
-from usd_ros_bridge.runtime.hosting import Member, Moment, Run
+from usd_ros_bridge.runtime.hosting import SWITCHED_OFF, Member, Moment, Run
 from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.report import describe
 
@@ -65,8 +65,9 @@ class GoalDesk:
 
     def check(self, goal: object) -> str:
         """Returns why a goal is to be rejected, "" where it is acceptable. From any thread."""
-        member = self._serving()
-        if not member.active:
+        # A switch that was asked for comes before a goal that arrives later.
+        member = next((each for each in self._members if each.takes_goals), self._members[0])
+        if not member.takes_goals:
             return _inactive(member)
         goals = member.host.goals
         assert goals is not None
@@ -134,13 +135,14 @@ class GoalDesk:
         self._look()
 
     def close(self, why: str) -> None:
-        """Ends everything that waits, and every goal that comes after that."""
+        """Ends everything that waits, and every goal that comes after that; leaves the inbox."""
         with self._lock:
             self._closed = why
         self.end_waiting(why)
         for request in self._inbox.withdraw(self):
             if isinstance(request, _Start):
                 Run(self._serving(), request.goal, request.port).end("aborted", why)
+        self._inbox.forget(self)
 
     def _cancel(self, key: int) -> None:
         if key in self._waiting:
@@ -166,4 +168,4 @@ class GoalDesk:
 
 
 def _inactive(member: Member) -> str:
-    return f"controller {member.plan.path} is inactive: {member.reason}"
+    return f"controller {member.plan.path} is inactive: {member.reason or SWITCHED_OFF}"

@@ -24,6 +24,9 @@ from usd_ros_bridge.runtime.report import describe
 _INVALID_GOAL = -1
 """control_msgs/action/FollowJointTrajectory: what joint_trajectory_controller says where it is deactivated, too."""
 
+SWITCHED_OFF = "switched off"
+"""Why a controller that somebody switched off is inactive."""
+
 
 class Moment:
     """What the tick in progress is about.
@@ -57,10 +60,11 @@ class Member:
         row: Its row in the group.
         active: Whether it commands.
         reason: Why not, "" where active.
+        asked: Whether it is to be active, where the next tick has yet to switch it; None where it has not.
         values: Parameters that were changed.
     """
 
-    __slots__ = ("active", "host", "plan", "reason", "row", "values")
+    __slots__ = ("active", "asked", "host", "plan", "reason", "row", "values")
 
     def __init__(self, plan: ControllerPlan, host: Host, row: int, reason: str) -> None:
         """Takes where it belongs, and why it is inactive."""
@@ -69,7 +73,13 @@ class Member:
         self.row = row
         self.active = not reason
         self.reason = reason
+        self.asked: bool | None = None
         self.values: dict[str, float] = {}
+
+    @property
+    def takes_goals(self) -> bool:
+        """Return whether it is active once all that was asked for is done. From any thread."""
+        return self.active if self.asked is None else self.asked
 
     def take(self, sample: object) -> None:
         """Gives the group what arrived."""

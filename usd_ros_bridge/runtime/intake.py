@@ -124,6 +124,11 @@ class Intake:
             self._deliveries.remove(delivery)
         self._inbox.forget(delivery)
 
+    def close(self) -> None:
+        """Forgets all deliveries, and what waits there. Idempotent."""
+        for delivery in tuple(self._deliveries):
+            self.unbind(delivery)
+
     def take(self, arrived: Iterable[Item]) -> None:
         """Has what waited taken, in the order of arrival."""
         for key, payload in arrived:

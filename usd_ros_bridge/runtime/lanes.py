@@ -57,6 +57,11 @@ class Lanes:
         """Has lanes found anew: emitters came or went, or a gate turned."""
         self.fresh = False
 
+    def clear(self) -> None:
+        """Lets go of all lanes; those that are needed are found anew."""
+        self.fresh = False
+        self._programs.clear()
+
     def grow(self) -> None:
         """Has lanes found anew before long: a row grew. Till then they are right, but for who could be asked along."""
         self._grown = True

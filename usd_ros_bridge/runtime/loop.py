@@ -8,13 +8,18 @@ from typing import Protocol
 
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.inbox import Wakeup
-from usd_ros_bridge.runtime.schedule import period_ns
+from usd_ros_bridge.runtime.schedule import ClockPeriod, period_ns
 
 _HELD_NS = 1_000_000_000
 
 
 class Clock(Protocol):
     """Bridge time, and how to wait for it."""
+
+    @property
+    def period_ns(self) -> int:
+        """Return the distance of the clock's stamps, nanoseconds; 0 where it shows any time, or is not measured yet."""
+        ...
 
     def now_ns(self) -> int | None:
         """Returns the time in nanoseconds, None while it is not known."""
@@ -27,6 +32,8 @@ class Clock(Protocol):
 
 class SystemClock:
     """Wall time, as ROS time is without a simulator. Small steps back are held until time catches up."""
+
+    period_ns = 0
 
     def __init__(self) -> None:
         """Starts now."""
@@ -61,6 +68,7 @@ class ExternalClock:
     def __init__(self) -> None:
         """Starts without a time."""
         self._lock = threading.Lock()
+        self._period = ClockPeriod()
         self._now: int | None = None
         self._deadline: int | None = None
         self._went_back = False
@@ -71,12 +79,19 @@ class ExternalClock:
         with self._lock:
             return self._now
 
+    @property
+    def period_ns(self) -> int:
+        """Return the distance of the latest stamps, nanoseconds; 0 before the second."""
+        with self._lock:
+            return self._period.period_ns
+
     def advance(self, time_ns: int) -> None:
         """Tells the time, from any thread; ends a wait whose deadline it reaches, or any where time went back."""
         with self._lock:
             first = self._now is None
             back = self._now is not None and time_ns < self._now
             self._now = time_ns
+            self._period.observe(time_ns)
             self._went_back = self._went_back or back
             reached = self._deadline is not None and time_ns >= self._deadline
             wakeup = self._wakeup if first or back or reached else None
@@ -126,6 +141,7 @@ class Loop:
                 return
             now = clock.now_ns()
             if now is not None:
+                runtime.follow_clock(clock.period_ns)
                 runtime.rest_until(now - rest_ns)
                 runtime.tick(now)
 

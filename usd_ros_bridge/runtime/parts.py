@@ -30,6 +30,7 @@ class Surroundings:
         report: Where warnings go.
         inbox: Where goals wait for the tick.
         now_ns: Returns the bridge time, nanoseconds; from any thread.
+        clock_period_ns: Returns the period of the clock that ticks follow, nanoseconds; 0 where they follow none.
         groups: Makes the groups of a plan's controllers.
     """
 
@@ -37,6 +38,7 @@ class Surroundings:
     report: Report
     inbox: Inbox
     now_ns: Callable[[], int]
+    clock_period_ns: Callable[[], int]
     groups: GroupMaker
 
 
@@ -167,7 +169,7 @@ def _moved(plan: BridgePlan) -> tuple[object, ...]:
 
 
 def _controlled_alike(old: BridgePlan, new: BridgePlan) -> bool:
-    if not same(old.controllers, new.controllers):
+    if not same(old.controllers, new.controllers) or old.options.beyond_limits != new.options.beyond_limits:
         return False
     paths = {path for controller in new.controllers for path in controller.interfaces}
     return same(_named(old, paths), _named(new, paths))
@@ -180,5 +182,11 @@ def _named(plan: BridgePlan, paths: set[str]) -> list[InterfacePlan]:
 
 def _make_controllers(plan: BridgePlan, capabilities: Capabilities, around: Surroundings) -> Controllers:
     return Controllers(
-        plan, capabilities, report=around.report, inbox=around.inbox, now_ns=around.now_ns, make=around.groups
+        plan,
+        capabilities,
+        report=around.report,
+        inbox=around.inbox,
+        now_ns=around.now_ns,
+        clock_period_ns=around.clock_period_ns,
+        make=around.groups,
     )

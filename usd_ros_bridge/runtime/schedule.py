@@ -6,9 +6,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from math import isfinite
 
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.periodic import is_reached, periods_missed
+from usd_ros_bridge.model.ranges import RATE
 
 SECOND_NS = 1_000_000_000
 NEVER_NS = 2**63 - 1
@@ -18,19 +18,52 @@ _WORTH_TELLING_NS = SECOND_NS // 2
 
 
 def period_ns(rate: float) -> int:
-    """Returns the period of `rate` (Hz, positive) in nanoseconds, at least one."""
-    return max(1, round(SECOND_NS / rate))
+    """Returns the period of `rate` (Hz) in nanoseconds, at least one; what is below all rates counts as the lowest."""
+    return max(1, round(SECOND_NS / max(rate, RATE.low)))
 
 
 def checked_period_ns(name: str, rate: float) -> int:
     """Returns the period of a rate (Hz) that a caller gave, in nanoseconds.
 
     Raises:
-        BridgeError: It is no positive number.
+        OptionError: It is not possible.
     """
-    if not (isfinite(rate) and rate > 0.0):
-        raise BridgeError(f"{name} {rate!r} is no positive number")
+    RATE.check(name, rate)
     return period_ns(rate)
+
+
+class ClockPeriod:
+    """Measure the period of a clock from its stamps: the mean interval, without the outer quarters of the last few.
+
+    Jitter up to the period itself, a few lost messages and a jump leave the result about right.
+
+    Attributes:
+        period_ns: Nanoseconds; 0 while fewer than two stamps are known.
+    """
+
+    __slots__ = ("_intervals", "_last", "_until_update", "period_ns")
+
+    def __init__(self) -> None:
+        """Start without a stamp."""
+        self.period_ns = 0
+        self._last: int | None = None
+        self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
+        self._until_update = 1
+
+    def observe(self, time_ns: int) -> None:
+        """Take the next stamp, nanoseconds. One that repeats the last, or is before it, measures nothing."""
+        last, self._last = self._last, time_ns
+        if last is None or time_ns <= last:
+            return
+        self._intervals.append(time_ns - last)
+        self._until_update -= 1
+        if self._until_update <= 0:
+            intervals = sorted(self._intervals)
+            quarter = len(intervals) // 4
+            middle = intervals[quarter : len(intervals) - quarter]
+            self.period_ns = sum(middle) // len(middle)
+            # Each stamp counts while there are few; after that the result changes slowly.
+            self._until_update = 1 if len(intervals) < _RECENT_TICKS else _RECENT_TICKS
 
 
 class _Entry:
@@ -52,14 +85,16 @@ class _Grid:
     Attributes:
         period: Nanoseconds.
         next: The point that comes next; 0 means that the grid starts at the next tick.
+        served: The tick at which the entries were last due, -1 before the first.
         members: Indices of the entries on it, in the order of `Schedule.due`.
     """
 
-    __slots__ = ("_members", "_sorted", "next", "period")
+    __slots__ = ("_members", "_sorted", "next", "period", "served")
 
     def __init__(self, period: int, first: int) -> None:
         self.period = period
         self.next = first
+        self.served = -1
         self._members: set[int] = set()
         self._sorted: Sequence[int] | None = ()
 
@@ -81,6 +116,10 @@ class _Grid:
 class Schedule:
     """Periodic entries with `next += period`, so that the average rate holds whatever the ticks' jitter.
 
+    Where the ticks follow a clock with a period of its own (/clock, a host that steps), a deadline counts as reached
+    at the tick nearest to it: from half a period of the clock before it. A rate next to that of the clock keeps a
+    deadline that a tick missed for the tick after it, so that stamps with jitter cost none.
+
     Entries of one rate that start together stay together: they are kept as one, so that a tick of thousands costs no
     more than a tick of one, and grids wait in a heap.
 
@@ -91,14 +130,18 @@ class Schedule:
 
     Attributes:
         earliest_ns: Bridge time before which no entry is due; 0 means at once, NEVER_NS that there is none.
+        clock_period_ns: Period of the clock that the ticks follow, nanoseconds; 0 where ticks come when they are asked
+            for.
     """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         """Makes an empty schedule that reports to `report(kind, message)`."""
         self.earliest_ns = NEVER_NS
+        self.clock_period_ns = 0
         self._report = report
-        self._entries: list[_Entry] = []
-        self._free: set[int] = set()
+        # By index; indices are in the order of addition, which is the order of `due`, and none is used twice.
+        self._entries: dict[int, _Entry] = {}
+        self._indices = count()
         self._grids: dict[tuple[int, int], _Grid] = {}
         self._heap: list[tuple[int, int, _Grid]] = []
         self._order = count()
@@ -107,20 +150,16 @@ class Schedule:
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
 
     def add(self, name: str, rate: float) -> int:
-        """Adds an entry of `rate` Hz that is due at the next tick; returns its index, its own until it is removed."""
-        self._entries.append(_Entry(name))
-        index = len(self._entries) - 1
+        """Adds an entry of `rate` Hz that is due at the next tick; returns its index, which stays its own."""
+        index = next(self._indices)
+        self._entries[index] = _Entry(name)
         self._join(index, period_ns(rate), 0)
         return index
 
     def remove(self, index: int) -> None:
-        """Removes an entry; its index may become another's."""
+        """Remove an entry."""
         self._leave(index)
-        self._free.add(index)
-        # From the end only: indices are in the order of addition, which is the order of `due`.
-        while self._entries and len(self._entries) - 1 in self._free:
-            self._entries.pop()
-            self._free.discard(len(self._entries))
+        del self._entries[index]
         self._update_earliest()
 
     def set_rate(self, index: int, rate: float) -> None:
@@ -129,9 +168,14 @@ class Schedule:
         self._join(index, period_ns(rate), 0)
         self._update_earliest()
 
+    def set_clock_period(self, period_ns: int) -> None:
+        """Change `clock_period_ns`."""
+        self.clock_period_ns = period_ns
+        self._update_earliest()
+
     def reset(self) -> None:
         """Makes every entry due at the next tick, whatever time that is."""
-        periods = [(index, entry.grid.period) for index, entry in enumerate(self._entries) if entry.grid]
+        periods = [(index, entry.grid.period) for index, entry in self._entries.items() if entry.grid]
         self._grids.clear()
         self._heap.clear()
         for index, period in periods:
@@ -151,8 +195,9 @@ class Schedule:
         return min((grid.period for _, _, grid in self._heap if grid.members), default=None)
 
     def skipped(self, index: int) -> int:
-        """Returns how many periods of an entry passed without a tick of their own."""
-        return self._entries[index].skipped
+        """Return how many periods of an entry passed without a tick of their own; 0 for one that was removed."""
+        entry = self._entries.get(index)
+        return 0 if entry is None else entry.skipped
 
     def due(self, time_ns: int, previous_ns: int | None = None) -> Sequence[int]:
         """Returns the indices of the entries that are due at a tick, and arms them for their next time.
@@ -168,24 +213,33 @@ class Schedule:
         if time_ns < self.earliest_ns:
             return ()
         due: list[Sequence[int]] = []
-        while self._heap and self._heap[0][0] <= time_ns:
+        waiting = []
+        while self._heap and is_reached(self._heap[0][0], time_ns, self.clock_period_ns):
             grid = heapq.heappop(self._heap)[2]
             self._grids.pop((grid.period, grid.next), None)
-            if grid.members:
+            if grid.members and grid.served == time_ns:
+                waiting.append(grid)
+            elif grid.members:
                 due.append(grid.members)
                 self._advance(grid, time_ns)
+                waiting.append(grid)
+        for grid in waiting:
+            self._place(grid)
         self._update_earliest()
+        # Nothing is due twice at one stamp, not even where a deadline is left for the next.
+        self.earliest_ns = max(self.earliest_ns, time_ns + 1)
         if len(due) == 1:
             return due[0]
         return sorted(index for members in due for index in members)
 
     def _advance(self, grid: _Grid, time_ns: int) -> None:
         # A grid on which nothing was due yet starts at this tick.
-        passed = (time_ns - (grid.next or time_ns)) // grid.period
-        grid.next = (grid.next or time_ns) + (passed + 1) * grid.period
+        reached = grid.next or time_ns
+        passed = periods_missed(reached, grid.period, time_ns, self.clock_period_ns)
+        grid.next = reached + (passed + 1) * grid.period
+        grid.served = time_ns
         if passed:
             self._count_skipped(grid, passed, time_ns)
-        self._place(grid)
 
     def _place(self, grid: _Grid) -> None:
         """Puts a grid into the heap; one that meets another there merges into it."""
@@ -193,6 +247,7 @@ class Schedule:
         if other is grid:
             heapq.heappush(self._heap, (grid.next, next(self._order), grid))
             return
+        other.served = max(other.served, grid.served)
         for index in grid.members:
             self._entries[index].grid = other
             other.add(index)
@@ -217,12 +272,12 @@ class Schedule:
         while heap and not heap[0][2].members:
             grid = heapq.heappop(heap)[2]
             del self._grids[grid.period, grid.next]
-        self.earliest_ns = heap[0][0] if heap else NEVER_NS
+        self.earliest_ns = max(heap[0][0] - self.clock_period_ns // 2, 0) if heap else NEVER_NS
 
     def _count_skipped(self, grid: _Grid, passed: int, time_ns: int) -> None:
         if not 0 <= time_ns - self._window_start < _WINDOW_NS:
             self._window_start = time_ns
-            for entry in self._entries:
+            for entry in self._entries.values():
                 entry.skipped_before = entry.skipped
         shortest = min(self._intervals) if len(self._intervals) == _RECENT_TICKS else 0
         for index in grid.members:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.protocol import Capabilities, Report
+from usd_ros_bridge.controllers.limits import PositionLimits
 from usd_ros_bridge.controllers.named_targets import NamedTargets, followers_of
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
@@ -121,10 +121,9 @@ class SinkContext:
 class JointTargets:
     """sensor_msgs/msg/JointState: targets by name. An empty array, NaN and infinity command nothing."""
 
-    def __init__(self, context: SinkContext, topic: TopicPlan, rows: tuple[int, ...]) -> None:
-        """Makes a sink for the joints of `rows`."""
-        dofs = context.plan.layout.dofs
-        self._targets = NamedTargets(topic.name, {dofs[row]: row for row in rows}, context.report)
+    def __init__(self, context: SinkContext, topic: TopicPlan, rows: Mapping[str, int]) -> None:
+        """Makes a sink for the joints of `rows`, by the names that the topic's messages give them."""
+        self._targets = NamedTargets(topic.name, rows, context.plan, context.report)
 
     def apply(self, sample: object, commands: Commands) -> None:
         """Writes position, velocity and effort targets."""
@@ -135,15 +134,16 @@ class JointTargets:
 class JointArray:
     """std_msgs/msg/Float64MultiArray: position targets of the joints in order, as for a forward command controller."""
 
-    def __init__(self, context: SinkContext, topic: TopicPlan, rows: tuple[int, ...]) -> None:
-        """Makes a sink for the joints of `rows`, in this order."""
+    def __init__(self, context: SinkContext, topic: TopicPlan, rows: Mapping[str, int]) -> None:
+        """Makes a sink for the joints of `rows`, in this order; their names are for reports."""
         self._report = context.report
         self._topic = topic.name
-        self._rows = np.array(rows, dtype=np.intp)
-        self._names = ", ".join(context.plan.layout.dofs[row] for row in rows)
+        self._rows = np.array(list(rows.values()), dtype=np.intp)
+        self._names = ", ".join(rows)
+        self._limits = PositionLimits(context.plan, self._rows, list(rows))
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes position targets; an array of another length is ignored."""
+        """Writes position targets within the joints' limits; an array of another length is ignored."""
         assert isinstance(sample, ArraySample)
         if len(sample.values) != len(self._rows):
             self._report(
@@ -152,7 +152,10 @@ class JointArray:
                 f"{len(self._rows)} are needed ({self._names})",
             )
             return
-        _write_finite(np.asarray(sample.values, dtype=np.float64), commands.joint_position, self._rows)
+        values = np.asarray(sample.values, dtype=np.float64)
+        finite = np.isfinite(values)
+        values = self._limits.clamp_command(np.where(finite, values, np.nan), self._topic, self._report)
+        commands.joint_position[self._rows[finite]] = values[finite]
 
 
 class BaseTwist:
@@ -200,7 +203,7 @@ class BodyPose:
             world_from_frame = self._resolve(self._topic, sample.frame_id, sample.stamp_ns)
         except UnknownFrameError as error:
             self._report(
-                f"sink.frame:{name}:{sample.frame_id}",
+                f"sink.frame:{name}",
                 f"{name}: a pose in frame {quoted(sample.frame_id)} is ignored: {error}",
             )
             return
@@ -246,10 +249,11 @@ _FACTORIES: dict[str, Callable[[SinkContext, TopicPlan], Sink]] = {
 }
 
 
-def _commanded_rows(plan: BridgePlan, topic: TopicPlan) -> tuple[int, ...]:
-    """Returns the rows of the topic's joints without those that follow others."""
+def _commanded_rows(plan: BridgePlan, topic: TopicPlan) -> dict[str, int]:
+    """Returns the rows of the topic's joints, without those that follow others, by the names of its context."""
     followers = followers_of(plan)
-    rows = tuple(row for row in topic.dofs if row not in followers)
+    names = plan.joint_names(topic)
+    rows = {name: row for name, row in zip(names, topic.dofs, strict=True) if row not in followers}
     if not rows:
         raise SinkRefusal("no joint below its context can be commanded")
     return rows
@@ -270,11 +274,3 @@ def _moved_body(context: SinkContext, topic: TopicPlan) -> int:
     if all(driven[row] for row in candidates):
         raise SinkRefusal("the body hangs from a joint; a fixed base cannot be moved")
     raise SinkRefusal("physics moves the body, and no controller claims the topic")
-
-
-def _write_finite(values: FloatArray, target: FloatArray, rows: NDArray[np.intp]) -> None:
-    finite = np.isfinite(values)
-    if finite.all():
-        target[rows] = values
-    else:
-        target[rows[finite]] = values[finite]

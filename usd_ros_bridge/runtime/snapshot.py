@@ -36,6 +36,7 @@ class Snapshot:
         state: What the backend measured; there from the first `begin` on, as is all that follows from it.
         time_ns: Bridge time of the state, nanoseconds.
         tick: Counts the states that were shown: what follows from a state holds as long as this does not change.
+        first_ns: Bridge time of the first state since the start or the last reset, -1 before.
         common_ns: The time of every robot's state; None where they have times of their own: ask `robot_time_ns`.
     """
 
@@ -66,6 +67,7 @@ class Snapshot:
             odometry: What controllers know of their robots' bases.
         """
         self.tick = 0
+        self.first_ns = -1
         self._sense = sense
         self._odometry = odometry or OdometryTable()
         self._samples: dict[str, SensorSample | None] = {}
@@ -112,6 +114,8 @@ class Snapshot:
         self.state = state
         self.tick += 1
         self.time_ns = state.time_ns
+        if self.first_ns < 0:
+            self.first_ns = state.time_ns
         times = state.robot_time_ns
         self._robot_times = None if times is None else times.tolist()
         self.common_ns = state.time_ns if times is None else None
@@ -133,6 +137,7 @@ class Snapshot:
         self._tracker.clear()
         for motion in self._motions.values():
             motion.clear()
+        self.first_ns = -1
         self._started[:] = False
         self._start[:] = np.nan
         self._all_started = False

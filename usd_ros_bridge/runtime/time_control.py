@@ -8,10 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal, NamedTuple
 
-from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.ranges import FACTOR
 
 TimeState = Literal["stopped", "playing", "paused"]
 OnChange = Callable[[TimeState], None]
@@ -81,6 +81,8 @@ class TimeControl:
         self._resets: deque[Reset] = deque()
         self._listeners: list[OnChange] = []
         self._closed = False
+        self.before_steps_end: Callable[[], object] = lambda: None
+        """Called in the thread that ticks before whoever asked for steps is told that they are done."""
 
     # --- For everybody -----------------------------------------------------------------------------------------
 
@@ -204,6 +206,7 @@ class TimeControl:
                 # They may just have been made to fail.
                 if self._steps and self._steps[0] is first:
                     self._steps.popleft()
+            self.before_steps_end()
             with suppress(InvalidStateError):
                 first.done.set_result(now_ns)
         return None
@@ -250,6 +253,5 @@ def _fail(future: Future[int], why: str) -> None:
 
 
 def _checked_factor(factor: float) -> float:
-    if not (isfinite(factor) and factor >= 0.0):
-        raise OptionError(f"real_time_factor {factor!r} is not possible: 0 or more")
+    FACTOR.check("real_time_factor", factor)
     return float(factor)

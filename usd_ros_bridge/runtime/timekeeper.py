@@ -16,6 +16,8 @@ IDLE_NS = 1_000_000_000
 LONG_NS = 10_000_000
 """From when on what is done between two ticks has time stand still, wall nanoseconds; less is caught up with."""
 
+_ROUNDING = 100
+
 
 class Timekeeper:
     """Ticks a runtime on the grid of its backend's steps. Everything here belongs to the thread that ticks.
@@ -91,11 +93,16 @@ class Timekeeper:
             self._control.end_of_steps(self._runtime.now_ns)
         return stepped
 
+    def free(self) -> None:
+        """Tick at what is due from here on, and not at the stamps of a host."""
+        self._runtime.follow_clock(0)
+
     def step(self, time_ns: int | None) -> bool:
         """Ticks once for a host.
 
         Args:
-            time_ns: Bridge time to go to, nanoseconds: the grid point at or before it. None for one step.
+            time_ns: Bridge time to go to, nanoseconds: the grid point at or before it, or less than a hundredth of a
+                step after it, which a host's floating-point seconds may miss. None for one step.
 
         Returns:
             Whether the backend gave a state: not where time is paused, or has not come to the next grid point yet and
@@ -103,7 +110,7 @@ class Timekeeper:
         """
         self.attend()
         now, step = self._runtime.now_ns, self._control.step_ns
-        target = now + step if time_ns is None else time_ns // step * step
+        target = now + step if time_ns is None else (time_ns + step // _ROUNDING) // step * step
         if not self._control.playing:
             end = self._control.end_of_steps(now)
             if end is None:
@@ -111,6 +118,7 @@ class Timekeeper:
             target = min(target, end)
         if target == now or target < step:
             return self._runtime.time_ns is not None
+        self._runtime.follow_host(target)
         return self.advance(target)
 
 
@@ -131,7 +139,7 @@ class OwnTimeLoop:
             runtime: Open.
             control: Says whether time passes, and how fast. Its `wake` is to set the wake-up of the runtime's inbox.
             keeper: Ticks; one of its own by default.
-            idle: Called about once a second while no tick comes.
+            idle: Called where time begins to stand still, and about once a second while no tick comes.
         """
         self._control = control
         self._keeper = keeper or Timekeeper(runtime, control)
@@ -143,6 +151,8 @@ class OwnTimeLoop:
     def run(self) -> None:
         """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
         keeper, control, pace = self._keeper, self._control, self._pace
+        keeper.free()
+        stands_at: int | None = None
         while not self._stopped:
             began = time.monotonic_ns()
             if keeper.attend() and time.monotonic_ns() - began > LONG_NS:
@@ -151,6 +161,9 @@ class OwnTimeLoop:
             next_ns = keeper.next_ns()
             if next_ns is None:
                 pace.rest()
+                if keeper.now_ns != stands_at:
+                    stands_at = keeper.now_ns
+                    self._idle()
                 self._sleep(IDLE_NS)
             elif not control.playing:
                 pace.rest()
