@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from usd_ros_bridge.backends.protocol import Backend, Report
-from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.model.errors import BridgeError, OptionError, choices
+from usd_ros_bridge.model.options import RemoteControl
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.ranges import RATE
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.clock import RosClock
 from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.graph_monitor import CHECK_RATE, GraphMonitor
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import Handlers
 from usd_ros_bridge.ros.installed_handlers import bind_installed
@@ -31,6 +33,9 @@ from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.time_control import TimeOptions
 from usd_ros_bridge.runtime.timekeeper import OwnTimeLoop
 
+QUIT_S = 0.2
+"""So that the answer to who asked for the end still goes out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AssemblyOptions:
@@ -43,9 +48,9 @@ class AssemblyOptions:
         spawning: What may be spawned.
         live: What changes it while it runs.
         installed: Names of the installed packages' handlers that are asked to serve; None for all of them.
+        remote_control: What other nodes may do.
         make_domains: Makes the domains, where none are handed over.
         make_parts: `make_parts(plan, domains, runtime)` makes what follows from the plan.
-        quit_process: Ends `spin` soon; returns False where none runs.
     """
 
     backend: str | Backend
@@ -54,9 +59,9 @@ class AssemblyOptions:
     spawning: SpawnOptions
     live: LiveOptions
     installed: tuple[str, ...] | None
+    remote_control: RemoteControl
     make_domains: Callable[[], Domains]
     make_parts: Callable[[BridgePlan, Domains, GuardedRuntime], PlanParts]
-    quit_process: Callable[[], bool]
 
 
 class Opened(NamedTuple):
@@ -85,6 +90,7 @@ class Assembly:
         opened: All of it, once it is open.
         lock: Held by ticks, and by whoever closes the bridge.
         closed: Whether it was closed.
+        spinning: Whether `spin` runs.
     """
 
     def __init__(
@@ -122,6 +128,7 @@ class Assembly:
         self.opened: Opened | None = None
         self.lock = threading.RLock()
         self.closed = False
+        self.spinning = False
         self._options = options
         self._handlers = handlers
         self._workers = workers
@@ -133,16 +140,20 @@ class Assembly:
         """Looks at what can be known to be impossible before anything is acquired.
 
         Raises:
-            OptionError: A rate is not possible.
+            OptionError: A rate, or `remote_control`, is not possible.
             BridgeError: It was opened before.
         """
         if self.runtime is not None or self.closed:
             raise BridgeError("a bridge is opened once; make another one")
         tf_rate, controller_rate = self._options.live.tf_rate, self._options.runtime.controller_rate
-        if tf_rate is not None and not tf_rate > 0.0:
-            raise OptionError(f"tf_rate {tf_rate!r} is not possible: positive Hz, or None for every step")
-        if not 0.0 < controller_rate < math.inf:
-            raise OptionError(f"controller_rate {controller_rate!r} is not possible: positive Hz")
+        if tf_rate is not None:
+            RATE.check("tf_rate", tf_rate)
+        RATE.check("controller_rate", controller_rate)
+        if self._options.remote_control not in get_args(RemoteControl):
+            raise OptionError(
+                f"remote_control {self._options.remote_control!r} is not possible; there are: "
+                f"{choices(get_args(RemoteControl))}"
+            )
 
     def open(self) -> None:
         """Acquires everything, in order; who called closes it where that fails.
@@ -163,7 +174,12 @@ class Assembly:
             follows = bool(main.node.get_clock().ros_time_is_active)
             choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
         make = partial(
-            GuardedRuntime, options=options.runtime, reporter=self._reporter, lock=self.lock, domains=domains
+            GuardedRuntime,
+            options=options.runtime,
+            reporter=self._reporter,
+            lock=self.lock,
+            domains=domains,
+            remote_control=options.remote_control,
         )
         self.plan = choice.plan
         runtime, self.backend_name = open_chosen(choice, make, self._reporter.report)
@@ -184,34 +200,54 @@ class Assembly:
                 edits=options.live.edits, changes=self.live.changer, between_ticks=runtime.between.ask,
             )  # fmt: skip
             own_time.offer(
-                self._handlers, quit_process=options.quit_process, inform=self._inform, succession=succession
+                self._handlers, quit_process=self._quit, inform=self._inform, succession=succession
             )
         self.live.open()
+        monitor = GraphMonitor(lambda: self.plan, domains, report=self._reporter.report)
+        runtime.add_emitter(monitor, name="graph monitor", rate=CHECK_RATE)
         self.opened = Opened(domains, runtime, self.parts, clock, loop, self.live)
 
     def close(self) -> None:
-        """Gives everything back. Idempotent, from any thread, also while callbacks run."""
+        """Gives everything back, and lets go of it. Idempotent, from any thread, also while callbacks run.
+
+        What refers to one another here, and to the plan and its stage, is taken apart: it is freed at once, in the
+        thread that lets go of it last. A stage that waits for the garbage collector is freed in any thread, while
+        OpenUSD tells other stages of changes in another one: the process would end.
+        """
         self.closed = True
         self._log.node = None
-        if self.loop is not None:
-            self.loop.stop()
-        with self.lock:
-            if self.runtime is not None:
-                self.runtime.stopped = True
-        if self.runtime is not None:
-            self.runtime.between.close()
-        if self.live is not None:
-            self.live.stop()
+        # Another thread may be closing it, too.
+        runtime, live, domains = self.runtime, self.live, self.domains
+        self.stop()
+        if runtime is not None:
+            with self.lock:
+                runtime.stopped = True
+            runtime.between.close()
+        if live is not None:
+            live.stop()
         # Those who wait are told while there still is who tells them.
         self._workers.close()
         # Threads end before what they use goes away, and outside of the lock, which none of them needs to end.
-        if self.domains is not None:
-            self.domains.stop()
+        if domains is not None:
+            domains.stop()
         with self.lock:
-            parts, self.parts = self.parts, None
-            for part in (self.live, self.clock, parts, self.runtime, self.domains):
+            for part in (self.live, self.clock, self.parts, self.runtime, self.domains):
                 if part is not None:
                     part.close()
+            self.opened = self.live = self.clock = self.parts = self.loop = self.runtime = self.domains = None
+            self._handlers.close()
+
+    def stop(self) -> None:
+        """Ends `spin` after the tick in progress; from any thread or signal handler."""
+        loop = self.loop
+        if loop is not None:
+            loop.stop()
+
+    def _quit(self) -> bool:
+        """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""
+        if self.spinning:
+            threading.Timer(QUIT_S, self.stop).start()
+        return self.spinning
 
     def _adopt(self, plan: BridgePlan) -> None:
         """Shows a plan that is live from here on; between two ticks."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from usd_ros_bridge.backends.protocol import Backend
-from usd_ros_bridge.model.errors import BridgeError, OptionError
-from usd_ros_bridge.model.options import PlanOptions, VariantSelection
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.options import PlanOptions, RemoteControl, VariantSelection
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.ranges import TIMEOUT
 from usd_ros_bridge.ros.assembly import Assembly, AssemblyOptions, Opened
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.clock import with_sim_time
@@ -31,13 +31,11 @@ from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controllers import ControllerStatus
 from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.options import RuntimeOptions
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.report import Reporter, limited
 from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
 
 NODE_NAME = "usd_ros_bridge"
 DEFAULT_TF_RATE = 50.0
-QUIT_S = 0.2
-"""So that the answer to who asked for the end still goes out."""
 Show = Callable[[str, str], None]
 
 
@@ -78,6 +76,7 @@ class Bridge(HandlerRegistry):
         scene_edits: bool = False,
         follow_edits: bool = True,
         watch: bool = False,
+        remote_control: RemoteControl = "all",
         publish_unmatched: bool = False,
         publish_description: bool = True,
         mesh_directory: str | os.PathLike[str] | None = None,
@@ -112,6 +111,8 @@ class Bridge(HandlerRegistry):
             scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
             follow_edits: Go on with what edits make of the plan's stage while the bridge runs.
             watch: Read files of the asset again where they change, and go on with that.
+            remote_control: What other nodes may do through the services and parameters of the bridge's node: `all`,
+                `read_only` (ask, but change nothing) or `none`. Interfaces of the asset are not meant.
             publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
             publish_description: Describe each robot as URDF on `<its namespace>/robot_description`, once it is open.
             mesh_directory: Where mesh files for descriptions are put; None for the user's cache.
@@ -122,7 +123,7 @@ class Bridge(HandlerRegistry):
         """
         super().__init__(Handlers(plan))
         log = NodeLog(NODE_NAME)
-        reporter, inform = Reporter(report or log.warn), inform or log.inform
+        reporter, inform = Reporter(report or log.warn), limited(inform or log.inform)
         self._workers = Workers()
         options = AssemblyOptions(
             backend=backend,
@@ -133,6 +134,7 @@ class Bridge(HandlerRegistry):
             spawning=spawning or SpawnOptions(),
             live=LiveOptions(edits=scene_edits, follow=follow_edits, watch=watch, tf_rate=tf_rate),
             installed=None if handlers is None else tuple(handlers),
+            remote_control=remote_control,
             make_domains=lambda: Domains(
                 node=node,
                 node_name=node_name,
@@ -149,13 +151,11 @@ class Bridge(HandlerRegistry):
                 description=DescriptionOptions(publish=publish_description, meshes=mesh_directory),
                 diagnostics=DiagnosticsOptions(publish=publish_diagnostics, rate=diagnostics_rate),
             ),
-            quit_process=self._quit,
         )  # fmt: skip
         self._assembly = Assembly(
             plan, options, handlers=self._handlers, workers=self._workers, domains=domains,
             reporter=reporter, inform=inform, log=log,
         )  # fmt: skip
-        self._spinning = False
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class Bridge(HandlerRegistry):
 
         Args:
             time_ns: Bridge time, nanoseconds, which stamps what is sent; None for the ROS time of the bridge's node.
-                Where the backend owns time: the time to go to, the end of a step at or before it counts; None for one
-                step of the backend.
+                Where the backend owns time: the time to go to, the end of a step at or before it counts (one that is
+                missed by less than a hundredth of a step, too); None for one step of the backend.
 
         Returns:
             Whether the backend gave a state; not where time that the backend owns is paused.
@@ -202,12 +202,15 @@ class Bridge(HandlerRegistry):
         """
         opened = self._opened()
         runtime, clock = opened.runtime, opened.clock
-        if self._spinning:
+        if self._assembly.spinning:
             raise BridgeError("step() while spin() runs: one of the two drives the bridge")
         if isinstance(clock, OwnTime):
             return clock.step(None if time_ns is None else int(time_ns))
         now = clock.now_ns() if time_ns is None else int(time_ns)
-        return False if now is None else runtime.tick(now)
+        if now is None:
+            return False
+        runtime.follow_host(now)
+        return runtime.tick(now)
 
     def poll(self) -> None:
         """Runs callbacks that wait, where no background thread does (`threaded=False`), and returns at once."""
@@ -220,17 +223,15 @@ class Bridge(HandlerRegistry):
             BridgeError: The bridge is not open.
         """
         loop = self._opened().loop
-        self._spinning = True
+        self._assembly.spinning = True
         try:
             loop.run()
         finally:
-            self._spinning = False
+            self._assembly.spinning = False
 
     def stop(self) -> None:
         """Ends `spin` after the tick in progress; from any thread or signal handler."""
-        loop = self._assembly.loop
-        if loop is not None:
-            loop.stop()
+        self._assembly.stop()
 
     def reset(self) -> None:
         """Takes the backend back to the state at rest; the next `step` may be at any time.
@@ -240,7 +241,7 @@ class Bridge(HandlerRegistry):
         opened = self._opened()
         runtime, clock = opened.runtime, opened.clock
         if isinstance(clock, OwnTime):
-            clock.reset(spinning=self._spinning)
+            clock.reset(spinning=self._assembly.spinning)
             return
         runtime.reset()
 
@@ -265,8 +266,8 @@ class Bridge(HandlerRegistry):
             BridgeError: The bridge is not open, there is no such client, or the request does not fit its type.
         """
         parts = self._opened().parts
-        if timeout is not None and not timeout > 0.0:
-            raise OptionError(f"timeout {timeout!r} is not possible: positive seconds")
+        if timeout is not None:
+            TIMEOUT.check("timeout", timeout)
         return parts.interfaces.call(target, request, timeout=timeout, feedback=feedback)
 
     def controllers(self) -> tuple[ControllerStatus, ...]:
@@ -374,12 +375,6 @@ class Bridge(HandlerRegistry):
         return summary(parts.interfaces, parts.transforms)
 
     # --- Own ---------------------------------------------------------------------------------------------------
-
-    def _quit(self) -> bool:
-        """Ends `spin` soon, for whoever asks for it by a service; returns False where no `spin` runs."""
-        if self._spinning:
-            threading.Timer(QUIT_S, self.stop).start()
-        return self._spinning
 
     def _opened(self) -> Opened:
         opened = self._assembly.opened

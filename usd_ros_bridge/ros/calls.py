@@ -9,6 +9,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError
+from usd_ros_bridge.model.ranges import WAIT
 
 
 class Call:
@@ -41,13 +42,16 @@ class Call:
             CallTimeoutError: Nobody answered, or not within `timeout`; in the latter case the call goes on.
             BridgeError: This thread must not wait: the answer would come through it.
         """
+        if timeout is not None:
+            WAIT.check("timeout", timeout)
         if not self._future.done() and (reason := self._forbidden()):
             raise BridgeError(reason)
         try:
             return self._future.result(timeout)
         except FutureTimeoutError:
             if self._future.done():
-                raise
+                # It was answered at the last moment, or failed with a time-out of its own.
+                return self._future.result()
             raise CallTimeoutError(f"no answer yet, after {timeout:g} s") from None
 
     def cancel(self) -> None:

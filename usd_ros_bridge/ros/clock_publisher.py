@@ -78,13 +78,13 @@ class ClockPublisher:
         left = [each for each in self._outlets if each[0] in domains]
         self._outlets = [each for each in self._outlets if each[0] not in domains]
         for domain, outlet, _ in left:
-            outlet.close(domain.node)
+            outlet.close(domain.destroy)
 
     def close(self) -> None:
         """Destroys the publishers. Idempotent."""
         outlets, self._outlets = self._outlets, []
         for domain, outlet, _ in outlets:
-            outlet.close(domain.node)
+            outlet.close(domain.destroy)
 
     def status(self, time_ns: int) -> list[InterfaceStatus]:
         """Returns a row for each domain, at a bridge time in nanoseconds."""

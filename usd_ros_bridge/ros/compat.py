@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any
 
-from rclpy.exceptions import NameValidationException
+from rclpy.action import ActionClient, ActionServer
+from rclpy.client import Client
+from rclpy.exceptions import InvalidHandle, NameValidationException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.publisher import Publisher
 from rclpy.qos import qos_policy_name_from_kind
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 
 ROS_ERRORS: tuple[type[Exception], ...] = (
     rclpy_implementation.RCLError,
@@ -26,6 +36,19 @@ _EVENTS_EXECUTORS = (
     ("rclpy.executors", "EventsExecutor"),
 )
 
+_ACTION_SERVER_CALLBACKS = tuple(
+    f"rcl_action_server_set_{part}_callback" for part in ("goal_service", "cancel_service", "result_service")
+)
+_ACTION_CLIENT_CALLBACKS = tuple(
+    f"rcl_action_client_set_{part}_callback"
+    for part in (
+        "goal_client",
+        "cancel_client",
+        "result_client",
+        "feedback_subscription",
+        "status_subscription",
+    )
+)
 
 _DROPPED_S = 0.09
 _SEND_TRIES = 3
@@ -56,8 +79,127 @@ def wake(executor: Any) -> None:
     executor.create_task(_nothing)
 
 
-def _nothing() -> None:
-    """Is done."""
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def queues_events(executor: Any) -> bool:
+    """Return whether an executor is an EventsExecutor: it queues events of entities instead of waiting for them.
+
+    Its queue refers to entities without owning them. An event that is still queued when the executor drops its entity
+    ends the process: the last reference to a wait set goes away outside of the GIL.
+    """
+    kind = getattr(rclpy_implementation, "EventsExecutor", None)
+    return kind is not None and isinstance(executor, kind)
+
+
+def is_executed(entity: Any) -> bool:
+    """Return whether an executor may hold an rclpy entity. Publishers without event handlers are never executed."""
+    return not isinstance(entity, Publisher) or bool(entity.event_handlers)
+
+
+def stop_events(entity: Any) -> None:
+    """Clear the middleware's callbacks of an rclpy entity: no event of it is queued from here on. From any thread.
+
+    rclpy has no call for this. Where librcl cannot be called, the entity goes on queueing events.
+    """
+    for handle, setters in _event_sources(entity):
+        with suppress(InvalidHandle), handle:
+            for setter in setters:
+                function = _rcl_function(setter)
+                if function is not None:
+                    function(handle.pointer, None, None)
+
+
+def destroy_entity(node: Any, entity: Any) -> None:
+    """Take an entity out of its node's lists and destroy it. An entity that is gone already is ignored.
+
+    Executors that wait (SingleThreadedExecutor, MultiThreadedExecutor) may be about to use it in another thread. rclpy
+    catches that for most entities, but not for timers and waitables (QoS events, actions): those would end the
+    executor with an exception.
+
+    Args:
+        node: The node that it was created on.
+        entity: Publisher, subscription, service, client, timer, action server or action client.
+    """
+    for waitable in _waitables(entity):
+        waitable.add_to_wait_set = _nothing
+        waitable.is_ready = _nothing
+        waitable.take_data = dict
+    destroyers: tuple[tuple[type, Callable[[Any], bool]], ...] = (
+        (Publisher, node.destroy_publisher),
+        (Subscription, node.destroy_subscription),
+        (Service, node.destroy_service),
+        (Client, node.destroy_client),
+        (Timer, node.destroy_timer),
+    )
+    _leave_callback_group(entity)
+    with suppress(InvalidHandle):
+        if isinstance(entity, Timer):
+            # The executor asks the handle of a timer without care: it goes with the last reference to it. To cancel it
+            # would end Jazzy's executors, if they are about to call it.
+            entity.callback = entity.destroy = _nothing
+        for kind, destroy in destroyers:
+            if isinstance(entity, kind) and destroy(entity):
+                return
+        # An action is in no list but that of waitables, and a direct subscription has only its event handlers there.
+        for waitable in _waitables(entity):
+            with suppress(ValueError):
+                node.remove_waitable(waitable)
+        # ValueError: actions take themselves out once more, last.
+        with suppress(ValueError):
+            entity.destroy()
+
+
+def _leave_callback_group(entity: Any) -> None:
+    """Let callback groups forget an entity and its waitables when they are gone: rclpy's never forget any.
+
+    Not at once: an executor that is about to run one insists on finding it there.
+    """
+    for each in (entity, *_waitables(entity)):
+        group = getattr(each, "callback_group", None)
+        if group is not None:
+            reference = weakref.ref(each)
+            hash(reference)  # Kept by the reference; that of an entity that is gone cannot be made any more.
+            weakref.finalize(each, group.entities.discard, reference).atexit = False
+
+
+def _event_sources(entity: Any) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yield the handles of an entity that queue events, each with the librcl functions that set their callbacks."""
+    if isinstance(entity, ActionServer):
+        yield entity._handle, _ACTION_SERVER_CALLBACKS
+    elif isinstance(entity, ActionClient):
+        yield entity._client_handle, _ACTION_CLIENT_CALLBACKS
+    elif isinstance(entity, Subscription):
+        yield entity.handle, ("rcl_subscription_set_on_new_message_callback",)
+    elif isinstance(entity, Service):
+        yield entity.handle, ("rcl_service_set_on_new_request_callback",)
+    elif isinstance(entity, Client):
+        yield entity.handle, ("rcl_client_set_on_new_response_callback",)
+    for handler in getattr(entity, "event_handlers", ()):
+        handle = getattr(handler, "_EventHandler__event", None)
+        if handle is not None:
+            yield handle, ("rcl_event_set_callback",)
+
+
+def _waitables(entity: Any) -> tuple[Any, ...]:
+    if isinstance(entity, ActionServer | ActionClient):
+        return (entity,)
+    return tuple(getattr(entity, "event_handlers", ()))
+
+
+@cache
+def _rcl_function(name: str) -> Any:
+    """Return a function of librcl that sets the callback of an entity, None where there is none."""
+    library = "librcl_action.so" if name.startswith("rcl_action") else "librcl.so"
+    try:
+        # rclpy has loaded it already.
+        function = getattr(ctypes.CDLL(library), name)
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    function.restype = ctypes.c_int
+    return function
 
 
 def policy_name(kind: Any) -> str:
@@ -92,7 +234,9 @@ def defer_responses(service: Any, answer: Callable[[Any, Any], None]) -> Callabl
     def send(response: Any, header: Any) -> None:
         for _ in range(_SEND_TRIES):
             began = time.monotonic()
-            send_once(response, header)
+            # Where the service is being closed, nobody waits for an answer.
+            with suppress(InvalidHandle):
+                send_once(response, header)
             if time.monotonic() - began < _DROPPED_S:
                 return
             time.sleep(_DROPPED_S)

@@ -14,12 +14,14 @@ from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
 from rclpy.parameter import Parameter
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.model.options import RemoteControl
+from usd_ros_bridge.model.ranges import NumberRange, controller_range, shown
+from usd_ros_bridge.ros.parameters import remote_refusal
 from usd_ros_bridge.runtime.controllers import Controllers
 
 ENABLED = "enabled."
-
-_NUMBER = "a finite number that is not negative"
 
 
 class Host(Protocol):
@@ -28,6 +30,11 @@ class Host(Protocol):
     @property
     def controllers(self) -> Controllers:
         """The controllers."""
+        ...
+
+    @property
+    def remote_control(self) -> RemoteControl:
+        """Return what other nodes may do."""
         ...
 
     def post(self, job: Callable[[], None]) -> None:
@@ -88,7 +95,7 @@ class ControllerParameters:
         if (came or new) and not self._refusal(given):
             # A parameter file had a value for what was not there yet.
             asked = {path: switched[path] for path in came}
-            self._runtime.post(lambda: self._in_tick(asked, new))
+            self._post(asked, new)
         self.show(but=came)
         self._show_numbers(before & self._numbers.keys())
 
@@ -153,7 +160,9 @@ class ControllerParameters:
                 ENABLED + path, active, ParameterDescriptor(description=about)
             )
         for full, (path, name) in self._numbers.items():
-            about = ParameterDescriptor(description=f"{name} of {path}.", additional_constraints=_NUMBER)
+            about = ParameterDescriptor(
+                description=f"{name} of {path}.", additional_constraints=str(controller_range(name))
+            )
             given[full] = self._declare(full, controllers.parameter(path, name), about)
         return given
 
@@ -174,8 +183,12 @@ class ControllerParameters:
     def _check(self, parameters: Sequence[Any]) -> Any:
         if getattr(self._own, "showing", False):
             return SetParametersResult(successful=True)
-        reason = self._refusal({parameter.name: parameter.value for parameter in parameters})
-        return SetParametersResult(successful=not reason, reason=reason)
+        values = {parameter.name: parameter.value for parameter in parameters}
+        ours = [
+            name for name in values if name in self._numbers or name.removeprefix(ENABLED) in self._wanted
+        ]
+        reason = remote_refusal(self._runtime.remote_control, ours) or self._refusal(values)
+        return SetParametersResult(successful=not reason, reason=escaped(reason))
 
     def _apply(self, parameters: Sequence[Any]) -> None:
         if getattr(self._own, "showing", False):
@@ -184,12 +197,21 @@ class ControllerParameters:
         switched, changed = self._switched(values), self._changed(values)
         self._wanted |= switched
         if switched or changed:
-            self._runtime.post(lambda: self._in_tick(switched, changed))
+            self._post(switched, changed)
+
+    def _post(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
+        on = [path for path, wanted in switched.items() if wanted]
+        off = [path for path, wanted in switched.items() if not wanted]
+        self._runtime.controllers.announce(
+            on, off, lambda: self._runtime.post(lambda: self._in_tick(switched, changed))
+        )
 
     def _in_tick(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
         try:
             self._carry_out(switched, changed)
         except BridgeError:
+            on = [path for path, wanted in switched.items() if wanted]
+            self._runtime.controllers.withdraw(on, switched.keys() - on)
             # Something else was switched since the request was checked; the report says what.
             self.show()
             raise
@@ -208,7 +230,7 @@ class ControllerParameters:
             if full in self._numbers and value is None:
                 return f"{full} cannot be unset"
             if full in self._numbers and not self._is_possible(full, value):
-                return f"{full}: {value!r} is not possible: {_NUMBER}"
+                return f"{full}: {shown(value)} is not possible: {self._range(full)}"
             if full.removeprefix(ENABLED) in self._wanted and full.startswith(ENABLED) and value is None:
                 return f"{full} cannot be unset"
         switched = self._switched(values)
@@ -225,7 +247,10 @@ class ControllerParameters:
         if math.isnan(value):
             # What the asset leaves to the controller may stay so.
             return math.isnan(self._runtime.controllers.parameter(*self._numbers[full]))
-        return math.isfinite(value) and value >= 0.0
+        return value in self._range(full)
+
+    def _range(self, full: str) -> NumberRange:
+        return controller_range(self._numbers[full][1])
 
     def _switched(self, values: Mapping[str, Any]) -> dict[str, bool]:
         return {

@@ -66,7 +66,7 @@ class Descriptions:
         self._topics: dict[str, DescriptionTopic] = {}
         self._parameter = DescriptionParameter(domains.main)
         self._closed = False
-        self._maker = DescriptionMaker(
+        self._maker: DescriptionMaker | None = DescriptionMaker(
             self,
             meshes=self._mesh_files,
             in_tick=in_tick,
@@ -95,11 +95,14 @@ class Descriptions:
                 path: self._topics.get(path) or DescriptionTopic(path, place).open()
                 for path, place in wanted.items()
             }
-        self._maker.ask(plan)
+        if (maker := self._maker) is not None:
+            maker.ask(plan)
 
     def close(self) -> None:
         """Ends all of it. Idempotent, from any thread."""
-        self._maker.close()
+        maker, self._maker = self._maker, None
+        if maker is not None:
+            maker.close()
         self._parameter.close()
         with self._lock:
             self._closed = True
@@ -240,7 +243,7 @@ class DescriptionTopic:
         """Destroys the publisher. Idempotent."""
         publisher, self._publisher = self._publisher, None
         if publisher is not None and self.place.domain is not None:
-            self.place.domain.node.destroy_publisher(publisher)
+            self.place.domain.destroy(publisher)
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""

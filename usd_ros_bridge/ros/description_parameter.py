@@ -9,6 +9,7 @@ from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
 from rclpy.parameter import Parameter
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.ros.domains import Domain
 
@@ -67,5 +68,5 @@ class DescriptionParameter:
         for parameter in parameters:
             if parameter.name == ROBOT_DESCRIPTION and parameter.value != self._text:
                 reason = f"{ROBOT_DESCRIPTION} is made from the asset: edit that, or start with another one"
-                return SetParametersResult(successful=False, reason=reason)
+                return SetParametersResult(successful=False, reason=escaped(reason))
         return SetParametersResult(successful=True)

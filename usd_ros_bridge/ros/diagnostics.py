@@ -13,8 +13,9 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import PublisherEventCallbacks
 
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
+from usd_ros_bridge.model.ranges import DIAGNOSTICS_RATE
 from usd_ros_bridge.ros import qos
 from usd_ros_bridge.ros.diagnosis import (
     BackendFigures,
@@ -34,7 +35,6 @@ from usd_ros_bridge.runtime.report import describe
 
 TOPIC = "/diagnostics"
 DEFAULT_RATE = 1.0
-MAX_RATE = 10.0
 TURN_ROWS = 100
 """Interfaces in a message: making it takes some milliseconds, for which nothing else of Python runs."""
 TURN_S = 0.1
@@ -66,8 +66,7 @@ class DiagnosticsOptions:
         Raises:
             OptionError: It is not possible.
         """
-        if not 0.0 < self.rate <= MAX_RATE or math.isnan(self.rate):
-            raise OptionError(f"diagnostics_rate {self.rate!r} is not possible: up to {MAX_RATE:g} Hz")
+        DIAGNOSTICS_RATE.check("diagnostics_rate", self.rate)
 
 
 class DiagnosticsPublisher:
@@ -137,10 +136,12 @@ class DiagnosticsPublisher:
         """Ends it. Idempotent."""
         timer, self._timer = self._timer, None
         publisher, self._publisher = self._publisher, None
+        # They are those of whoever holds this; a round holds this itself.
+        self._rows, self._round = _no_rows, None
         if timer is not None:
-            self._main.node.destroy_timer(timer)
+            self._main.destroy(timer)
         if publisher is not None:
-            self._main.node.destroy_publisher(publisher)
+            self._main.destroy(publisher)
 
     @property
     def subscribers(self) -> int:
@@ -160,7 +161,7 @@ class DiagnosticsPublisher:
         if self._timer is not None:
             if turns == self._turns:
                 return
-            self._main.node.destroy_timer(self._timer)
+            self._main.destroy(self._timer)
         self._turns = turns
         period_s = 1.0 / self._options.rate
         turn_s = period_s if turns == 1 else max(period_s / turns, TURN_S)
@@ -253,7 +254,7 @@ class _Status:
     __slots__ = ("_keys", "_values", "message")
 
     def __init__(self, name: str, hardware_id: str) -> None:
-        self.message = DiagnosticStatus(name=name, hardware_id=hardware_id)
+        self.message = DiagnosticStatus(name=escaped(name), hardware_id=escaped(hardware_id))
         self._keys: list[str] = []
         self._values: list[str] = []
 
@@ -261,11 +262,11 @@ class _Status:
         """Says what a verdict says."""
         message = self.message
         message.level = _LEVELS[verdict.level]
-        message.message = verdict.message
+        message.message = escaped(verdict.message)
         keys = [key for key, _ in verdict.values]
-        values = [value for _, value in verdict.values]
+        values = [escaped(value) for _, value in verdict.values]
         if keys != self._keys:
-            message.values = [KeyValue(key=key, value=value) for key, value in verdict.values]
+            message.values = [KeyValue(key=key, value=value) for key, value in zip(keys, values, strict=True)]
             self._keys, self._values = keys, values
         elif values != self._values:
             for item, old, new in zip(message.values, self._values, values, strict=True):
@@ -299,3 +300,7 @@ def _free(name: str, row: InterfaceStatus, taken: set[str]) -> str:
     while name in taken:
         name, number = f"{name} ({number})", number + 1
     return name
+
+
+def _no_rows() -> Iterator[InterfaceStatus]:
+    return iter(())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -56,7 +57,6 @@ class DirectSubscription:
         if wakeup.fd is None:
             raise DirectUnavailableError("the loop waits on no file descriptor")
         self._class = message_class
-        self._node = node
         # The descriptor outlives the last write.
         self._wakeup = wakeup
         self._set_callback = set_callback
@@ -110,17 +110,11 @@ class DirectSubscription:
         return messages
 
     def close(self) -> None:
-        """Ends the subscription: from here on nothing is written. Idempotent, also while another thread takes."""
+        """End the wake-ups; the subscription is the caller's to destroy. Idempotent, also while a thread takes."""
         handle, self._handle = self._handle, None
-        if handle is None:
-            return
-        try:
-            self._install(None, None, handle)
-        except InvalidHandle:
-            return
-        for handler in self.subscription.event_handlers:
-            self._node.remove_waitable(handler)
-        self.subscription.destroy()
+        if handle is not None:
+            with suppress(InvalidHandle):
+                self._install(None, None, handle)
 
     def _install(self, function: int | None, fd: int | None, handle: Any = None) -> None:
         handle = handle or self._handle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -13,10 +14,20 @@ from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge.model.errors import BridgeError
-from usd_ros_bridge.ros.compat import ROS_ERRORS, make_executor, wake
+from usd_ros_bridge.ros.compat import (
+    ROS_ERRORS,
+    destroy_entity,
+    is_executed,
+    make_executor,
+    queues_events,
+    stop_events,
+    wake,
+)
+from usd_ros_bridge.ros.transport import has_discovery_thread, wait_until_sent
 from usd_ros_bridge.runtime.report import describe
 
 MAX_DOMAINS = 16
@@ -30,6 +41,113 @@ Report = Callable[[str, str], None]
 
 class DomainLimitError(Exception):
     """The plan uses more domains than one process serves."""
+
+
+class EntityRemoval:
+    """Destroy entities of one node, each when its executor has let go of it.
+
+    An EventsExecutor must have no event of an entity left in its queue when it drops the entity. So the middleware is
+    told to queue no more of them, a task is queued behind those that there are, and this task, in the executor's own
+    thread, destroys the entity. Other executors wait on entities, and hold them only meanwhile: those are destroyed at
+    once.
+    """
+
+    def __init__(self, node: Any, report: Report) -> None:
+        """Start with nothing to destroy.
+
+        Args:
+            node: The node that the entities were created on.
+            report: For entities that cannot be destroyed.
+        """
+        self._node = node
+        self._report = report
+        # Re-entrant: a collection of garbage within may end up here again.
+        self._lock = threading.RLock()
+        self._stopped: list[Any] = []
+        self._queued: list[Any] = []
+        self._idle: weakref.ref[Any] | None = None
+        self._followed = False
+        self._held = False
+
+    def probe(self) -> None:
+        """Find out whether the node's executor is ever run: one that never was knows no entity."""
+        executor = self._node.executor
+        if queues_events(executor):
+            self._idle = weakref.ref(executor)
+            executor.create_task(self._note_run)
+
+    def destroy(self, entity: Any) -> None:
+        """Destroy an entity, from any thread; at once where no executor can be about to use it.
+
+        Args:
+            entity: Publisher, subscription, service, client, timer, action server or action client of the node.
+        """
+        node = self._node
+        if node is None:
+            # It goes, or went, with its node.
+            return
+        executor = node.executor
+        if not (queues_events(executor) and is_executed(entity)):
+            self._destroy(entity)
+            return
+        stop_events(entity)
+        idle = self._idle
+        if node not in executor.get_nodes() or (idle is not None and idle() is executor):
+            # It was shut down, or never run: it holds nothing.
+            self._destroy(entity)
+            return
+        with self._lock:
+            self._stopped.append(entity)
+            if not (self._queued or self._held):
+                self._queue(executor)
+
+    def hold(self) -> None:
+        """Let entities wait for `finish` from here on: nobody runs the executor any more. Idempotent.
+
+        An EventsExecutor never frees a task that it did not run, nor what that holds.
+        """
+        self._held = True
+
+    def finish(self) -> None:
+        """Destroy what waits, where the executor is shut down, and let go of the node. Idempotent."""
+        with self._lock:
+            entities = self._queued + self._stopped
+            self._queued, self._stopped = [], []
+        for entity in entities:
+            self._destroy(entity)
+        # A task may have been left in the executor's queue.
+        self._node = None
+
+    def leave(self) -> None:
+        """Let a host's executor finish by itself; at the latest its context's shutdown does. Idempotent."""
+        with self._lock:
+            if not self._queued or self._followed:
+                return
+            self._followed = True
+        self._node.context.on_shutdown(self.finish)
+
+    def _queue(self, executor: Any) -> None:
+        self._queued, self._stopped = self._stopped, []
+        executor.create_task(self._run)
+
+    def _run(self) -> None:
+        """Destroy what was queued; behind all events of it that were queued before. In the executor's thread."""
+        with self._lock:
+            entities, self._queued = self._queued, []
+        for entity in entities:
+            self._destroy(entity)
+        with self._lock:
+            if self._stopped and not (self._queued or self._held):
+                self._queue(self._node.executor)
+
+    def _note_run(self) -> None:
+        self._idle = None
+
+    def _destroy(self, entity: Any) -> None:
+        try:
+            destroy_entity(self._node, entity)
+        except Exception as error:  # noqa: BLE001 - the others are to be destroyed all the same
+            self._report("ros.destroy", f"an entity could not be destroyed: {describe(error)}")
 
 
 class Domain:
@@ -58,6 +176,10 @@ class Domain:
         self._thread: threading.Thread | None = None
         self._executor: Any = None
         self._poller: int | None = None
+        # Held by the thread that polls, and by the one that closes. Re-entrant: a callback may close the bridge.
+        self._polling = threading.RLock()
+        self._removal = EntityRemoval(node, report)
+        self._probed = False
 
     @property
     def domain_id(self) -> int:
@@ -82,7 +204,12 @@ class Domain:
 
     def start(self) -> None:
         """Begins to run callbacks; nothing to do for a host's node."""
-        if not self.owned or self._executor is not None:
+        if not self.owned:
+            if not self._probed:
+                self._probed = True
+                self._removal.probe()
+            return
+        if self._executor is not None:
             return
         self._executor = make_executor(self.node.context)
         self._executor.add_node(self.node)
@@ -105,6 +232,17 @@ class Domain:
         if urgent and executor is not None:
             wake(executor)
 
+    def destroy(self, entity: Any) -> None:
+        """Destroy an entity of the node once its executor has let go of it. From any thread, at any time.
+
+        This is the one way in which entities of the bridge are destroyed: rclpy's `destroy_...` ends the process where
+        an EventsExecutor has queued events of the entity, and ends the executor where it waits in another thread.
+
+        Args:
+            entity: Publisher, subscription, service, client, timer, action server or action client.
+        """
+        self._removal.destroy(entity)
+
     @property
     def deferred(self) -> bool:
         """Whether jobs wait for the next `poll`."""
@@ -112,15 +250,20 @@ class Domain:
 
     def poll(self, *, callbacks: bool = True) -> None:
         """Runs what waits and returns: deferred jobs and, where no thread does it, callbacks of an owned node."""
-        if self._thread is not None:
+        if self._thread is not None or not self._polling.acquire(blocking=False):
+            # A thread does it, or another poll is under way.
             return
-        if callbacks and self._executor is not None:
-            self._poller = threading.get_ident()
-            for _ in range(_POLL_ROUNDS):
-                if not self.ok:
-                    return
-                self._executor.spin_once(timeout_sec=0.0)
-        self._run_jobs()
+        try:
+            if callbacks and self._executor is not None:
+                self._poller = threading.get_ident()
+                for _ in range(_POLL_ROUNDS):
+                    executor = self._executor
+                    if executor is None or not self.ok:
+                        return
+                    executor.spin_once(timeout_sec=0.0)
+            self._run_jobs()
+        finally:
+            self._polling.release()
 
     def stop(self) -> None:
         """Ends the thread: from here on no callback of the bridge's own nodes runs. Idempotent."""
@@ -129,20 +272,30 @@ class Domain:
         if thread is not None and thread is not threading.current_thread():
             wake(self._executor)
             thread.join(_JOIN_S)
+        if self.owned:
+            self._removal.hold()
         self._jobs.clear()
 
     def close(self) -> None:
         """Ends what is the bridge's own: thread, executor, node and context. Idempotent."""
         self.stop()
         if not self.owned:
+            self._removal.leave()
             return
         executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.remove_node(self.node)
-            executor.shutdown()
+        polling = self._polling.acquire(timeout=_JOIN_S)
+        try:
+            if executor is not None:
+                executor.remove_node(self.node)
+                # It lets go of all entities here, unless a callback goes on for longer than that.
+                executor.shutdown(_JOIN_S)
+            self._removal.finish()
+        finally:
+            if polling:
+                self._polling.release()
         # InvalidHandle: the context went down first and took the node along.
         with contextlib.suppress(InvalidHandle):
-            self.node.destroy_node()
+            _destroy_node(self.node)
         self.node.context.try_shutdown()
 
     def _spin(self) -> None:
@@ -170,6 +323,32 @@ class Domain:
                 job()
             except Exception as error:  # noqa: BLE001 - the thread serves all interfaces of the domain
                 self._report("ros.job", f"an interface could not be changed: {describe(error)}")
+
+
+def _destroy_node(node: Node) -> None:
+    """Destroy the only node of a context, so that its peers hear of the end of all that it had.
+
+    The participant goes with the last node of its context, and with it what Fast DDS's discovery thread has not sent
+    yet. A second node, which has nothing, keeps the participant until all of it is sent.
+    """
+    if not (has_discovery_thread() and node.context.ok()):
+        node.destroy_node()
+        return
+    keeper = None
+    # The context may go down at any moment: then nothing is sent any more.
+    with contextlib.suppress(*ROS_ERRORS):
+        keeper = Node(
+            "_usd_ros_bridge_closing",
+            context=node.context,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+            parameter_overrides=[Parameter("start_type_description_service", value=False)],
+        )
+    node.destroy_node()
+    if keeper is not None:
+        wait_until_sent()
+        keeper.destroy_node()
 
 
 class Domains:

@@ -19,6 +19,8 @@ from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.ros.endpoints.tf import TF_TYPE
 from usd_ros_bridge.runtime.sinks import UnknownFrameError
 
+MAX_FRAMES = 100_000
+"""Frames of a TF tree that are remembered: tf2 forgets old transforms, but never a frame."""
 # A static topic has as many latched messages as it has publishers; tf2's own listeners keep 100, too.
 _STATIC_QOS = replace(qos.TF_STATIC_QOS, depth=100)
 
@@ -100,7 +102,7 @@ class ForeignFrames:
         resolve = domain.node.resolve_topic_name
         key = (domain.domain_id, resolve(tf), resolve(tf_static))
         if key not in self._trees:
-            tree = self._trees[key] = _Tree(key[1], tf2_ros)
+            tree = self._trees[key] = _Tree(key[1], tf2_ros, self._report)
             tree.open(
                 self._subscription(domain, tf, qos.TF_QOS, tree.take),
                 self._subscription(domain, tf_static, _STATIC_QOS, tree.take_static),
@@ -128,8 +130,10 @@ class ForeignFrames:
 class _Tree:
     """What one pair of TF topics says. The buffer takes and answers from any thread."""
 
-    def __init__(self, name: str, tf2_ros: Any) -> None:
+    def __init__(self, name: str, tf2_ros: Any, report: Report) -> None:
         self.name = name
+        self._report = report
+        self._frames: set[str] = set()
         self._buffer = tf2_ros.Buffer()
         self._unknown = tf2_ros.TransformException
         self._subscriptions: tuple[TopicSubscription, ...] = ()
@@ -141,11 +145,28 @@ class _Tree:
 
     def take(self, message: Any) -> None:
         for transform in message.transforms:
-            self._buffer.set_transform(transform, "")
+            if self._admit(transform):
+                self._buffer.set_transform(transform, "")
 
     def take_static(self, message: Any) -> None:
         for transform in message.transforms:
-            self._buffer.set_transform_static(transform, "")
+            if self._admit(transform):
+                self._buffer.set_transform_static(transform, "")
+
+    def _admit(self, transform: Any) -> bool:
+        """Return whether a transform is taken: not if its frames are new and there are too many already."""
+        frames = self._frames
+        for name in (transform.child_frame_id, transform.header.frame_id):
+            if name in frames:
+                continue
+            if len(frames) >= MAX_FRAMES:
+                self._report(
+                    f"tf.frames:{self.name}",
+                    f"{self.name}: more than {MAX_FRAMES} frames: further ones are ignored",
+                )
+                return False
+            frames.add(name)
+        return True
 
     def look_up(self, parent: str, frame_id: str, stamp_ns: int) -> FloatArray | None:
         """Returns `parent_from_frame` (7,) at the stamp, at the latest time where that one is not there, else None."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse
+from rclpy.exceptions import InvalidHandle
 
 from usd_ros_bridge.model.goals import Outcome
 
@@ -49,7 +51,8 @@ class GoalServer(ActionServer):
         self.asked: set[bytes] = set()
         """Goals, by their ids, whose result somebody has asked for."""
         self._start = start
-        self._on_cancel = on_cancel
+        # rclpy sets it when an executor may use the server already.
+        self._logger = node.get_logger().get_child("action_server")
         super().__init__(
             node,
             action_class,
@@ -57,13 +60,15 @@ class GoalServer(ActionServer):
             # Demanded, and never called: notify_execute is where rclpy would.
             execute_callback=_unused,
             goal_callback=on_goal,
-            cancel_callback=self._accept_cancel,
+            cancel_callback=partial(_accept_cancel, on_cancel),
             result_timeout=RESULT_TIMEOUT_S,
         )
 
     async def execute(self, taken_data: Any) -> None:
         """Handles what arrived, as rclpy does; notes who asks for results."""
-        await super().execute(taken_data)
+        # A server that is being destroyed answers nobody; an exception would end a host's executor.
+        with suppress(InvalidHandle):
+            await super().execute(taken_data)
         if "result" in taken_data:
             self.asked.add(bytes(taken_data["result"][1].goal_id.uuid))
         for expired in taken_data.get("expired", ()):
@@ -132,11 +137,12 @@ class GoalServer(ActionServer):
             if handle.is_active and key not in followed
         ]
 
-    def _accept_cancel(self, goal_handle: Any) -> CancelResponse:
-        # Always: a goal that ends meanwhile may end in any way from CANCELING, and where one of several goals is
-        # refused, rclpy's loop over them passes the next one by.
-        self._on_cancel(goal_handle)
-        return CancelResponse.ACCEPT
+
+def _accept_cancel(on_cancel: Callable[[Any], object], goal_handle: Any) -> CancelResponse:
+    # Always: a goal that ends meanwhile may end in any way from CANCELING, and where one of several goals is
+    # refused, rclpy's loop over them passes the next one by.
+    on_cancel(goal_handle)
+    return CancelResponse.ACCEPT
 
 
 def _unused(_: Any) -> Any:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from usd_ros_bridge.model.options import RemoteControl
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.core import Runtime
@@ -19,9 +20,17 @@ _OVERRUNS_WORTH_TELLING = 5
 class GuardedRuntime(Runtime):
     """A runtime whose ticks exclude `close`, are measured, and run what waits for domains without a thread."""
 
-    def __init__(self, *arguments: Any, lock: threading.RLock, domains: Domains, **options: Any) -> None:
-        """Stores what ticks exclude and run; the rest is the runtime's."""
+    def __init__(
+        self,
+        *arguments: Any,
+        lock: threading.RLock,
+        domains: Domains,
+        remote_control: RemoteControl = "all",
+        **options: Any,
+    ) -> None:
+        """Stores what ticks exclude and run, and what other nodes may do; the rest is the runtime's."""
         super().__init__(*arguments, **options)
+        self.remote_control: RemoteControl = remote_control
         self._lock = lock
         self._domains = domains
         self.tick_seconds = 0.0

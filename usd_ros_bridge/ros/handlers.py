@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BridgeError, OptionError, choices
 from usd_ros_bridge.model.plan import BridgePlan, InterfaceKind, InterfacePlan
+from usd_ros_bridge.model.ranges import TIMEOUT
 
 EMBEDDER = "embedder"
 DEFAULT_TIMEOUT_S = 10.0
@@ -178,8 +179,8 @@ class HandlerRegistry:
 
     def _bind(self, key: RoleKey, target: str, handler: Any, **options: Any) -> Any:
         timeout = options.get("timeout")
-        if timeout is not None and not timeout > 0.0:
-            raise OptionError(f"timeout {timeout!r} is not possible: positive seconds, or None for no limit")
+        if timeout is not None:
+            TIMEOUT.check("timeout", timeout)
         if handler is None:
             # Found now, so that the fault shows where it is written.
             self._handlers.find(key, target, self._owner)
@@ -272,6 +273,11 @@ class Handlers:
         """Unbinds all that an owner bound."""
         for bound in [each for some in tuple(self._bound.values()) for each in some if each.owner == owner]:
             self._remove(tuple(self._bound), bound)
+
+    def close(self) -> None:
+        """Lets go of all that is bound: handlers often know the bridge, or whoever holds it. Idempotent."""
+        with self._lock:
+            self._bound = {}
 
     def _remove(self, places: Iterable[tuple[InterfaceKind, str]], bound: Bound[Any]) -> None:
         for place in places:

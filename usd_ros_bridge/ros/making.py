@@ -9,8 +9,8 @@ from rclpy.exceptions import InvalidServiceNameException, InvalidTopicNameExcept
 from usd_ros_bridge.backends.protocol import Capabilities
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, InterfaceKind, ServicePlan, TopicPlan
 from usd_ros_bridge.ros.cdr import SharedMessages
-from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS, MEASURED
-from usd_ros_bridge.ros.codecs.protocol import Decoder, Encoding, NoSourceError
+from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS, MEASURED, SOURCE
+from usd_ros_bridge.ros.codecs.protocol import Decoder, Encoding, EncodingFactory, NoSourceError
 from usd_ros_bridge.ros.codecs.serialized import Serialized
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
 from usd_ros_bridge.ros.endpoints.action import ActionServer
@@ -38,7 +38,10 @@ BAD_NAME = (InvalidTopicNameException, InvalidServiceNameException)
 def encoding_for(topic: TopicPlan, plan: BridgePlan, can: Capabilities) -> tuple[Encoding | None, str]:
     """Returns what makes a publisher's messages; None and why, where nothing does."""
     served = topic.path in can.sensors
-    factory = (MEASURED.get(topic.type) if served else None) or ENCODERS.get(topic.type)
+    if topic.source:
+        factory: EncodingFactory | None = SOURCE
+    else:
+        factory = (MEASURED.get(topic.type) if served else None) or ENCODERS.get(topic.type)
     if factory is None:
         return None, f"nothing here makes messages of type {topic.type}, and no source is bound"
     try:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import BridgeError, OptionError, StrictError
 from usd_ros_bridge.ros.roles import BRIDGE, Role
 from usd_ros_bridge.ros.signals import ending_at_once
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoRe
         try:
             _run(given, role)
         except BridgeError as error:
-            print(f"usd_ros_bridge: {' '.join(str(error).split())}", file=sys.stderr)
+            print(f"usd_ros_bridge: {escaped(' '.join(str(error).split()))}", file=sys.stderr)
             status = EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
     sys.exit(status)
 
@@ -43,10 +44,42 @@ def _run(arguments: list[str], role: Role) -> None:
         rest = remove_ros_args(arguments)
     except ROS_ERRORS as error:
         raise OptionError(f"ROS 2 refuses its arguments: {describe(error)}") from error
-    asset = rest.pop(0) if rest and role.takes_asset else None
+    if "--help" in rest or "-h" in rest:
+        print(_help(role))
+        return
+    asset = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if rest:
-        raise OptionError(f"unexpected argument {rest[0]!r}; it takes --ros-args -p asset:=robot.usda")
+        raise OptionError(f"unexpected argument {rest[0]!r}; it takes an asset, and --ros-args: see --help")
     run_node(asset=asset, ros_args=arguments, role=role)
+
+
+def _help(role: Role) -> str:
+    """Return what --help prints: the usage, and each parameter with its default."""
+    from usd_ros_bridge.ros.parameters import PARAMETERS
+
+    executable = "bridge" if role is BRIDGE else role.node_name
+    lines = [
+        f"usage: {executable} [ASSET] [--ros-args ROS_ARGUMENTS]",
+        "",
+        "Serve the robots of an OpenUSD asset as ROS 2 interfaces, until SIGINT or SIGTERM.",
+        "",
+        "  ASSET                  the asset: a path or package://NAME/PATH; the same as -p asset:=ASSET",
+        "  -h, --help             print this help",
+        "",
+        "ROS arguments:",
+        "  -p NAME:=VALUE         set a parameter",
+        "  --params-file FILE     set those of a parameter file",
+        "  -r __node:=NAME        set the node's name",
+        "  -r __ns:=/NAMESPACE    set the node's namespace",
+        "  --log-level LEVEL      debug, info, warn, error or fatal",
+        "",
+        "Parameters (default):",
+    ]
+    for spec in PARAMETERS:
+        default = role.defaults.get(spec.name, spec.default)
+        shown = f" ({default})" if default not in (None, "") else ""
+        lines.append(f"  {spec.name + shown:<34} {spec.description}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

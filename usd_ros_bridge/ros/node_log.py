@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.runtime.report import log_warning
 
 
@@ -30,12 +31,12 @@ class NodeLog:
         if node is None:
             log_warning(kind, message)
         else:
-            node.get_logger().warning(message)
+            node.get_logger().warning(escaped(message))
 
     def inform(self, kind: str, message: str) -> None:
         """Shows something worth knowing."""
         node = self.node
         if node is None:
-            logging.getLogger(self._name).info("%s [%s]", message, kind)
+            logging.getLogger(self._name).info("%s [%s]", escaped(message), escaped(kind))
         else:
-            node.get_logger().info(message)
+            node.get_logger().info(escaped(message))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from usd_ros_bridge.model.errors import BridgeError, OptionError
+from rcl_interfaces.msg import SetParametersResult
+
+from usd_ros_bridge.model.diagnostics import escaped
+from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.model.ranges import RATE
 from usd_ros_bridge.ros.clock import RosClock
 from usd_ros_bridge.ros.clock_publisher import ClockPublisher
 from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import Handlers
+from usd_ros_bridge.ros.parameters import remote_refusal
 from usd_ros_bridge.ros.simulation.offer import offer_simulation
 from usd_ros_bridge.ros.simulation.spawn_options import Succession
 from usd_ros_bridge.ros.status import InterfaceStatus, TimeStatus
@@ -33,7 +37,6 @@ class OwnTime:
 
     Attributes:
         control: Pauses, steps and resets, from any thread.
-        loop: Ticks.
     """
 
     def __init__(
@@ -51,14 +54,10 @@ class OwnTime:
             OptionError: An option is not possible.
             BridgeError: The node follows /clock, which this is to publish.
         """
-        if not 0.0 < options.clock_rate < math.inf:
-            raise OptionError(f"clock_rate {options.clock_rate!r} is not possible: positive Hz")
+        RATE.check("clock_rate", options.clock_rate)
         main = domains.main
         if main.node.get_clock().ros_time_is_active:
-            raise BridgeError(
-                f"use_sim_time is true, but the backend {type(runtime.backend).__name__} owns time and tells it to "
-                "others on /clock: leave use_sim_time of the bridge's node false"
-            )
+            raise BridgeError(f"use_sim_time is true, but {self._follower_fault(runtime)}")
         self._runtime = runtime
         self._domains = domains
         self._workers = workers
@@ -72,12 +71,15 @@ class OwnTime:
             ClockPublisher(rate=options.clock_rate, report=report) if options.publish_clock else None
         )
         self._keeper = Timekeeper(runtime, self.control)
-        self.loop = OwnTimeLoop(runtime, self.control, keeper=self._keeper, idle=self._tell)
-        self._services = TimeServices(self.control, main, workers, report)
+        self._services = (
+            TimeServices(self.control, main, workers, report) if runtime.remote_control == "all" else None
+        )
         if self._clock is not None:
             # Before all others: who gets a message knows the time by then.
             runtime.add_emitter(self._clock, name="/clock", rate=options.clock_rate)
         runtime.on_reset(self._tell)
+        # /clock is due at its own rate only: time that stands still is told at once.
+        self.control.before_steps_end = self._tell
         self._watched = False
         self._simulation: SimulationInterfaces | None = None
 
@@ -85,11 +87,16 @@ class OwnTime:
         """Begins to tell the time and to serve; after all domains of the plan are open."""
         if self._clock is not None:
             self._clock.open(self._domains.opened)
-        self._services.open()
-        if self._node.has_parameter(FACTOR):
-            self._node.add_post_set_parameters_callback(self._on_parameters)
-            self._watched = True
+        if self._services is not None:
+            self._services.open()
+        self._node.add_on_set_parameters_callback(self._check)
+        self._node.add_post_set_parameters_callback(self._on_parameters)
+        self._watched = True
         self._tell()
+
+    def make_loop(self) -> OwnTimeLoop:
+        """Return what ticks."""
+        return OwnTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._tell)
 
     def revise(self) -> None:
         """Goes on after the runtime has gone on to another plan: entities came or went; between two ticks."""
@@ -133,12 +140,15 @@ class OwnTime:
     def close(self) -> None:
         """Ends all of it. Idempotent."""
         self.control.close()
+        self.control.before_steps_end = _nothing
         if self._simulation is not None:
             self._simulation.close()
         if self._watched:
             self._watched = False
+            self._node.remove_on_set_parameters_callback(self._check)
             self._node.remove_post_set_parameters_callback(self._on_parameters)
-        self._services.close()
+        if self._services is not None:
+            self._services.close()
         clock, self._clock = self._clock, None
         if clock is not None:
             self._runtime.remove_emitter(clock)
@@ -162,7 +172,7 @@ class OwnTime:
     def interfaces(self) -> list[InterfaceStatus]:
         """Returns rows of /clock and the services."""
         rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
-        return [*rows, *self._services.status()]
+        return rows if self._services is None else [*rows, *self._services.status()]
 
     def status(self) -> TimeStatus:
         """Returns how time passes."""
@@ -177,10 +187,32 @@ class OwnTime:
         if self._clock is not None:
             self._clock.tell(self._runtime.now_ns)
 
+    @staticmethod
+    def _follower_fault(runtime: GuardedRuntime) -> str:
+        """Return why the node cannot follow /clock."""
+        return (
+            f"the backend {type(runtime.backend).__name__} owns time and tells it to others on /clock: leave "
+            "use_sim_time of the bridge's node false"
+        )
+
+    def _check(self, parameters: Sequence[Any]) -> Any:
+        if any(parameter.name == "use_sim_time" and parameter.value for parameter in parameters):
+            # As at the start. The node's clock changes with the answer: this callback is asked before rclpy's own.
+            return SetParametersResult(
+                successful=False, reason=f"use_sim_time cannot be true: {self._follower_fault(self._runtime)}"
+            )
+        ours = [parameter.name for parameter in parameters if parameter.name == FACTOR]
+        reason = remote_refusal(self._runtime.remote_control, ours)
+        return SetParametersResult(successful=not reason, reason=escaped(reason))
+
     def _on_parameters(self, parameters: Sequence[Any]) -> None:
         for parameter in parameters:
             if parameter.name == FACTOR and parameter.value is not None:
                 self.control.real_time_factor = parameter.value
+
+
+def _nothing() -> None:
+    pass
 
 
 def find_time(
@@ -200,7 +232,7 @@ def find_time(
     """
     if runtime.capabilities.step_ns > 0:
         own = OwnTime(runtime, domains, workers, options)
-        return own, own.loop
+        return own, own.make_loop()
     clock = RosClock(domains.main.node)
     clock.open()
     return clock, Loop(runtime, clock.source)

@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
 
+from usd_ros_bridge.model import ranges
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import OptionError, choices
 from usd_ros_bridge.model.options import (
     SOLVERS,
     BaseTransform,
+    BeyondLimits,
     Interfaces,
     Payloads,
     PlanOptions,
     ReadOptions,
+    RemoteControl,
     SystemDefaultQos,
     TfOutput,
 )
-from usd_ros_bridge.model.parse import parse_key_values, parse_packages, parse_variants
+from usd_ros_bridge.model.parse import parse_contexts, parse_key_values, parse_packages, parse_variants
+from usd_ros_bridge.model.ranges import NumberRange, shown
 from usd_ros_bridge.ros.description import DescriptionOptions
 from usd_ros_bridge.ros.diagnostics import DiagnosticsOptions
 from usd_ros_bridge.runtime.time_control import TimeOptions
 
-Kind = Literal["string", "strings", "bool", "double"]
+Kind = Literal["string", "strings", "bool", "int", "double"]
 
 # How ROS 2 writes an array of no strings: an empty one has no type, and a parameter that is declared without a
 # value makes rclpy answer every request that names it, as `ros2 param dump` does, with nothing at all.
 _NO_STRINGS = [""]
+
+_NAMES_SHOWN = 3
+
+SIM_TIME = "use_sim_time"
+"""rclpy's parameter, which the bridge follows as it is at the start."""
 
 JOINT_STATES = "joint_states"
 """The backend that follows joint states, as robot_state_publisher does."""
@@ -49,7 +59,7 @@ class ParameterSpec:
         default: Its default; None for an array of nothing.
         description: For `ros2 param describe`.
         options: What a string, or each of several, may be; empty for anything.
-        range: Lowest and highest number.
+        range: Which numbers are possible.
         read_only: Whether it can never change while the node runs.
         dynamic: Whether it may be set while the bridge runs.
     """
@@ -59,7 +69,7 @@ class ParameterSpec:
     default: Any = None
     description: str
     options: tuple[str, ...] = ()
-    range: tuple[float, float] | None = None
+    range: NumberRange | None = None
     read_only: bool = False
     dynamic: bool = False
 
@@ -69,9 +79,12 @@ class ParameterSpec:
         if self.options:
             descriptor.additional_constraints = "one of: " + ", ".join(self.options)
         if self.range is not None:
-            descriptor.floating_point_range = [
-                FloatingPointRange(from_value=self.range[0], to_value=self.range[1])
-            ]
+            low, high = self.range.limits
+            descriptor.additional_constraints = str(self.range)
+            if self.kind == "int":
+                descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
+            else:
+                descriptor.floating_point_range = [FloatingPointRange(from_value=low, to_value=high)]
         return descriptor
 
 
@@ -85,6 +98,23 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     _spec("variants", "strings", None, "Variant selections, as /Prim/Path:set=choice.", dynamic=True),
     _spec("payloads", "string", "all", "Whether payloads are loaded.", options=get_args(Payloads)),
     _spec("watch", "bool", False, "Whether the asset's files are read again where they change on disk."),
+    _spec(
+        "reload_timeout",
+        "double",
+        10.0,
+        "How long reading the asset's files again may take, s.",
+        range=ranges.RELOAD_TIME,
+    ),
+    _spec("max_prims", "int", 2000000, "Most prims of the composed stage.", range=ranges.LIMIT),
+    _spec("max_layers", "int", 10000, "Most layer files.", range=ranges.LIMIT),
+    _spec("max_bytes", "int", 2000000000, "Most bytes in all layer files.", range=ranges.LIMIT),
+    _spec(
+        "max_nesting",
+        "int",
+        10000,
+        "Most levels of prims, and of brackets in a text layer.",
+        range=ranges.LIMIT,
+    ),
     _spec("strict", "bool", False, "Refuse to start if the asset has an error."),
     _spec(
         "backend", "string", "auto", "What moves the robot; auto: mujoco where forces matter, else kinematic."
@@ -95,7 +125,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "double",
         1.0,
         "Seconds of bridge time in a second where the backend owns time; 0: as many as possible.",
-        range=(0.0, 1000.0),
+        range=ranges.FACTOR,
         dynamic=True,
     ),
     _spec("start_paused", "bool", False, "Whether time that the backend owns stands still at first."),
@@ -105,13 +135,21 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "double",
         100.0,
         "How often /clock is published at most, Hz of bridge time.",
-        range=(0.001, 10000.0),
+        range=ranges.RATE,
     ),
     _spec(
         "spawn_roots",
         "strings",
         None,
         "Directories whose USD files simulation_interfaces may spawn.",
+        read_only=True,
+    ),
+    _spec(
+        "remote_control",
+        "string",
+        "all",
+        "What other nodes may do through the node's services and parameters.",
+        options=get_args(RemoteControl),
         read_only=True,
     ),
     _spec("namespace", "string", "", "Outermost namespace of relative names; empty: the node's own."),
@@ -121,6 +159,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "all",
         "Whether the asset's topics, services, actions and controllers are there, beside transforms.",
         options=get_args(Interfaces),
+        dynamic=True,
+    ),
+    _spec(
+        "contexts",
+        "strings",
+        None,
+        "Prim paths: only the robots at or below one of them are served; empty: all.",
         dynamic=True,
     ),
     _spec(
@@ -169,7 +214,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "double",
         50.0,
         "How often moving transforms are sent, Hz.",
-        range=(0.001, 10000.0),
+        range=ranges.RATE,
         dynamic=True,
     ),
     _spec(
@@ -177,7 +222,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "double",
         0.0,
         "As robot_state_publisher's: tf_rate by another name, which counts unless it is 0.",
-        range=(0.0, 1000.0),
+        range=ranges.FREQUENCY,
         dynamic=True,
     ),
     _spec(
@@ -203,13 +248,21 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "mesh_directory", "string", "", "Where mesh files for descriptions are put; empty: the user's cache."
     ),
     _spec("publish_diagnostics", "bool", True, "Whether /diagnostics tells how everything is."),
-    _spec("diagnostics_rate", "double", 1.0, "How often, Hz of wall time.", range=(0.001, 10.0)),
+    _spec("diagnostics_rate", "double", 1.0, "How often, Hz of wall time.", range=ranges.DIAGNOSTICS_RATE),
     _spec(
         "controller_rate",
         "double",
         100.0,
         "How often controllers act at least while they have something to do, Hz.",
-        range=(0.001, 10000.0),
+        range=ranges.RATE,
+    ),
+    _spec(
+        "beyond_limits",
+        "string",
+        "reject",
+        "What becomes of goals and trajectories with positions beyond a joint's limits.",
+        options=get_args(BeyondLimits),
+        dynamic=True,
     ),
     _spec("external_joint_states", "string", "robot_joint_states", "Joint states for external controllers."),
     _spec(
@@ -217,6 +270,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ),
     _spec("handlers", "strings", None, "Installed handlers that are asked to serve; empty: all, none: none."),
 )
+_BY_NAME = {spec.name: spec for spec in PARAMETERS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +289,7 @@ class NodeOptions:
         diagnostics: How it is told how everything is.
         handlers: Names of the installed handlers that are asked to serve, None for all.
         spawn_roots: Directories whose files may be spawned.
+        remote_control: What other nodes may do.
         read: How the asset is opened.
         plan: How it is planned.
     """
@@ -250,6 +305,7 @@ class NodeOptions:
     diagnostics: DiagnosticsOptions = field(default_factory=DiagnosticsOptions)
     handlers: tuple[str, ...] | None = None
     spawn_roots: tuple[str, ...] = ()
+    remote_control: RemoteControl = "all"
     read: ReadOptions = field(default_factory=ReadOptions)
     plan: PlanOptions = field(default_factory=PlanOptions)
 
@@ -267,7 +323,8 @@ def declare(node: Any, defaults: Mapping[str, object] | None = None) -> dict[str
     other = defaults or {}
     specs = [dataclasses.replace(each, default=other.get(each.name, each.default)) for each in PARAMETERS]
     values = {spec.name: _declare(node, spec) for spec in specs}
-    node.add_on_set_parameters_callback(_refuse_changes)
+    sim_time = node.get_parameter(SIM_TIME).value
+    node.add_on_set_parameters_callback(lambda parameters: _refuse_changes(parameters, sim_time=sim_time))
     return values
 
 
@@ -286,6 +343,7 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
     }
     plan_values["namespace"] = values["namespace"] or node_namespace.strip("/")
     plan_values["schema_resolvers"] = tuple(values["schema_resolvers"])
+    plan_values["contexts"] = parse_contexts(values["contexts"])
     return NodeOptions(
         asset=values["asset"],
         strict=values["strict"],
@@ -307,13 +365,26 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
         ),
         handlers=_handlers(values["handlers"]),
         spawn_roots=tuple(values["spawn_roots"]),
+        remote_control=values["remote_control"],
         read=ReadOptions(
             variants=parse_variants(values["variants"]),
             payloads=values["payloads"],
             packages=parse_packages(values["packages"]),
+            max_prims=values["max_prims"],
+            max_layers=values["max_layers"],
+            max_bytes=values["max_bytes"],
+            max_nesting=values["max_nesting"],
+            reload_timeout=values["reload_timeout"],
         ),
         plan=PlanOptions(**plan_values),
     )
+
+
+def remote_refusal(remote_control: RemoteControl, names: Collection[str]) -> str:
+    """Return why parameters with these names cannot be set while the bridge runs, "" where they can."""
+    if remote_control == "all" or not names:
+        return ""
+    return f"remote_control is {remote_control}: {', '.join(sorted(names)[:_NAMES_SHOWN])} cannot be set"
 
 
 def _backend_options(values: Mapping[str, Any]) -> dict[str, str]:
@@ -354,7 +425,11 @@ def _declare(node: Any, spec: ParameterSpec) -> Any:
     try:
         value = node.declare_parameter(spec.name, default, spec.descriptor()).value
     except ParameterException as error:
-        raise OptionError(f"parameter {spec.name}: {' '.join(str(error).split())}") from error
+        possible = "" if spec.range is None else f" (possible: {spec.range})"
+        raise OptionError(f"parameter {spec.name}: {' '.join(str(error).split())}{possible}") from error
+    if spec.range is not None:
+        # The descriptor knows no gap between 0 and the lowest number.
+        spec.range.check(f"parameter {spec.name}:", value)
     # rclpy lets an array of nothing in a parameter file, `[]`, unset the parameter.
     given = [each for each in value or () if each] if spec.kind == "strings" else [value]
     for each in given if spec.options else ():
@@ -365,10 +440,21 @@ def _declare(node: Any, spec: ParameterSpec) -> Any:
     return given if spec.kind == "strings" else value
 
 
-def _refuse_changes(parameters: Sequence[Any]) -> Any:
-    names = {spec.name for spec in PARAMETERS if not spec.dynamic}
+def _refuse_changes(parameters: Sequence[Any], *, sim_time: bool) -> Any:
     for parameter in parameters:
-        if parameter.name in names:
-            reason = f"{parameter.name} is read when the bridge starts: start it again with another value"
+        if parameter.name == SIM_TIME and parameter.value != sim_time:
+            # Loops, schedules and the choice of a backend rest on it.
+            return SetParametersResult(successful=False, reason=_read_at_start(SIM_TIME))
+        spec = _BY_NAME.get(parameter.name)
+        if spec is None:
+            continue
+        if spec.range is not None and parameter.value is not None and parameter.value not in spec.range:
+            reason = f"{parameter.name}: {shown(parameter.value)} is not possible: {spec.range}"
             return SetParametersResult(successful=False, reason=reason)
+        if not spec.dynamic:
+            return SetParametersResult(successful=False, reason=escaped(_read_at_start(parameter.name)))
     return SetParametersResult(successful=True)
+
+
+def _read_at_start(name: str) -> str:
+    return f"{name} is read when the bridge starts: start it again with another value"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
+from usd_ros_bridge.backends.protocol import BackendInput
 from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planning import disable_conflicts
+from usd_ros_bridge.planning import disable_conflicts, leave_offered
 from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.controller_parameters import ControllerParameters
 from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
@@ -93,7 +95,8 @@ class PlanParts:
         self._main = domains.main
         self._forbidden = partial(forbidden_wait, workers, runtime)
         self.parameters = ControllerParameters(self._main.node, runtime)
-        plan_here = disable_conflicts(plan, input_conflicts(plan, runtime.inputs, self._main))
+        self._describes = description.publish
+        plan_here = self._served_plan(plan, runtime.inputs)
         self.transforms = Transforms(
             plan_here, domains, runtime, rate=tf_rate, publish_unmatched=publish_unmatched
         )
@@ -150,6 +153,7 @@ class PlanParts:
         self.parameters.close()
         self.interfaces.close()
         self.transforms.close()
+        self.release_parameters = _nothing
 
     # --- Change ------------------------------------------------------------------------------------------------
 
@@ -160,7 +164,7 @@ class PlanParts:
             plan: The plan to come.
             coming: What follows from it in the runtime.
         """
-        plan_here = disable_conflicts(plan, input_conflicts(plan, coming.inputs, self._main))
+        plan_here = self._served_plan(plan, coming.inputs)
         transforms = self.transforms.revise(plan_here, coming, self._runtime.now_ns)
         interfaces = self.interfaces.revise(plan_here, coming)
         return PartsRevision(plan=plan, coming=coming, interfaces=interfaces, transforms=transforms)
@@ -190,6 +194,12 @@ class PlanParts:
         self.interfaces.complete(revision.interfaces)
         self.summary.move_to(revision.interfaces.plan)
 
+    def _served_plan(self, plan: BridgePlan, inputs: Iterable[BackendInput]) -> BridgePlan:
+        """Returns the plan without publishers of what the backend listens to or the bridge publishes itself."""
+        sourced = {topic.path for topic in plan.topics if self._handlers.get("topic", topic.path) is not None}
+        plan = leave_offered(plan, describes=self._describes, sourced=sourced)
+        return disable_conflicts(plan, input_conflicts(plan, inputs, self._main))
+
     def _rows(self) -> Iterator[InterfaceStatus]:
         """Yields the rows of what the plan asks for, each made when it is asked for."""
         yield from self.interfaces.rows()
@@ -210,7 +220,14 @@ class PlanParts:
             runtime.controllers.switch(activate, deactivate)
             self.parameters.show()
 
-        return Call(run_in_tick(runtime, switch), forbidden=partial(self._forbidden, self._main))
+        posted: list[Future[None]] = []
+        runtime.controllers.announce(
+            activate, deactivate, lambda: posted.append(run_in_tick(runtime, switch))
+        )
+        posted[0].add_done_callback(
+            lambda done: runtime.controllers.withdraw(activate, deactivate) if done.cancelled() else None
+        )
+        return Call(posted[0], forbidden=partial(self._forbidden, self._main))
 
 
 def _nothing() -> None:

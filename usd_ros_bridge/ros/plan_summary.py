@@ -51,7 +51,7 @@ class PlanSummary:
         """Ends it. Idempotent."""
         publisher, self._publisher = self._publisher, None
         if publisher is not None:
-            self._main.node.destroy_publisher(publisher)
+            self._main.destroy(publisher)
 
     def _publish(self) -> None:
         publisher = self._publisher

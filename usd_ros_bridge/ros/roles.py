@@ -13,13 +13,11 @@ class Role:
     Attributes:
         node_name: Its name.
         defaults: Parameters whose default is another than the bridge's.
-        takes_asset: Whether the asset may be the one argument of its executable.
         description_parameter: Whether it has the text of the description as a parameter, too.
     """
 
     node_name: str
     defaults: Mapping[str, object] = field(default_factory=dict)
-    takes_asset: bool = False
     description_parameter: bool = False
 
 
@@ -34,7 +32,6 @@ ROBOT_STATE_PUBLISHER = Role(
         "base_transform": "none",
         "interfaces": "none",
     },
-    takes_asset=True,
     description_parameter=True,
 )
 """As the C++ node: joint states in, /tf, /tf_static and the description out, nothing else. The robot's place in the

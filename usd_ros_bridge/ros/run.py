@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.model.diagnostics import escaped, has_errors
 from usd_ros_bridge.model.errors import OptionError, StrictError
 from usd_ros_bridge.model.options import PlanOptions, ReadOptions
 from usd_ros_bridge.model.plan import BridgePlan
@@ -23,14 +24,20 @@ from usd_ros_bridge.ros.description_parameter import declare_description
 from usd_ros_bridge.ros.domains import Domains
 from usd_ros_bridge.ros.parameters import NodeOptions
 from usd_ros_bridge.ros.roles import BRIDGE, Role
-from usd_ros_bridge.ros.signals import Ending, ended_by_signals
+from usd_ros_bridge.ros.signals import Ending, ended_by_signals, run_interruptibly
 from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
 from usd_ros_bridge.ros.status import BridgeStatus
-from usd_ros_bridge.ros.transport import use_large_message_transport
+from usd_ros_bridge.ros.transport import (
+    keep_to_udp_where_shared_memory_is_full,
+    use_large_message_transport,
+)
 from usd_ros_bridge.ros.types import AmentCatalog
 from usd_ros_bridge.runtime.report import log_warning
 from usd_ros_bridge.runtime.time_control import TimeOptions
 from usd_ros_bridge.usd import quiet
+
+_DIAGNOSTICS_SHOWN = 100
+"""Diagnostics of one severity and code that are logged at the start."""
 
 View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
 """`view(status)` shows what `status()` returns, again and again, while the context that it returns is entered."""
@@ -80,12 +87,15 @@ def run_node(
         raise OptionError(f"namespace {namespace!r} {fault}")
     with ended_by_signals() as ending:
         # Read by the middleware with its first node, which is before any parameter can be.
-        use_large_message_transport()
+        without_shared_memory = keep_to_udp_where_shared_memory_is_full()
+        use_large_message_transport(discovery_thread=True)
         domains = Domains(
             node_name=role.node_name, namespace=namespace or None, ros_args=ros_args, report=log_warning
         )
         try:
             node = domains.main.node
+            if without_shared_memory:
+                node.get_logger().warning(without_shared_memory)
             values = parameters.declare(node, role.defaults)
             given = declare_description(node) if role.description_parameter else ""
             options = parameters.options_from(values, node_namespace=node.get_namespace())
@@ -96,6 +106,8 @@ def run_node(
             options = _overlaid(options, asset, backend, backend_options, read_options, plan_options, strict)
             timed = _timed(options.time, real_time_factor, paused=paused)
             options = replace(options, time=timed, watch=watch or options.watch)
+            if options.watch:
+                options = replace(options, read=replace(options.read, private_copies=True))
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
             if options.backend != AUTO:
                 load_backend(options.backend)
@@ -114,6 +126,7 @@ def run_node(
                 spawning=SpawnOptions(roots=options.spawn_roots),
                 handlers=options.handlers,
                 watch=options.watch,
+                remote_control=options.remote_control,
                 domains=domains,
             )
             _run(bridge, ending, view, options.time)
@@ -131,7 +144,7 @@ def _run(bridge: Bridge, ending: Ending, view: View | None, time: TimeOptions) -
             bridge.node.get_logger().info(
                 f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
             )
-        bridge.node.get_logger().info(bridge.summary())
+        bridge.node.get_logger().info(escaped(bridge.summary()))
         with view(bridge.status) if view is not None else nullcontext():
             if not ending.asked:
                 bridge.spin()
@@ -169,16 +182,25 @@ def _timed(options: TimeOptions, real_time_factor: float | None, *, paused: bool
 
 def _load(options: NodeOptions, node: Any) -> BridgePlan:
     logger, follows_clock = node.get_logger(), bool(node.get_clock().ros_time_is_active)
-    with quiet():
-        plan = load_plan(
-            os.fspath(options.asset),
-            read_options=options.read,
-            plan_options=options.plan,
-            catalog=AmentCatalog(),
-            # Here and not when the bridge opens, so that what is wrong with it counts for `strict`.
-            physics=wants_physics(options.backend, follows_clock=follows_clock),
-        )
+
+    def load() -> BridgePlan:
+        with quiet():
+            return load_plan(
+                os.fspath(options.asset),
+                read_options=options.read,
+                plan_options=options.plan,
+                catalog=AmentCatalog(),
+                # Here and not when the bridge opens, so that what is wrong with it counts for `strict`.
+                physics=wants_physics(options.backend, follows_clock=follows_clock),
+            )
+
+    plan = run_interruptibly(load)
+    shown = Counter[tuple[str, str]]()
     for diagnostic in plan.diagnostics:
+        sort = (diagnostic.severity, diagnostic.code)
+        shown[sort] += 1
+        if shown[sort] > _DIAGNOSTICS_SHOWN:
+            continue
         # One line each: rclpy keeps a severity per calling line, and refuses another one there.
         if diagnostic.severity == "error":
             logger.error(str(diagnostic))
@@ -186,6 +208,12 @@ def _load(options: NodeOptions, node: Any) -> BridgePlan:
             logger.warning(str(diagnostic))
         else:
             logger.info(str(diagnostic))
+    hidden = sum(max(count - _DIAGNOSTICS_SHOWN, 0) for count in shown.values())
+    if hidden:
+        logger.warning(
+            f"{hidden} more diagnostics of the asset are not shown, only {_DIAGNOSTICS_SHOWN} of each code: "
+            "usd_ros_bridge inspect shows all"
+        )
     if options.strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options.asset} has errors, and strict was asked for")
     return plan

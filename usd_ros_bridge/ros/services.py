@@ -102,7 +102,8 @@ class Services:
             return Server(reason=f"{NO_HANDLER}, and {self._no_scene}")
         if not self._scene.switchable(plan.path):
             return Server(
-                reason=f"{NO_HANDLER}, and there is neither a light nor visible geometry at its prim or beside it"
+                reason=f"{NO_HANDLER}, and neither a light nor visible geometry is at its prim or above it, short of "
+                "the robot"
             )
         answer = partial(_switch, self._scene, plan)
         return Server(handler=self._in_tick(answer), owner=BUILT_IN)

@@ -58,7 +58,8 @@ class TimeServices:
 
     def close(self) -> None:
         """Destroys them. Idempotent."""
-        for server in self._servers:
+        servers, self._servers = self._servers, []
+        for server in servers:
             server.close()
 
     def status(self) -> list[InterfaceStatus]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.exceptions import InvalidHandle
+
 
 class Outlet:
     """An rclpy publisher that stays valid until it is closed, whoever destroys it meanwhile.
@@ -36,14 +38,16 @@ class Outlet:
         self.subscriptions: Callable[[], int] = self._handle.get_subscription_count
         self.send: Callable[[bytearray], None] = self._send_first
 
-    def close(self, node: Any) -> None:
-        """Lets go of the publisher and destroys it; not twice.
+    def close(self, destroy: Callable[[Any], object]) -> None:
+        """Release the publisher and destroy it; not twice.
 
         Args:
-            node: The rclpy node that it was created on.
+            destroy: Destroys the publisher, as `Domain.destroy` does.
         """
         self._handle.__exit__(None, None, None)
-        node.destroy_publisher(self.publisher)
+        # Else it would hold itself, and what holds it.
+        self.send = _refuse
+        destroy(self.publisher)
 
     def _send_first(self, data: bytearray) -> None:
         """Sends, and finds out how this rclpy takes bytes."""
@@ -57,3 +61,7 @@ class Outlet:
 
     def _send_copy(self, data: bytearray) -> None:
         self.publisher.publish(bytes(data))
+
+
+def _refuse(data: bytearray) -> None:  # noqa: ARG001 - send's
+    raise InvalidHandle("the publisher is closed")

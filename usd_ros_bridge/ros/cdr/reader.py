@@ -7,6 +7,7 @@ for, and rclpy's deserializer decides. Bytes behind the end are ignored, as ther
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
@@ -30,6 +31,12 @@ _NAMES = 12
 _TWIST_SIZE = 48
 _MAX_NAMES = 8
 """How many lists of names a reader keeps."""
+MAX_JOINT_NAMES = 50_000
+"""Names in a JointState: reading them takes some 20 ms, in the thread that ticks."""
+MAX_NEW_NAMES = 100_000
+"""Names that are read in a second where they differ from message to message; the same names again cost nothing."""
+MAX_POINTS = 10_000
+"""Points of a JointTrajectory, each of which becomes Python objects."""
 _NO_VALUES = np.zeros(0)
 _NO_VALUES.setflags(write=False)
 
@@ -54,6 +61,10 @@ def make_reader(
     return read_any
 
 
+class MessageLimitError(ValueError):
+    """A message is larger than what is read in a tick."""
+
+
 class JointStateReader:
     """sensor_msgs/msg/JointState. Names are decoded once: publishers hardly ever change theirs.
 
@@ -65,6 +76,7 @@ class JointStateReader:
         self._names: tuple[str, ...] = ()
         self._text = b""
         self._kept: list[tuple[bytes, tuple[str, ...]]] = []
+        self._budget, self._budget_s = float(MAX_NEW_NAMES), time.monotonic()
 
     def __call__(self, data: bytes) -> JointStateSample | None:
         """Returns the sample; its arrays are views on `data`."""
@@ -122,6 +134,7 @@ class JointStateReader:
         offset = start + 4
         if offset + 4 * count > len(data):
             return False
+        self._spend(count)
         names = []
         for _ in range(count):
             offset = (offset + 3) & ~3
@@ -136,6 +149,51 @@ class JointStateReader:
         self._text = data[_NAMES:offset]
         self._kept = [(self._text, self._names), *self._kept[: _MAX_NAMES - 1]]
         return True
+
+    def _spend(self, count: int) -> None:
+        """Count names that are to be read.
+
+        Raises:
+            MessageLimitError: They are too many, or change too often.
+        """
+        if count > MAX_JOINT_NAMES:
+            raise MessageLimitError(f"it has {count} names; at most {MAX_JOINT_NAMES} are read")
+        now = time.monotonic()
+        self._budget = min(MAX_NEW_NAMES, self._budget + (now - self._budget_s) * MAX_NEW_NAMES)
+        self._budget_s = now
+        if count > self._budget:
+            raise MessageLimitError(
+                f"its {count} names differ from those before; at most {MAX_NEW_NAMES} new names are read in a second"
+            )
+        self._budget -= count
+
+
+def check_joint_trajectory(data: bytes) -> None:
+    """trajectory_msgs/msg/JointTrajectory: count its points, so that none are made of too many. Reads nothing else.
+
+    Raises:
+        MessageLimitError: It has too many points.
+    """
+    if data[:_BODY] != _HEADER:
+        return
+    offset = _text_end(data, _NAMES)
+    start = (offset + 3) & ~3
+    if offset < 0 or start + 4 > len(data):
+        return
+    (count,) = _COUNT.unpack_from(data, start)
+    if count > MAX_JOINT_NAMES:
+        raise MessageLimitError(f"it has {count} joint names; at most {MAX_JOINT_NAMES} are read")
+    offset = start + 4
+    for _ in range(count):
+        offset = _text_end(data, (offset + 3) & ~3)
+        if offset < 0:
+            return
+    start = (offset + 3) & ~3
+    if start + 4 > len(data):
+        return
+    (count,) = _COUNT.unpack_from(data, start)
+    if count > MAX_POINTS:
+        raise MessageLimitError(f"it has {count} points; at most {MAX_POINTS} are read")
 
 
 def read_float64_multi_array(data: bytes) -> ArraySample | None:
@@ -172,6 +230,7 @@ READERS: Mapping[str, Callable[[], Reader]] = {
     "geometry_msgs/msg/TwistStamped": lambda: read_twist_stamped,
     "sensor_msgs/msg/JointState": JointStateReader,
     "std_msgs/msg/Float64MultiArray": lambda: read_float64_multi_array,
+    "trajectory_msgs/msg/JointTrajectory": lambda: check_joint_trajectory,
 }
 """Makes a reader for one subscription, by message type."""
 

@@ -33,6 +33,8 @@ DECODERS: Mapping[str, Decoder] = {
     **std_msgs.DECODERS,
     **trajectory_msgs.DECODERS,
 }
+SOURCE: EncodingFactory = std_msgs.encode_source
+"""For a publisher of any type that names an attribute as its source."""
 ACTIONS: Mapping[str, ActionCodec] = control_msgs.ACTIONS
 
-__all__ = ["ACTIONS", "DECODERS", "ENCODERS", "MEASURED"]
+__all__ = ["ACTIONS", "DECODERS", "ENCODERS", "MEASURED", "SOURCE"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
@@ -146,11 +147,11 @@ def follow_joint_trajectory_feedback(action_class: Any) -> Encode:
 
 def follow_joint_trajectory_result(action_class: Any, result: FollowTrajectoryResult) -> Any:
     """Makes a result."""
-    return action_class.Result(error_code=result.error_code, error_string=result.error_string)
+    return action_class.Result(error_code=result.error_code, error_string=escaped(result.error_string))
 
 
 def _trajectory_unfinished(action_class: Any, reason: str) -> Any:
-    return action_class.Result(error_code=INVALID_GOAL, error_string=reason)
+    return action_class.Result(error_code=INVALID_GOAL, error_string=escaped(reason))
 
 
 # --- Grippers --------------------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Encoding:
             returns the same `rows`; empty sequences stand for themselves, and rows that begin with NaN may be shown as
             empty. None where it is not so: then each message is written alone. For messages with a header.
         rows: See `whole`.
+        varying: Whether messages hardly ever have one length, as texts and compressed images: they are published as
+            message objects, and `prepare` may fill in what changes, too.
     """
 
     values: Callable[[Snapshot], Values | None]
@@ -56,6 +58,7 @@ class Encoding:
     sensed: bool = False
     whole: Callable[[Snapshot], Sequence[NDArray[np.float64]]] | None = None
     rows: slice | None = None
+    varying: bool = False
 
 
 EncodingFactory = Callable[[TopicPlan, BridgePlan], Encoding]

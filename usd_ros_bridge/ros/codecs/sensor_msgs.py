@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import JointStateSample, SensorSample
 from usd_ros_bridge.model.transforms import FloatArray
@@ -59,7 +61,7 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """
     if not topic.dofs:
         raise NoSourceError("its context has no movable joint")
-    names = [plan.layout.dofs[row] for row in topic.dofs]
+    names = list(plan.joint_names(topic))
     rows = selection(topic.dofs)
     known = Known(len(names))
 
@@ -179,6 +181,81 @@ def encode_image(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG00
     return sensed(topic, (), read, prepare=prepare, sequences=("data",))
 
 
+def encode_compressed_image(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """CompressedImage of a backend's camera; pixels that a backend gives are compressed beside the tick.
+
+    One picture is compressed at a time: those that are measured meanwhile are left out, but for the newest.
+    """
+    compressor = _Compressor()
+
+    def newest(snapshot: Snapshot) -> SensorSample | None:
+        sample = snapshot.sense(topic.path)
+        return sample if sample is None or array_of(sample, "data").ndim == 1 else compressor.newest(sample)
+
+    def values(snapshot: Snapshot) -> Values | None:
+        sample = newest(snapshot)
+        if sample is None:
+            return None
+        data = array_of(sample, "data")
+        if data.dtype != np.uint8:
+            raise ValueError(f"compressed data is (N,) uint8; {data.shape} {data.dtype} is not")
+        text = sample.arrays.get("format")
+        compressor.format = _file_format(data) if text is None else text.tobytes().decode()
+        return (data,)
+
+    def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
+        message.format = compressor.format
+
+    def stamp_ns(snapshot: Snapshot) -> int:
+        sample = newest(snapshot)
+        return -1 if sample is None else sample.stamp_ns
+
+    return Encoding(
+        values=values, prepare=prepare, sequences=("data",), stamp_ns=stamp_ns, sensed=True, varying=True
+    )
+
+
+class _Compressor:
+    """Compress pixels in a thread of its own, which starts with the first picture and ends with the publisher.
+
+    Attributes:
+        format: Of the message that is being made.
+    """
+
+    def __init__(self) -> None:
+        self.format = ""
+        self._executor: ThreadPoolExecutor | None = None
+        self._pending: Future[SensorSample] | None = None
+        self._asked_ns = -1
+        self._done: SensorSample | None = None
+
+    def newest(self, sample: SensorSample) -> SensorSample | None:
+        """Returns the newest picture that is compressed, None before there is one; begins with `sample` if idle.
+
+        Raises:
+            Exception: What compressing raised, once.
+        """
+        pending = self._pending
+        if pending is not None and pending.done():
+            self._pending = None
+            self._done = pending.result()
+        if self._pending is None and sample.stamp_ns != self._asked_ns:
+            self._asked_ns = sample.stamp_ns
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, thread_name_prefix="usd_ros_bridge.images")
+            # The backend may write into its array at the next step.
+            self._pending = self._executor.submit(_compress, sample, array_of(sample, "data").copy())
+        return self._done
+
+
+def _compress(sample: SensorSample, pixels: Any) -> SensorSample:
+    return replace(sample, arrays=compressed_image(pixels))
+
+
+def _file_format(data: Any) -> str:
+    return "png" if data[:4].tobytes() == b"\x89PNG" else "jpeg"
+
+
 def encode_laser_scan(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """LaserScan of a backend's sensor: beams evenly spaced from `angle_min` to `angle_max`, both included."""
 
@@ -267,8 +344,18 @@ def encode_fluid_pressure(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # no
     return sensed(topic, ("fluid_pressure", "variance"), read)
 
 
+def encode_temperature(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
+    """Temperature of a backend's sensor, degrees Celsius; a variance that it does not give is zero: unknown."""
+
+    def read(sample: SensorSample) -> Values:
+        return numbers_of(sample, "temperature", 1), numbers_of(sample, "variance", 1, (0.0,))
+
+    return sensed(topic, ("temperature", "variance"), read)
+
+
 ENCODERS: Mapping[str, EncodingFactory] = {
     "sensor_msgs/msg/CameraInfo": encode_camera_info,
+    "sensor_msgs/msg/CompressedImage": encode_compressed_image,
     "sensor_msgs/msg/FluidPressure": encode_fluid_pressure,
     "sensor_msgs/msg/Image": encode_image,
     "sensor_msgs/msg/Imu": encode_imu,
@@ -278,6 +365,7 @@ ENCODERS: Mapping[str, EncodingFactory] = {
     "sensor_msgs/msg/NavSatFix": encode_nav_sat_fix,
     "sensor_msgs/msg/PointCloud2": encode_point_cloud,
     "sensor_msgs/msg/Range": encode_range,
+    "sensor_msgs/msg/Temperature": encode_temperature,
 }
 MEASURED: Mapping[str, EncodingFactory] = {
     "sensor_msgs/msg/CameraInfo": encode_measured_camera_info,

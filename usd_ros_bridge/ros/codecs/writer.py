@@ -75,7 +75,7 @@ class MessageWriter:
         self._key: Hashable = None
         self._written: Serialized | None = None
         self._kept: dict[Hashable, Serialized] = {}
-        self._templates = True
+        self._templates = not encoding.varying
         self.row = Row(0)
         self._number = 0
         self._together: Together | None = None

@@ -126,7 +126,7 @@ class ActionServer:
             live.finish_now("aborted", self._unfinished(CLOSED))
         self._linger(server, young)
         self._server = None
-        server.destroy()
+        self._domain.destroy(server)
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""

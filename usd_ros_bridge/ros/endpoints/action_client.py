@@ -47,17 +47,28 @@ class ActionResult:
     result: Any
 
 
-class _GoalClient(RosActionClient):
+class GoalClient(RosActionClient):
     """rclpy's client, whose futures have no executor: what is to be done next is done at once.
 
     On Kilted, sending a goal makes two futures, and the answer that is quicker than the second reaches the first.
     """
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, node: Any, action_class: Any, name: str) -> None:
+        """Create the client.
+
+        Args:
+            node: Whose it is.
+            action_class: Class of the action type.
+            name: Action name; the node's remap rules apply.
+        """
         self.made: list[Any] = []
-        super().__init__(*arguments)
+        # rclpy sets them when an executor may use the client already: that would end the executor.
+        self._lock = threading.Lock()
+        self._logger = node.get_logger().get_child("action_client")
+        super().__init__(node, action_class, name)
 
     def add_future(self, future: Any) -> None:
+        """Note a future that was made."""
         self.made.append(future)
 
     def remove_future(self, future: Any) -> None:
@@ -201,7 +212,7 @@ class ActionClient:
         self.words = f"action {plan.name} ({plan.type})"
         self._report = report
         self._workers = workers
-        self._client: _GoalClient | None = None
+        self._client: GoalClient | None = None
         self._calls: set[_GoalCall] = set()
         self._lock = threading.Lock()
         self._count = 0
@@ -209,7 +220,7 @@ class ActionClient:
 
     def open(self) -> None:
         """Creates the client."""
-        self._client = _GoalClient(self.domain.node, self.action_class, self.plan.name)
+        self._client = GoalClient(self.domain.node, self.action_class, self.plan.name)
 
     def close(self) -> None:
         """Fails calls in progress and destroys the client. Idempotent."""
@@ -217,7 +228,7 @@ class ActionClient:
         for call in tuple(self._calls):
             call.fail(BridgeError(f"{self.words}: the bridge was closed"))
         if client is not None:
-            client.destroy()
+            self.domain.destroy(client)
 
     def call(
         self, goal: Any, *, feedback: Callable[[Any], object] | None = None, timeout: float | None = None

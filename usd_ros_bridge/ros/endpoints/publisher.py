@@ -224,7 +224,7 @@ class TopicPublisher:
         """Destroys the publisher. Idempotent."""
         outlet, self._outlet = self._outlet, None
         if outlet is not None:
-            outlet.close(self._domain.node)
+            outlet.close(self._domain.destroy)
 
     def status(self, emitted: EmitterStatus | None) -> InterfaceStatus:
         """Returns a row; `emitted` holds the runtime's counters of this emitter."""

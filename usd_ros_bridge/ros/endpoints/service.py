@@ -10,13 +10,15 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakMethod
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError, HandlerTimeoutError
 from usd_ros_bridge.model.plan import ServicePlan
 from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.messages import make_message
-from usd_ros_bridge.ros.services import Server, ServerFinder
+from usd_ros_bridge.ros.services import BUILT_IN, Server, ServerFinder
 from usd_ros_bridge.ros.status import InterfaceStatus
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.report import describe
@@ -27,13 +29,47 @@ _OTHERS_S = 1.0
 """How often requests make a server look whether it is the only one."""
 
 
+_FLAGS = ("success", "successful", "succeeded", "ok", "accepted")
+_TEXTS = (
+    "message",
+    "status_message",
+    "error_message",
+    "error_msg",
+    "error_string",
+    "failure_reason",
+    "reason",
+)
+_CODES = ("result", "error_code", "val")
+_FAILED = ("RESULT_UNDEFINED_FAILURE", "RESULT_OPERATION_FAILED", "FAILURE", "UNKNOWN")
+"""What standard services call their flag, their reason and their code, and how codes name any failure."""
+
+
+def escape_texts(response: Any) -> None:
+    """Escape the messages of a response of the bridge's own: they quote assets and requests."""
+    for name in _TEXTS:
+        text = getattr(response, name, None)
+        if isinstance(text, str):
+            setattr(response, name, escaped(text))
+    if hasattr(getattr(response, "result", None), "error_message"):
+        escape_texts(response.result)
+
+
 def refuse(response: Any, message: str) -> Any:
-    """Makes `response` a refusal, where its type can say so: `success = false` and a `message`."""
-    # A field counts by its type, too: `success` may be an enumeration and `message` a nested message elsewhere.
-    if isinstance(getattr(response, "success", None), bool):
-        response.success = False
-    if isinstance(getattr(response, "message", None), str):
-        response.message = message
+    """Make `response` a refusal, as far as its type can say so: a flag, a reason, a code, or a message of these."""
+    # A field counts by its type, too: `success` may be an enumeration elsewhere.
+    for name in _FLAGS:
+        if isinstance(getattr(response, name, None), bool):
+            setattr(response, name, False)
+    for name in _TEXTS:
+        if isinstance(getattr(response, name, None), str):
+            setattr(response, name, escaped(message))
+    for name in _CODES:
+        value = getattr(response, name, None)
+        if isinstance(value, int) and not isinstance(value, bool):
+            codes = (getattr(type(response), constant, None) for constant in _FAILED)
+            setattr(response, name, next((code for code in codes if code is not None), value))
+        elif hasattr(value, "get_fields_and_field_types"):
+            refuse(value, message)
     return response
 
 
@@ -78,14 +114,14 @@ class ServiceServer:
         service = self._domain.node.create_service(
             self._class, self.plan.name, lambda request, response: (request, response)
         )
-        self._send = defer_responses(service, self._receive)
+        self._send = defer_responses(service, _weakly(self._receive))
         self._service = service
 
     def close(self) -> None:
         """Destroys the server. Idempotent."""
         service, self._service = self._service, None
         if service is not None:
-            self._domain.node.destroy_service(service)
+            self._domain.destroy(service)
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
@@ -132,6 +168,8 @@ class ServiceServer:
             self._fail(server, error, header)
             return
         try:
+            if server.owner == BUILT_IN:
+                escape_texts(answer)
             self._answer(answer, header)
         except Exception as unsendable:  # noqa: BLE001 - the client is to hear of it
             self._fail(server, unsendable, header)
@@ -148,7 +186,7 @@ class ServiceServer:
             self._report(f"service.error:{self.plan.path}", message)
         lines = "".join(traceback.format_exception(error))
         try:
-            self._domain.node.get_logger().debug(f"{self.plan.path}: {lines}")
+            self._domain.node.get_logger().debug(escaped(f"{self.plan.path}: {lines}", keep="\n"))
             # A fresh one: a handler that is late still has the other.
             self._answer(refuse(self._class.Response(), reason), header)
         except Exception as unsendable:  # noqa: BLE001 - nothing is left to tell the client
@@ -199,7 +237,7 @@ class ServiceClient:
         for future in tuple(self._waiting):
             _fail(future, BridgeError("the bridge was closed"))
         if client is not None:
-            self._domain.node.destroy_client(client)
+            self._domain.destroy(client)
 
     def status(self) -> InterfaceStatus:
         """Returns a row."""
@@ -266,6 +304,18 @@ class ServiceClient:
     def _count(self, future: Future[Any]) -> None:
         self._waiting.discard(future)
         self._errors += not future.cancelled() and future.exception() is not None
+
+
+def _weakly(receive: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Return what calls a server's method as long as the server is there: the service holds it, and is held by it."""
+    method = WeakMethod(receive)
+
+    def answer(given: Any, header: Any) -> None:
+        living = method()
+        if living is not None:
+            living(given, header)
+
+    return answer
 
 
 def _fail(future: Future[Any], error: Exception) -> None:

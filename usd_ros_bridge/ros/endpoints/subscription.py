@@ -198,8 +198,8 @@ class TopicSubscription:
         direct, self._direct = self._direct, None
         if direct is not None:
             direct.close()
-        elif subscription is not None:
-            self._domain.node.destroy_subscription(subscription)
+        if subscription is not None:
+            self._domain.destroy(subscription)
 
     def _receive(self, data: bytes) -> None:
         feed = self._feed

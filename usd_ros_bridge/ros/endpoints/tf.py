@@ -149,7 +149,7 @@ class TfTopic:
         """Destroys the publisher. Idempotent."""
         outlet, self._outlet = self._outlet, None
         if outlet is not None:
-            outlet.close(self._domain.node)
+            outlet.close(self._domain.destroy)
 
     def status(self, authored_rate: float | None, now_ns: int) -> InterfaceStatus:
         """Returns a row."""

@@ -14,12 +14,21 @@ from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros import qos
 from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.endpoints.tf import TfTopic
-from usd_ros_bridge.ros.endpoints.tf_judge import Fault, Heard, OwnFrames, TfJudge, inside, split_frames
+from usd_ros_bridge.ros.endpoints.tf_judge import (
+    MAX_HEARD,
+    Fault,
+    Heard,
+    OwnFrames,
+    TfJudge,
+    inside,
+    split_frames,
+)
 
 LISTEN_S = 5.0
 AGAIN_S = 60.0
 """How long after a look at foreign publishers they are looked at again: some begin late, or come to their senses."""
 _ASK_EVERY = 5
+_NODES_SHOWN = 5
 _UNKNOWN = "_NODE_NAME_UNKNOWN_"  # What rmw says of a publisher whose node it has yet to hear of.
 # A latched topic has as many messages at once as it has publishers: with a depth of 1 the last one would win.
 _STATIC_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1000)
@@ -126,11 +135,12 @@ class TopicGuard:
     def leave(self) -> None:
         """Stops listening for good, outside of callbacks of its domain."""
         self._foreign, self.findings = {}, ()
-        self._domain.defer(self._end)
+        self._domain.defer(self.close)
 
     def close(self) -> None:
         """Stops listening. Idempotent."""
         self._end()
+        self._foreign, self.judge, self.other = {}, None, None
 
     def _look(self) -> bool:
         """Finds out who else publishes; returns whether somebody came or went."""
@@ -199,7 +209,7 @@ class TopicGuard:
     def _end(self) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
-            self._domain.node.destroy_subscription(subscription)
+            self._domain.destroy(subscription)
 
     def _receive(self, message: Any) -> None:
         # Who sent a message cannot be asked: EventsExecutor fails on callbacks that take a MessageInfo.
@@ -211,7 +221,7 @@ class TopicGuard:
                 each.header.frame_id,
                 each.header.stamp.sec * 1_000_000_000 + each.header.stamp.nanosec,
             )
-            for each in message.transforms
+            for each in message.transforms[:MAX_HEARD]
         ]
         judge = self.judge
         if judge is None:
@@ -219,7 +229,8 @@ class TopicGuard:
             for namespace, frames in split_frames(heard, namespaces, self.split).items():
                 self._tell_split(namespace, frames)
             return
-        other = None if self.other is None else self.other.judge
+        beside = self.other
+        other = None if beside is None else beside.judge
         for kind in judge.hear(heard, other):
             self._tell(judge.faults[kind])
 
@@ -232,7 +243,7 @@ class TopicGuard:
 
     def _tell(self, fault: Fault) -> None:
         nodes = self._senders(fault)
-        who = " or ".join(nodes)
+        who = _named(nodes)
         if fault.kind == "guard":
             message = (
                 f"{who} publishes transforms of the bridge's own frames on {self.name}: {fault}; "
@@ -255,7 +266,7 @@ class TopicGuard:
 
     def _tell_split(self, namespace: str, frames: Iterable[str]) -> None:
         nodes = self._nodes()
-        who = " or ".join(nodes)
+        who = _named(nodes)
         told = Fault("split", dict.fromkeys(frames, ""))
         message = (
             f"{who} publishes on {self.name}, the bridge's transforms of {namespace} are on topics of their own: who "
@@ -270,3 +281,9 @@ class TopicGuard:
         self._found[finding.kind] = finding
         kept = {each.kind: each for each in self.findings}
         self.findings = tuple({**kept, **self._found}.values())
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """Return the first few nodes, and how many more there are."""
+    more = f" or {len(nodes) - _NODES_SHOWN} more" if len(nodes) > _NODES_SHOWN else ""
+    return " or ".join(nodes[:_NODES_SHOWN]) + more

@@ -108,6 +108,7 @@ class TfGuards:
     def close(self) -> None:
         """Stops listening. Idempotent."""
         self._closed = True
+        self._rounds = {}
         for guard in self._topics.values():
             guard.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from usd_ros_bridge.model.diagnostics import quoted
@@ -11,6 +12,14 @@ from usd_ros_bridge.model.diagnostics import quoted
 FaultKind = Literal["guard", "parents", "loop", "split"]
 
 _TOLD = 5
+MAX_HEARD = 10_000
+"""Foreign frames that are remembered while a topic is listened to, and transforms of a message that are judged. Only a
+sender that makes up names has more."""
+MAX_FAULTS = 100
+"""Frames of a fault that are remembered."""
+_MAX_SEEN = 100_000
+MAX_PARENTS = 5
+"""Parents of a foreign frame that are remembered."""
 _TURNS = 2
 """A frame may be handed from one parent to another; it goes back and forth where two nodes disagree."""
 
@@ -129,7 +138,7 @@ class TfJudge:
         """
         found: set[FaultKind] = set()
         sent: dict[int, bool] = {}
-        for each in transforms:
+        for each in islice(transforms, MAX_HEARD):
             if each.stamp_ns not in sent:
                 sent[each.stamp_ns] = self._sent(each.stamp_ns)
             own = self.own.parents.get(each.child)
@@ -141,7 +150,9 @@ class TfJudge:
                 fault = self._own_frame(each, own, sent=sent[each.stamp_ns])
             if fault is not None:
                 kind, about = fault
-                self.faults.setdefault(kind, Fault(kind)).frames.setdefault(each.child, about)
+                frames = self.faults.setdefault(kind, Fault(kind)).frames
+                if len(frames) < MAX_FAULTS or each.child in frames:
+                    frames.setdefault(each.child, about)
                 found.add(kind)
         return found
 
@@ -153,13 +164,16 @@ class TfJudge:
             return kind, f" ({_shown(own)} and {_shown(parent)})"
         key = (child, heard.stamp_ns)
         again = key in self._seen
-        self._seen.add(key)
+        if len(self._seen) < _MAX_SEEN:
+            self._seen.add(key)
         return ("guard", "") if again or not sent else None
 
     def _foreign_frame(self, heard: Heard, other: TfJudge | None) -> tuple[FaultKind, str] | None:
         child, parent = heard.child, heard.parent
+        if child not in self.heard_parents and len(self.heard_parents) >= MAX_HEARD:
+            return None
         parents = self.heard_parents.setdefault(child, set())
-        if parent not in parents:
+        if parent not in parents and len(parents) < MAX_PARENTS:
             parents.add(parent)
             if self.own.above(parent, child):
                 return "loop", f" (below {_shown(parent)})"

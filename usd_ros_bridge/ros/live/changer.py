@@ -90,7 +90,7 @@ class Changer:
         self._thread: threading.Thread | None = None
         self._unfinished: list[Callable[[], None]] = []
         self._listeners: list[Callable[[ChangeReport], None]] = []
-        self._places = Places(runtime.between, domains, is_closed=lambda: self._closed, closed=CLOSED)
+        self._places = Places(runtime.between, domains, closed=CLOSED)
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
@@ -119,6 +119,7 @@ class Changer:
             self._listener.close()
         with self._condition:
             self._closed = True
+            self._places.close()
             waiting, self._waiting = self._waiting, []
             self._condition.notify_all()
         for request in waiting:
@@ -130,9 +131,14 @@ class Changer:
             thread.join(_JOIN_S)
 
     def close(self) -> None:
-        """Closes what a change that was cut off has left; after `stop`, where no callbacks run. Idempotent."""
+        """Closes what a change that was cut off has left, and lets go of the stage and of listeners. Idempotent.
+
+        After `stop`, where no callbacks run.
+        """
         while self._unfinished:
             self._unfinished.pop()()
+        self._listeners.clear()
+        self._listener = self._editor = None
 
     # --- Asking ------------------------------------------------------------------------------------------------
 
@@ -222,8 +228,9 @@ class Changer:
 
     def _serve(self, requests: list[_Request]) -> bool:
         """Carries requests out, together where that is possible; returns whether any change happened."""
-        if self._listener is not None:
-            self._listener.take()
+        listener = self._listener
+        if listener is not None:
+            listener.take()
         self._forget([each for each in requests if each.done.cancelled()])
         requests = [each for each in requests if not each.done.cancelled()]
         try:

@@ -97,9 +97,12 @@ class Live:
             tf_rate=options.tf_rate,
             set_tf_rate=lambda rate: runtime.post(lambda: parts.transforms.set_rate(rate)),
             defer=main.defer,
+            remote_control=runtime.remote_control,
             report=report,
         )
-        self._service = ReloadService(self.reload, main, workers, report)
+        self._service = (
+            ReloadService(self.reload, main, workers, report) if runtime.remote_control == "all" else None
+        )
         self._watcher: FileWatcher | None = None
         self._unread: frozenset[str] = frozenset()
         self._unread_lock = threading.Lock()
@@ -119,9 +122,14 @@ class Live:
             raise OptionError("watch is for assets that the bridge opened itself: the stage is the host's")
         if stage is None:
             return
-        self._service.open()
+        if self._service is not None:
+            self._service.open()
         if self._options.watch:
-            self._watcher = FileWatcher(self._files(), self._on_files, self._runtime.reporter.report).open()
+            from usd_ros_bridge.usd.reloading import read_versions
+
+            self._watcher = FileWatcher(
+                self._files(), self._on_files, self._runtime.reporter.report, read=read_versions(stage)
+            ).open()
 
     def stop(self) -> None:
         """Ends what asks, and the change in progress; while the domains still run. Idempotent."""
@@ -133,7 +141,9 @@ class Live:
         """Ends the rest, where no callbacks run. Idempotent."""
         self.changer.close()
         self._parameters.close()
-        self._service.close()
+        service, self._service = self._service, None
+        if service is not None:
+            service.close()
 
     def reload(self) -> Call:
         """Has the files of the stage read again, and goes on with what they are."""
@@ -149,7 +159,7 @@ class Live:
 
     def status(self) -> list[InterfaceStatus]:
         """Returns a row for the service, where there is one."""
-        return [] if self._runtime.plan.stage is None else self._service.status()
+        return [] if self._runtime.plan.stage is None or self._service is None else self._service.status()
 
     # --- Own ---------------------------------------------------------------------------------------------------
 

@@ -17,17 +17,20 @@ from rclpy.exceptions import ParameterException, ParameterUninitializedException
 from rclpy.parameter import Parameter
 
 from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.diagnostics import escaped, quoted
 from usd_ros_bridge.model.errors import BridgeError, OptionError, choices
-from usd_ros_bridge.model.options import PlanOptions, VariantSelection
-from usd_ros_bridge.model.parse import parse_variants
+from usd_ros_bridge.model.options import PlanOptions, RemoteControl, VariantSelection
+from usd_ros_bridge.model.parse import parse_contexts, parse_variants
+from usd_ros_bridge.planning.served_contexts import contexts_fault
 from usd_ros_bridge.ros.live.protocol import Changes
 from usd_ros_bridge.ros.live.switches import ABOUT_RATE, ENABLED, Switches
-from usd_ros_bridge.ros.parameters import PARAMETERS
+from usd_ros_bridge.ros.parameters import PARAMETERS, remote_refusal
 from usd_ros_bridge.runtime.report import Show
 
 VARIANTS: Final = "variants"
 TF_RATE: Final = "tf_rate"
 FREQUENCY: Final = "publish_frequency"
+CONTEXTS: Final = "contexts"
 OPTIONS: Final = (
     "implicit_context",
     "implicit_interfaces",
@@ -40,6 +43,8 @@ OPTIONS: Final = (
     "tf_output",
     "frame_prefix",
     "base_transform",
+    "beyond_limits",
+    CONTEXTS,
 )
 """Parameters that are fields of PlanOptions and may change while the bridge runs."""
 
@@ -68,6 +73,7 @@ class LiveParameters:
         tf_rate: float | None,
         set_tf_rate: Callable[[float], None],
         defer: Callable[[Callable[[], None]], None],
+        remote_control: RemoteControl,
         report: Show,
     ) -> None:
         """Stores what is to be alike; `open` declares.
@@ -80,6 +86,7 @@ class LiveParameters:
             tf_rate: How often moving transforms are sent, Hz; None at every step, which no parameter shows.
             set_tf_rate: Changes that, from any thread.
             defer: Has something done where the node's callbacks run.
+            remote_control: What other nodes may do.
             report: For changes that are refused after all.
         """
         self._node = node
@@ -89,9 +96,11 @@ class LiveParameters:
         self._tf_rate = tf_rate
         self._set_tf_rate = set_tf_rate
         self._defer = defer
+        self._remote_control: RemoteControl = remote_control
         self._report = report
         self._own = threading.local()
         self._declared: set[str] = set()
+        self._started: set[str] = set()
         self._switches = Switches()
         self._is_open = False
 
@@ -181,7 +190,7 @@ class LiveParameters:
         switches = self._switches
         names: Sequence[str] = switches.names
         if len(names) > MAX_DECLARED:
-            overrides = getattr(self._node, "_parameter_overrides", {})
+            overrides = _overrides(self._node)
             names = [name for name in names if name in overrides]
         options = self._changes.plan_options
         given = {}
@@ -191,6 +200,16 @@ class LiveParameters:
                 value = self._declare(name, held)
                 if not _same(value, held):
                     given[name] = value
+        return given | self._given_to_controllers()
+
+    def _given_to_controllers(self) -> dict[str, Any]:
+        """Return the controllers' parameters that were given as true and need an interface; each of them once."""
+        given = {}
+        for name in self._switches.controlled - self._started:
+            override = _overrides(self._node).get(name)
+            if override is not None and override.value is True:
+                given[name] = True
+        self._started |= given.keys()
         return given
 
     def _declare(self, name: str, default: Any) -> Any:
@@ -239,8 +258,8 @@ class LiveParameters:
             return SetParametersResult(successful=True)
         values = self._mine(parameters)
         reason = next((f"{name} cannot be unset" for name, value in values.items() if value is None), "")
-        reason = reason or self._refusal(values)
-        return SetParametersResult(successful=not reason, reason=reason)
+        reason = remote_refusal(self._remote_control, values) or reason or self._refusal(values)
+        return SetParametersResult(successful=not reason, reason=escaped(reason))
 
     def _apply(self, parameters: Sequence[Any]) -> None:
         if not getattr(self._own, "showing", False):
@@ -251,8 +270,18 @@ class LiveParameters:
         return {
             each.name: each.value
             for each in parameters
-            if each.name in options or each.name in self._switches
+            if each.name in options
+            or each.name in self._switches
+            or (each.name in self._switches.controlled and self._needs_interfaces(each))
         }
+
+    def _needs_interfaces(self, parameter: Any) -> bool:
+        """Return whether a controller's parameter asks for interfaces that are off, or takes that back."""
+        if parameter.value is True:
+            return True
+        return parameter.value is False and bool(
+            self._switches.held(parameter.name, self._changes.plan_options)
+        )
 
     def _refusal(self, values: Mapping[str, Any]) -> str:
         """Returns why parameters cannot have these values, "" where they can as far as is known."""
@@ -263,6 +292,13 @@ class LiveParameters:
             return "transforms are sent with every state, and have no rate"
         if self._changes.plan.stage is None and set(values) - {TF_RATE, FREQUENCY}:
             return "the plan has no stage that could be read again"
+        if CONTEXTS in values:
+            try:
+                fault = contexts_fault(parse_contexts(values[CONTEXTS]), self._changes.plan.contexts)
+            except OptionError as error:
+                fault = str(error)
+            if fault:
+                return fault
         if VARIANTS in values:
             try:
                 selections = _selections(values[VARIANTS])
@@ -282,12 +318,14 @@ class LiveParameters:
             self._change_tf_rate(values)
         now = self._changes.plan_options
         fields = {
-            name: _field(values[name])
+            name: _option(name, values[name])
             for name in OPTIONS
-            if name in values and _field(values[name]) != getattr(now, name)
+            if name in values and _option(name, values[name]) != getattr(now, name)
         }
+        controlled = self._switches.controlled
         switch = self._switches.change(
-            {name: value for name, value in values.items() if name in self._switches}, now
+            {name: value for name, value in values.items() if name in self._switches or name in controlled},
+            now,
         )
         variants = _selections(values[VARIANTS]) if VARIANTS in values else None
         if variants == self._changes.variants:
@@ -302,7 +340,10 @@ class LiveParameters:
         asked = self._changes.request(
             why=why, variants=variants, options=options if fields or switch is not None else None
         )
-        asked.add_done_callback(lambda done: self._done(why, done))
+        implied = [
+            name for name in controlled if values.get(name) is True and self._switches.is_implied(name)
+        ]
+        asked.add_done_callback(lambda done: self._done(why, done, implied))
 
     def _change_tf_rate(self, values: Mapping[str, Any]) -> None:
         own = self._now(TF_RATE) if self._node.has_parameter(TF_RATE) else self._tf_rate
@@ -315,14 +356,26 @@ class LiveParameters:
         value = self._node.get_parameter(FREQUENCY).value if self._node.has_parameter(FREQUENCY) else 0.0
         return float(value or 0.0)
 
-    def _done(self, why: str, done: Future[ChangeReport]) -> None:
+    def _done(self, why: str, done: Future[ChangeReport], implied: Sequence[str]) -> None:
         refusal = CancelledError() if done.cancelled() else done.exception()
         if refusal is None or not self._is_open:
             return
         # What else may go wrong has been reported by whoever carries changes out.
         if isinstance(refusal, BridgeError):
             self._report(f"parameter.refused:{refusal}", f"{why}: set back: {refusal}")
-        self._defer(self.show)
+        self._defer(lambda: self._set_back(implied))
+
+    def _set_back(self, implied: Sequence[str]) -> None:
+        """Show what holds after a refused change; switch controllers off whose interfaces did not come."""
+        self.show()
+        options = self._changes.plan_options
+        off = [
+            _parameter(name, False)
+            for name in implied
+            if name in self._switches.controlled and not self._switches.held(name, options)
+        ]
+        if self._is_open and off:
+            self._node.set_parameters_atomically(off)
 
     @contextmanager
     def _showing(self) -> Iterator[None]:
@@ -332,6 +385,11 @@ class LiveParameters:
             yield
         finally:
             self._own.showing = False
+
+
+def _overrides(node: Any) -> Mapping[str, Any]:
+    """Return the values that a node was given for its parameters at the start, declared or not."""
+    return getattr(node, "_parameter_overrides", {})
 
 
 # --- Values ----------------------------------------------------------------------------------------------------
@@ -348,13 +406,13 @@ def _option_fault(name: str, value: Any) -> str:
         return _prefix_fault(value) if name == "frame_prefix" else ""
     for each in _field(value) if spec.kind == "strings" else [value]:
         if each not in spec.options:
-            return f"{name}: {each!r} is not possible; there are: {choices(spec.options)}"
+            return f"{name}: {quoted(each)} is not possible; there are: {choices(spec.options)}"
     return ""
 
 
 def _prefix_fault(prefix: str) -> str:
     if prefix.startswith("/"):
-        return f"frame_prefix: {prefix!r} is not possible: tf2 has no frame ids that begin with '/'"
+        return f"frame_prefix: {quoted(prefix)} is not possible: tf2 has no frame ids that begin with '/'"
     if len(prefix) > _LONGEST_PREFIX or not prefix.isprintable() or any(each.isspace() for each in prefix):
         return f"frame_prefix: {prefix[:_LONGEST_PREFIX]!r} is not possible: letters, digits, '_' and '/'"
     return ""
@@ -378,6 +436,11 @@ def _plain(value: Any) -> Any:
 def _field(value: Any) -> Any:
     """Returns a parameter's value as PlanOptions has it."""
     return tuple(each for each in value if each) if isinstance(value, (list, tuple)) else value
+
+
+def _option(name: str, value: Any) -> Any:
+    """Returns the value of a parameter of this name as PlanOptions has it."""
+    return parse_contexts(value) if name == CONTEXTS else _field(value)
 
 
 def _parameter(name: str, value: Any) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from usd_ros_bridge.model.errors import BridgeError
@@ -19,21 +18,22 @@ _LOOK_S = 0.1
 class Places:
     """Has jobs done where they may be done, as long as the bridge is open."""
 
-    def __init__(
-        self, between: BetweenTicks, domains: Domains, *, is_closed: Callable[[], bool], closed: str
-    ) -> None:
+    def __init__(self, between: BetweenTicks, domains: Domains, *, closed: str) -> None:
         """Stores where.
 
         Args:
             between: The runtime's.
             domains: Whose callbacks a job may have to wait for.
-            is_closed: Whether nobody comes to a job any more.
-            closed: What is raised then.
+            closed: What is raised where nobody comes to a job any more.
         """
         self._between = between
         self._domains = domains
-        self._is_closed = is_closed
-        self._closed = closed
+        self._reason = closed
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends the wait for jobs that nobody comes to any more. Idempotent."""
+        self._closed = True
 
     def between_ticks(self, job: Callable[[], T]) -> T:
         """Has a job done between two ticks, and waits for it.
@@ -72,11 +72,7 @@ class Places:
         self._wait(done)
 
     def _wait(self, future: Future[T]) -> T:
-        while True:
-            try:
-                return future.result(_LOOK_S)
-            except FutureTimeoutError:
-                if future.done():
-                    raise
-                if self._is_closed() and (future.cancel() or not future.running()):
-                    raise BridgeError(self._closed) from None
+        while not wait((future,), _LOOK_S).done:
+            if self._closed and future.cancel():
+                raise BridgeError(self._reason)
+        return future.result()

@@ -34,7 +34,7 @@ class ReloadService:
             report: For requests that fail in other ways than by a refusal.
         """
         self._reload = reload
-        self._server = ServiceServer(
+        self._server: ServiceServer | None = ServiceServer(
             ServicePlan(path=RELOAD, role="server", name=RELOAD, type=TRIGGER),
             Trigger,
             domain,
@@ -45,15 +45,18 @@ class ReloadService:
 
     def open(self) -> None:
         """Creates the service."""
+        assert self._server is not None, "it was closed"
         self._server.open()
 
     def close(self) -> None:
         """Destroys it. Idempotent."""
-        self._server.close()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
 
     def status(self) -> list[InterfaceStatus]:
         """Returns a row for it."""
-        return [self._server.status()]
+        return [] if self._server is None else [self._server.status()]
 
     def find(self, plan: ServicePlan) -> Server:
         """Returns who answers."""

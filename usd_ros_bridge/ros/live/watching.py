@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,12 @@ class FileWatcher:
     """
 
     def __init__(
-        self, files: Collection[str], changed: Callable[[frozenset[str]], None], report: Show
+        self,
+        files: Collection[str],
+        changed: Callable[[frozenset[str]], None],
+        report: Show,
+        *,
+        read: Mapping[str, Signature] | None = None,
     ) -> None:
         """Stores what to watch; `open` begins.
 
@@ -43,7 +48,10 @@ class FileWatcher:
             files: Absolute paths, of files that may be missing.
             changed: Called in the watcher's thread with those that changed.
             report: For what cannot be watched.
+            read: Versions of the files as they were read, where that is known: a file that has changed since, before
+                `open`, is told of, too.
         """
+        self._read = dict(read or {})
         self._files = frozenset(files)
         self._changed = changed
         self._report = report
@@ -60,7 +68,9 @@ class FileWatcher:
             OptionError: The package `watchfiles` is not installed.
         """
         watch = _watch_function()
-        self._seen = {file: _signature(file) for file in self._files}
+        now = {file: _signature(file) for file in self._files}
+        # What is gone by now was read all the same: it goes on, as after a file that was removed.
+        self._seen = {file: found and self._read.get(file, found) for file, found in now.items()}
         self._thread = threading.Thread(
             target=self._run, args=(watch,), name="usd_ros_bridge-watch", daemon=True
         )

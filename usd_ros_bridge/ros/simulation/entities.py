@@ -1,10 +1,9 @@
-"""Entities: the robots and bodies of a simulation under names that are unique and readable, and filters of them."""
+"""Entities: the robots and bodies of a simulation under names that are unique and readable."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -14,15 +13,6 @@ from usd_ros_bridge.model.plan import BridgePlan
 Category = Literal["object", "robot", "human", "dynamic_object", "static_object"]
 
 NOTHING_SPAWNED: Mapping[str, str] = MappingProxyType({})
-MAX_PATTERN = 256
-"""Characters of a regular expression: it is looked at between two steps."""
-
-_CLASSES = {
-    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
-    "graph": "\\x21-\\x7e", "lower": "a-z", "print": "\\x20-\\x7e", "punct": "!-/:-@\\[-`{-~", "space": "\\s",
-    "upper": "A-Z", "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
-"""The character classes of POSIX, for the inside of Python's brackets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,34 +134,9 @@ def unique_names(candidates: Sequence[Sequence[str]], taken: set[str]) -> list[s
             level[i] += 1
 
 
-def name_filter(pattern: str) -> Callable[[str], bool]:
-    """Returns what tells whether a name matches a POSIX extended regular expression; "" matches all.
-
-    As regexec(3) does, a match anywhere in the name counts: anchor it with ^ and $.
-
-    Raises:
-        ValueError: The expression is too long or not valid; the text says why.
-    """
-    if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"it has {len(pattern)} characters, at most {MAX_PATTERN} are possible")
-    try:
-        expression = re.compile(re.sub(r"\[:(\w+):\]", _posix_class, pattern))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(str(error)) from error
-    return lambda name: expression.search(name) is not None
-
-
-def tags_pass(tags: Iterable[str], wanted: Iterable[str], *, every: bool) -> bool:
-    """Returns whether tags have any of those wanted, or with `every` all of them; none wanted: they do."""
-    there, asked = set(tags), set(wanted)
-    return not asked or (asked <= there if every else bool(asked & there))
-
-
-def _posix_class(match: re.Match[str]) -> str:
-    name = match.group(1)
-    if name not in _CLASSES:
-        raise ValueError(f"there is no character class [:{name}:]")
-    return _CLASSES[name]
+def tags_pass(tags: Iterable[str], wanted: Set[str], *, every: bool) -> bool:
+    """Return whether `tags` has any of `wanted`, or all of them with `every`. An empty `wanted` lets all pass."""
+    return not wanted or (wanted <= set(tags) if every else not wanted.isdisjoint(tags))
 
 
 def _tails(path: str, above: str = "") -> list[str]:

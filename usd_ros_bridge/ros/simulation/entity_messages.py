@@ -12,6 +12,7 @@ from simulation_interfaces.srv import SetEntityState
 
 from usd_ros_bridge.backends.protocol import EntityState
 from usd_ros_bridge.model.plan import WORLD
+from usd_ros_bridge.model.ranges import POSITION, SPEED
 from usd_ros_bridge.model.transforms import FloatArray, compose, normalized, rotate
 from usd_ros_bridge.ros.simulation.entities import Category
 from usd_ros_bridge.ros.simulation.overlap import Box, box_overlaps, sphere_overlaps
@@ -82,6 +83,8 @@ def asked_pose(message: Any, world_from_frame: FloatArray, *, invalid: int = INV
     pose = np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w])
     if not np.isfinite(pose).all():
         raise RefusedError(invalid, "the pose has numbers that are not finite")
+    if any(value not in POSITION for value in pose[:3].tolist()):
+        raise RefusedError(invalid, f"the position is not in {POSITION}")
     length = float(np.linalg.norm(pose[3:]))
     if abs(length - 1.0) > _ROUNDED:
         raise RefusedError(invalid, f"the orientation is no unit quaternion: its length is {length:.6g}")
@@ -103,6 +106,8 @@ def asked_twist(message: Any, world_from_frame: FloatArray) -> FloatArray:
     twist = np.array([[linear.x, linear.y, linear.z], [angular.x, angular.y, angular.z]])
     if not np.isfinite(twist).all():
         raise RefusedError(FAILED, "the twist or acceleration has numbers that are not finite")
+    if any(value not in SPEED for value in twist.ravel().tolist()):
+        raise RefusedError(FAILED, f"the twist or acceleration is not in {SPEED}")
     return rotate(world_from_frame[3:], twist).ravel()
 
 
@@ -127,9 +132,11 @@ def overlap_filter(message: Any) -> Overlaps | None:
         raise RefusedError(
             UNSUPPORTED, f"bounds of type {message.type}: entities are filtered by boxes and spheres"
         )
-    points = np.array([[point.x, point.y, point.z] for point in message.points])
-    if points.shape != (2, 3) or not np.isfinite(points).all():
-        raise RefusedError(FAILED, "a box has two corners and a sphere a centre and a radius, all finite")
+    points = np.array([[point.x, point.y, point.z] for point in message.points[:3]])
+    if points.shape != (2, 3) or any(value not in POSITION for value in points.ravel().tolist()):
+        raise RefusedError(
+            FAILED, f"a box has two corners and a sphere a centre and a radius, all in {POSITION}"
+        )
     if message.type == Bounds.TYPE_BOX:
         low, high = points.min(axis=0), points.max(axis=0)
         return lambda box: box_overlaps(box, low, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from simulation_interfaces.msg import TagsFilter
 from usd_ros_bridge.backends.protocol import EntityBackend
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.ros.simulation.entities import Entity, EntityTable, make_table, name_filter, tags_pass
+from usd_ros_bridge.ros.simulation.entities import Entity, EntityTable, make_table, tags_pass
 from usd_ros_bridge.ros.simulation.entity_messages import (
     asked_pose,
     asked_twist,
@@ -23,9 +24,16 @@ from usd_ros_bridge.ros.simulation.entity_messages import (
     overlap_filter,
 )
 from usd_ros_bridge.ros.simulation.frames import unknown_frame, world_from_frame
+from usd_ros_bridge.ros.simulation.name_patterns import NamePattern
 from usd_ros_bridge.ros.simulation.overlap import Box
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, RefusedError
 from usd_ros_bridge.runtime.core import Runtime
+
+MAX_DESCRIPTION = 4096
+"""Characters of a description that SetEntityInfo sets."""
+MAX_TAGS = 64
+"""Tags of an entity that SetEntityInfo sets, of MAX_TAG characters each."""
+MAX_TAG = 256
 
 
 class EntityServices:
@@ -55,14 +63,14 @@ class EntityServices:
 
     # --- Looking -----------------------------------------------------------------------------------------------
 
-    def get_entities(self, request: Any, response: Any) -> None:
-        """Lists the names of entities."""
-        response.entities = [entity.name for entity in self._filtered(request.filters)]
+    def get_entities(self, request: Any, response: Any, named: Set[str] | None) -> None:
+        """List the names of entities. `named` holds the names that pass the name filter, None for all."""
+        response.entities = [entity.name for entity in self._filtered(request.filters, named)]
 
-    def get_entities_states(self, request: Any, response: Any) -> None:
-        """Lists entities and how they move."""
+    def get_entities_states(self, request: Any, response: Any, named: Set[str] | None) -> None:
+        """List entities and their states. `named` holds the names that pass the name filter, None for all."""
         names, states = [], []
-        for entity in self._filtered(request.filters):
+        for entity in self._filtered(request.filters, named):
             message = EntityStateMessage()
             self._fill_state(entity, message)
             names.append(entity.name)
@@ -88,6 +96,10 @@ class EntityServices:
         """Replaces what is known of an entity, until everything is reset."""
         entity, info = self._find(request.entity), request.info
         category = category_name(info.category.category)
+        if len(info.description) > MAX_DESCRIPTION:
+            raise RefusedError(FAILED, f"a description has at most {MAX_DESCRIPTION} characters")
+        if len(info.tags) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in info.tags):
+            raise RefusedError(FAILED, f"an entity has at most {MAX_TAGS} tags of {MAX_TAG} characters")
         self._edited[entity.name] = replace(
             entity, category=category, description=info.description, tags=tuple(info.tags)
         )
@@ -147,23 +159,18 @@ class EntityServices:
     def _fill_state(self, entity: Entity, message: Any) -> None:
         fill_state(message, self._backend.entity_state(entity.path), self._runtime.now_ns)
 
-    def _filtered(self, filters: Any) -> list[Entity]:
-        try:
-            matches = name_filter(filters.filter)
-        except ValueError as error:
-            raise RefusedError(
-                FAILED, f"the filter {quoted(filters.filter)} is not valid: {error}"
-            ) from error
+    def _filtered(self, filters: Any, named: Set[str] | None) -> list[Entity]:
         categories = {category_name(each.category) for each in filters.categories}
+        tags = frozenset(filters.tags.tags)
         every = filters.tags.filter_mode == TagsFilter.FILTER_MODE_ALL
         overlaps = overlap_filter(filters.bounds)
         found = []
         for entity in self.table.entities:
             known = self._known(entity)
             if (
-                matches(known.name)
+                (named is None or known.name in named)
                 and (not categories or known.category in categories)
-                and tags_pass(known.tags, filters.tags.tags, every=every)
+                and tags_pass(known.tags, tags, every=every)
                 and (overlaps is None or overlaps(self._box(known)))
             ):
                 found.append(known)
@@ -174,3 +181,16 @@ class EntityServices:
         corners = self._backend.entity_bounds(entity.path)
         low, high = (np.zeros(3), np.zeros(3)) if corners is None else corners
         return Box(pose=self._backend.entity_state(entity.path).pose, low=low, high=high)
+
+
+def matching_names(pattern: str, table: EntityTable) -> frozenset[str]:
+    """Return the names of entities that match a POSIX extended regular expression. Run it outside the tick.
+
+    Raises:
+        RefusedError: The expression is not valid, or matching it takes too long.
+    """
+    try:
+        expression = NamePattern(pattern)
+        return frozenset(entity.name for entity in table.entities if expression.matches(entity.name))
+    except ValueError as error:
+        raise RefusedError(FAILED, f"the filter {quoted(pattern)} is not possible: {error}") from error

@@ -43,6 +43,8 @@ def offer_simulation(
         inform: Told what is offered, or why nothing is.
         succession: How entities are spawned; None where they cannot be.
     """
+    if runtime.remote_control == "none":
+        return None
     if not AmentCatalog().contains(FIRST):
         inform(
             "simulation_interfaces",

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulation_interfaces.msg import Result
 
+from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import BridgeError
 from usd_ros_bridge.runtime.report import describe
 
@@ -36,9 +37,9 @@ class RefusedError(Exception):
 def result_of(error: BaseException) -> tuple[int, str]:
     """Returns the code and the text of a Result for what a request ended with."""
     if isinstance(error, RefusedError):
-        return error.code, str(error)
+        return error.code, escaped(str(error))
     if isinstance(error, BridgeError):
-        return FAILED, str(error)
+        return FAILED, escaped(str(error))
     return FAILED, describe(error)
 
 

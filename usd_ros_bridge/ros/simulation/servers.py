@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -16,13 +16,13 @@ from simulation_interfaces.msg import SimulatorFeatures
 from usd_ros_bridge.backends.protocol import EntityBackend
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan
 from usd_ros_bridge.ros.domains import Domain
-from usd_ros_bridge.ros.endpoints.action import ActionServer
+from usd_ros_bridge.ros.endpoints.action import CLOSED, ActionServer
 from usd_ros_bridge.ros.endpoints.service import ServiceServer
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.handlers import Bound, Handlers
 from usd_ros_bridge.ros.services import BUILT_IN, Server, run_in_tick
 from usd_ros_bridge.ros.simulation.control import SimulationControl
-from usd_ros_bridge.ros.simulation.entity_services import EntityServices
+from usd_ros_bridge.ros.simulation.entity_services import EntityServices, matching_names
 from usd_ros_bridge.ros.simulation.results import Answer, answered
 from usd_ros_bridge.ros.simulation.spawn_options import Succession
 from usd_ros_bridge.ros.simulation.spawn_services import SpawnServices
@@ -99,9 +99,14 @@ class SimulationInterfaces:
             )  # fmt: skip
         clear = None if self._spawning is None else self._spawning.clear
         self._control = SimulationControl(time, forget=forget, quit_process=quit_process, clear=clear)
+        self._may_change = runtime.remote_control == "all"
         offers = [*self._control_offers(), *self._entity_offers(), *self._spawn_offers()]
         self._offers = {
-            offer.name: offer for offer in offers if hasattr(simulation_interfaces.srv, offer.type)
+            offer.name: offer
+            for offer in offers
+            # What does not only ask is what the standard does not call "get".
+            if (self._may_change or offer.name.startswith("get_"))
+            and hasattr(simulation_interfaces.srv, offer.type)
         }
         self._step_ns = time.step_ns
         self._servers: list[ServiceServer] = []
@@ -128,6 +133,8 @@ class SimulationInterfaces:
             )  # fmt: skip
             server.open()
             self._servers.append(server)
+        if not self._may_change:
+            return
         action = ActionPlan(
             path=STEPS_ACTION, role="server", name=STEPS_ACTION,
             type=_TYPE.format(kind="action", name="SimulateSteps"),
@@ -141,10 +148,14 @@ class SimulationInterfaces:
 
     def close(self) -> None:
         """Destroys them. Idempotent."""
-        for server in self._servers:
+        # What answers are methods of this.
+        self._offers = {}
+        servers, self._servers = self._servers, []
+        for server in servers:
             server.close()
-        if self._action is not None:
-            self._action.close()
+        action, self._action = self._action, None
+        if action is not None:
+            action.close()
 
     def status(self) -> list[InterfaceStatus]:
         """Returns a row for each."""
@@ -154,12 +165,16 @@ class SimulationInterfaces:
     def summary(self) -> str:
         """Returns one line for a log."""
         namespace = self._domain.node.get_namespace()
-        return f"simulation_interfaces: {len(self._offers)} services and 1 action in {namespace}"
+        action = " and 1 action" if self._may_change else ""
+        return f"simulation_interfaces: {len(self._offers)} services{action} in {namespace}"
 
     def find(self, plan: ServicePlan) -> Server:
         """Returns who answers requests to one of the services."""
+        offer = self._offers.get(plan.name)
+        if offer is None:
+            return Server(reason=CLOSED)
         # The time-out is the answer's own: it says so in a Result.
-        return Server(handler=partial(self._handle, self._offers[plan.name]), owner=BUILT_IN, timeout=None)
+        return Server(handler=partial(self._handle, offer), owner=BUILT_IN, timeout=None)
 
     def prepare(self, plan: ServicePlan) -> None:
         """Does nothing: it is known who answers."""
@@ -205,9 +220,14 @@ class SimulationInterfaces:
         if entities is None:
             return []
         return [
-            self._offer_in_tick("get_entities", "GetEntities", entities.get_entities, "ENTITY_TAGS",
-                                "ENTITY_CATEGORIES", "ENTITY_BOUNDS_BOX"),
-            self._offer_in_tick("get_entities_states", "GetEntitiesStates", entities.get_entities_states),
+            Offer(
+                name="get_entities", type="GetEntities", answer=partial(self._list, entities, entities.get_entities),
+                features=("ENTITY_TAGS", "ENTITY_CATEGORIES", "ENTITY_BOUNDS_BOX"),
+            ),
+            Offer(
+                name="get_entities_states", type="GetEntitiesStates",
+                answer=partial(self._list, entities, entities.get_entities_states),
+            ),
             self._offer_in_tick("get_entity_state", "GetEntityState", entities.get_entity_state,
                                 "ENTITY_STATE_GETTING"),
             self._offer_in_tick("set_entity_state", "SetEntityState", entities.set_entity_state,
@@ -235,6 +255,20 @@ class SimulationInterfaces:
             ),
         ]  # fmt: skip
 
+    async def _list(
+        self,
+        entities: EntityServices,
+        fill: Callable[[Any, Any, Set[str] | None], None],
+        request: Any,
+        response: Any,
+    ) -> None:
+        """Answer a request with filters. Names are matched in a thread of their own: the tick goes on meanwhile."""
+        named = None
+        if request.filters.filter:
+            table = await asyncio.wrap_future(run_in_tick(self._runtime, lambda: entities.table))
+            named = await asyncio.to_thread(matching_names, request.filters.filter, table)
+        await asyncio.wrap_future(run_in_tick(self._runtime, partial(fill, request, response, named)))
+
     def _offer_in_tick(
         self, name: str, type_name: str, method: Callable[[Any, Any], None], *features: str
     ) -> Offer:
@@ -245,12 +279,13 @@ class SimulationInterfaces:
 
     async def _get_features(self, _request: Any, response: Any) -> None:
         names = [name for offer in self._offers.values() for name in offer.features]
-        names.append("STEP_SIMULATION_ACTION")
+        if self._may_change:
+            names.append("STEP_SIMULATION_ACTION")
         # Older releases know fewer of them.
         response.features.features = sorted(
             getattr(SimulatorFeatures, name) for name in names if hasattr(SimulatorFeatures, name)
         )
-        response.features.spawn_formats = ["usd"] if self._spawning is not None else []
+        response.features.spawn_formats = ["usd"] if "spawn_entity" in self._offers else []
         backend = type(self._runtime.backend).__name__
         response.features.custom_info = f"usd_ros_bridge, {backend}, steps of {self._step_ns * 1e-9:.6g} s"
 

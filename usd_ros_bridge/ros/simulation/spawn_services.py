@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from simulation_interfaces.msg import Spawnable
 from simulation_interfaces.srv import SpawnEntity
 
 from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.transforms import FloatArray
 from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.ros.live.protocol import Changes
@@ -78,7 +80,7 @@ class SpawnServices:
     async def get_spawnables(self, request: Any, response: Any) -> None:
         """Lists the files that may be spawned."""
         if request.sources:
-            response.result.error_message = f"unknown sources: {', '.join(request.sources)}"
+            response.result.error_message = f"unknown sources: {quoted(', '.join(request.sources[:10]))}"
         for file in await asyncio.to_thread(list_files, self._roots):
             spawnable = Spawnable()
             # A resource since 2.0, its URI before.
@@ -119,6 +121,7 @@ class SpawnServices:
                 lambda _stage: self._spawner.spawn(
                     wanted.name, wanted.file, namespace=namespace, world_from_prim=wanted.pose
                 ),
+                lambda options: replace(options, spawned=(*options.spawned, path)),
             )
         except BaseException as error:
             del self._entities.spawned[path]
@@ -143,13 +146,23 @@ class SpawnServices:
                 self._spawner.remove(path)
 
         names = [self._entities.spawned[path] for path in paths if path in self._entities.spawned]
-        await self._edit(f"{', '.join(names)} was deleted", edit)
+        gone = frozenset(paths)
+        await self._edit(
+            f"{', '.join(names)} was deleted",
+            edit,
+            lambda options: replace(
+                options, spawned=tuple(each for each in options.spawned if each not in gone)
+            ),
+        )
         for path in paths:
             self._entities.spawned.pop(path, None)
 
-    async def _edit(self, why: str, edit: Callable[[Any], object]) -> None:
+    async def _edit(
+        self, why: str, edit: Callable[[Any], object], options: Callable[[PlanOptions], PlanOptions]
+    ) -> None:
+        asked = self._changes.request(why=why, edit=edit, options=options)
         # Shielded: a request that times out leaves no half of a change behind.
-        await asyncio.shield(asyncio.wrap_future(self._changes.request(why=why, edit=edit)))
+        await asyncio.shield(asyncio.wrap_future(asked))
 
     def _file(self, request: Any) -> Path:
         resource = getattr(request, "entity_resource", request)
