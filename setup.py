@@ -75,6 +75,7 @@ setup(
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         "cli": ["rich", "click"],
         "watch": ["watchfiles>=0.21"],
+        "images": ["pillow"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.
         "resolver": ["usd-core==26.8", "pxr-ar-dev==26.8"],
         "test": ["pytest", "pytest-timeout", "hypothesis", "pillow", "PyYAML", "scipy", "rosbags", "trimesh"],
@@ -82,9 +83,9 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": [
-            f"{NAME} = {NAME}.cli:main",
-            f"bridge = {NAME}.ros.node:main",
-            f"robot_state_publisher = {NAME}.ros.robot_state_publisher:main",
+            f"{NAME} = {NAME}.entry_points:{NAME}",
+            f"bridge = {NAME}.entry_points:bridge",
+            f"robot_state_publisher = {NAME}.entry_points:robot_state_publisher",
         ],
         f"{NAME}.backends": [
             f"null = {NAME}.backends.null:NullBackend",

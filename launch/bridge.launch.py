@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, TextSubstitution
+from launch.substitutions import LaunchConfiguration, TextSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
-from launch_ros.substitutions import FindPackageShare
 
 # The node parameters that have a launch argument of the same name, and their types.
 NODE_PARAMETERS = {
     "asset": str,
+    "strict": bool,
     "backend": str,
     "real_time_factor": float,
     "start_paused": bool,
@@ -26,40 +26,82 @@ NODE_PARAMETERS = {
     "tf_rate": float,
     "tf_output": str,
     "publish_tf": bool,
+    "base_transform": str,
     "frame_prefix": str,
     "publish_description": bool,
     "mesh_directory": str,
     "publish_diagnostics": bool,
     "controller_rate": float,
+    "beyond_limits": str,
     "payloads": str,
+    "interfaces": str,
     "watch": bool,
+    "reload_timeout": float,
+    "max_prims": int,
+    "max_layers": int,
+    "max_bytes": int,
+    "max_nesting": int,
+    "remote_control": str,
     "use_sim_time": bool,
 }
 
+KINDS = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "texts, separated by commas",
+}
+
+# Those that are lists of strings, separated by commas.
+LIST_PARAMETERS = ("variants", "contexts", "packages", "spawn_roots")
+
 
 def given_parameters(context: LaunchContext) -> dict[str, ParameterValue]:
-    """Return the node parameters whose launch arguments are not empty."""
+    """Return the node parameters whose launch arguments are not empty.
+
+    Raises:
+        ValueError: An argument has a value of another type; the message names it.
+    """
     given = {
         name: ParameterValue(LaunchConfiguration(name), value_type=value_type)
         for name, value_type in NODE_PARAMETERS.items()
         if LaunchConfiguration(name).perform(context)
     }
-    variants = LaunchConfiguration("variants").perform(context).strip()
-    if variants:
-        # A YAML list passes as it is; the comma-separated form becomes one.
-        as_yaml = variants if variants.startswith("[") else f"[{variants}]"
-        given["variants"] = ParameterValue(TextSubstitution(text=as_yaml), value_type=list[str])
+    for name in LIST_PARAMETERS:
+        text = LaunchConfiguration(name).perform(context).strip()
+        if text:
+            # A YAML list passes as it is; the comma-separated form becomes one.
+            as_yaml = text if text.startswith("[") else f"[{text}]"
+            given[name] = ParameterValue(TextSubstitution(text=as_yaml), value_type=list[str])
+    for name, value in given.items():
+        check_type(context, name, value)
     return given
 
 
+def check_type(context: LaunchContext, name: str, value: ParameterValue) -> None:
+    """Raise ValueError, which names the argument, if its text is not of the parameter's type."""
+    try:
+        value.evaluate(context)
+    except Exception as error:
+        text = LaunchConfiguration(name).perform(context)
+        kind = KINDS[NODE_PARAMETERS.get(name, list)]
+        raise ValueError(f"launch argument {name}:={text} is not possible: it takes {kind}") from error
+
+
 def bridge_node(context: LaunchContext) -> list[Node]:
-    """Return the bridge's node, with the parameter file first and the given arguments over it."""
+    """Return the bridge's node, with the parameter file first and the given arguments over it.
+
+    Without a file nothing but the given arguments is set, so that SetParameter around this file has its effect.
+    """
+    params_file = LaunchConfiguration("params_file").perform(context)
     return [
         Node(
             package="usd_ros_bridge",
             executable="bridge",
+            name=LaunchConfiguration("node_name").perform(context) or None,
             namespace=LaunchConfiguration("namespace"),
-            parameters=[ParameterFile(LaunchConfiguration("params_file")), given_parameters(context)],
+            parameters=[*([ParameterFile(params_file)] if params_file else []), given_parameters(context)],
             ros_arguments=["--log-level", LaunchConfiguration("log_level")],
             respawn=LaunchConfiguration("respawn"),
             respawn_delay=2.0,
@@ -76,6 +118,17 @@ def generate_launch_description() -> LaunchDescription:
                 "asset",
                 description="The OpenUSD asset to load: a path (relative to the current directory) or "
                 "package://NAME/PATH. Required.",
+            ),
+            DeclareLaunchArgument(
+                "strict",
+                default_value="",
+                description="Whether to refuse an asset that has an error (true or false). Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "packages",
+                default_value="",
+                description="Where package://NAME/... leads: NAME=DIRECTORY, separated by commas. Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "backend",
@@ -114,10 +167,21 @@ def generate_launch_description() -> LaunchDescription:
                 "declares. An absolute namespace in the asset resets it.",
             ),
             DeclareLaunchArgument(
+                "node_name",
+                default_value="",
+                description="The node's name. Empty: usd_ros_bridge.",
+            ),
+            DeclareLaunchArgument(
                 "variants",
                 default_value="",
                 description="Variant selections /Prim/Path:set=choice, separated by commas. Empty: as in "
                 "params_file, else as authored.",
+            ),
+            DeclareLaunchArgument(
+                "contexts",
+                default_value="",
+                description="Prim paths, separated by commas: only the robots at or below one of them are served. "
+                "Empty: as in params_file, else all.",
             ),
             DeclareLaunchArgument(
                 "tf_rate",
@@ -136,6 +200,13 @@ def generate_launch_description() -> LaunchDescription:
                 "publish_tf",
                 default_value="",
                 description="Whether to publish transforms at all (true or false). Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "base_transform",
+                default_value="",
+                choices=["", "auto", "ground_truth", "odometry", "none"],
+                description="Who places the robot's base: ground_truth, odometry, none, or auto. Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "frame_prefix",
@@ -166,16 +237,70 @@ def generate_launch_description() -> LaunchDescription:
                 "as in params_file.",
             ),
             DeclareLaunchArgument(
+                "beyond_limits",
+                default_value="",
+                choices=["", "reject", "clamp"],
+                description="What becomes of goals and trajectories with positions beyond a joint's limits. Empty: "
+                "as in params_file.",
+            ),
+            DeclareLaunchArgument(
                 "payloads",
                 default_value="",
                 choices=["", "all", "none"],
                 description="Whether the asset's payloads are loaded. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
+                "interfaces",
+                default_value="",
+                choices=["", "all", "none"],
+                description="Whether topics, services, actions and controllers of the asset are there: all or none. "
+                "Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "spawn_roots",
+                default_value="",
+                description="Directories whose USD files may be spawned, separated by commas. Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
                 "watch",
                 default_value="",
                 description="Whether the asset's files are read again where they change on disk (true or false). "
                 "Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "reload_timeout",
+                default_value="",
+                description="How long reading the asset's files again may take, in seconds. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "max_prims",
+                default_value="",
+                description="Most prims of the composed stage; an asset with more is refused. Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
+                "max_layers",
+                default_value="",
+                description="Most layer files; an asset with more is refused. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "max_bytes",
+                default_value="",
+                description="Most bytes in all layer files; an asset with more is refused. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "max_nesting",
+                default_value="",
+                description="Most levels of prims, and of brackets in a text layer; an asset with more is refused. "
+                "Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "remote_control",
+                default_value="",
+                choices=["", "all", "read_only", "none"],
+                description="What other nodes may do through the node's services and parameters. Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "use_sim_time",
@@ -185,10 +310,9 @@ def generate_launch_description() -> LaunchDescription:
             ),
             DeclareLaunchArgument(
                 "params_file",
-                default_value=PathJoinSubstitution(
-                    [FindPackageShare("usd_ros_bridge"), "config", "bridge.yaml"]
-                ),
-                description="A ROS 2 parameter file for the node; arguments that are not empty win over it.",
+                default_value="",
+                description="A ROS 2 parameter file for the node, such as the lines of config/bridge.yaml that differ; "
+                "arguments that are not empty win over it.",
             ),
             DeclareLaunchArgument(
                 "respawn",

@@ -29,15 +29,27 @@ SHARED_PARAMETERS = {
     "use_sim_time": bool,
 }
 OWN_PARAMETERS = {"asset": str, "mesh_directory": str}
+KINDS = {str: "text", bool: "true or false", float: "a number"}
 
 
 def given(context: LaunchContext, names: dict[str, type]) -> dict[str, ParameterValue]:
-    """Return the parameters among those names whose launch arguments are not empty."""
-    return {
+    """Return the parameters among those names whose launch arguments are not empty.
+
+    Raises:
+        ValueError: An argument has a value of another type; the message names it.
+    """
+    values = {
         name: ParameterValue(LaunchConfiguration(name), value_type=value_type)
         for name, value_type in names.items()
         if LaunchConfiguration(name).perform(context)
     }
+    for name, value in values.items():
+        try:
+            value.evaluate(context)
+        except Exception as error:
+            text, kind = LaunchConfiguration(name).perform(context), KINDS[names[name]]
+            raise ValueError(f"launch argument {name}:={text} is not possible: it takes {kind}") from error
+    return values
 
 
 def variant_list(context: LaunchContext) -> list[str]:

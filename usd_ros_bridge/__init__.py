@@ -6,10 +6,10 @@ and needs neither OpenUSD nor ROS.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # That of typing, whose import takes longer than all of this.
 if TYPE_CHECKING:
+    from typing import Any
+
     from usd_ros_bridge.api import add_physics as add_physics
     from usd_ros_bridge.api import load_plan as load_plan
     from usd_ros_bridge.backends.array import ArrayBackend as ArrayBackend
@@ -88,6 +88,8 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

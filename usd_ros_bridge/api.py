@@ -42,7 +42,8 @@ def load_plan(
     Raises:
         AssetError: The file is missing or cannot be opened.
         VariantError: A variant was asked for that the asset does not have.
-        OptionError: A package directory does not exist.
+        OptionError: A package directory does not exist, or an entry of `plan_options.contexts` is no context and
+            above none.
     """
     # Imported here because a host may bring its own pxr late, and planning alone needs none.
     from usd_ros_bridge.usd import read_asset, read_stage
@@ -132,7 +133,7 @@ def read_physics_for(
     stage, options = cast("Usd.Stage", plan.stage), plan_options or PlanOptions()
     with collector_paused():
         records = read_stage(stage, asset=plan.asset, pause=pause)
-        physics = read_physics(stage, pause=pause)
+        physics = read_physics(stage, pause=pause, left_out=_left_out(plan, options))
 
     def finish() -> BridgePlan:
         with collector_paused():
@@ -147,5 +148,12 @@ def _with_physics(
 ) -> BridgePlan:
     from usd_ros_bridge.usd import read_physics
 
-    scene, found = plan_physics(records, read_physics(stage), plan, options)
+    physics = read_physics(stage, left_out=_left_out(plan, options))
+    scene, found = plan_physics(records, physics, plan, options)
     return replace(plan, physics=scene, diagnostics=plan.diagnostics + found)
+
+
+def _left_out(plan: BridgePlan, options: PlanOptions) -> frozenset[str]:
+    """Returns the robots of the stage that are not served: their geometry need not be read."""
+    served = {robot.path for robot in plan.robots}
+    return frozenset(plan.contexts) - served if options.contexts else frozenset()

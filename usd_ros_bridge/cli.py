@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from usd_ros_bridge.ros.signals import ending_at_once
 
-import click
+with ending_at_once(success=False):  # A signal while modules are imported is no traceback.
+    import sys
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
-from usd_ros_bridge import __version__
-from usd_ros_bridge.console.asset_options import (
-    asset_options,
-    installed_types,
-    split_options,
-    standard_output,
-)
-from usd_ros_bridge.console.diff_command import diff
-from usd_ros_bridge.console.resolver_command import resolver
-from usd_ros_bridge.console.scaffold_command import scaffold
-from usd_ros_bridge.console.urdf_command import urdf
-from usd_ros_bridge.model.diagnostics import has_errors
-from usd_ros_bridge.model.errors import BridgeError, StrictError
-from usd_ros_bridge.model.parse import parse_key_values
+    import click
+
+    from usd_ros_bridge import __version__
+    from usd_ros_bridge.console.asset_options import (
+        asset_options,
+        installed_types,
+        load_asset,
+        split_options,
+    )
+    from usd_ros_bridge.console.diff_command import diff
+    from usd_ros_bridge.console.resolver_command import resolver
+    from usd_ros_bridge.console.scaffold_command import scaffold
+    from usd_ros_bridge.console.urdf_command import urdf
+    from usd_ros_bridge.model.diagnostics import escaped, has_errors
+    from usd_ros_bridge.model.errors import BridgeError, StrictError
+    from usd_ros_bridge.model.parse import parse_key_values
+    from usd_ros_bridge.model.ranges import FACTOR, NumberRange, shown
 
 EXIT_STRICT = 1
 EXIT_USAGE = 2
 
 LIVE_ROS_ARGS = ["--ros-args", "--disable-stdout-logs"]
+
+
+def _checked(value: float | None, possible: NumberRange) -> float | None:
+    if value is not None and value not in possible:
+        raise click.BadParameter(f"{shown(value)} is not possible: {possible}")
+    return value
 
 
 @click.group()
@@ -44,23 +53,20 @@ def cli() -> None:
 )
 def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     """Print the ROS interfaces, frames and joints of ASSET, and what is wrong with it."""
-    from usd_ros_bridge.api import load_plan
-    from usd_ros_bridge.usd import quiet
+    from usd_ros_bridge.console.text import standard_output, write_json
 
     read, plan_options = split_options(options)
-    with quiet():
-        plan = load_plan(
-            options["asset"],
-            read_options=read,
-            plan_options=plan_options,
-            catalog=installed_types(),
-            physics=physics,
-        )
+    plan = load_asset(
+        options["asset"],
+        read_options=read,
+        plan_options=plan_options,
+        catalog=installed_types(),
+        physics=physics,
+    )
     if as_json:
         from usd_ros_bridge.export.plan_json import plan_to_json
 
-        json.dump(plan_to_json(plan), sys.stdout, indent=2, allow_nan=False)
-        sys.stdout.write("\n")
+        write_json(plan_to_json(plan))
     else:
         from usd_ros_bridge.console.inspect import print_plan
 
@@ -76,9 +82,19 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "--backend-option", "backend_options", multiple=True, metavar="KEY=VALUE", help="Option of the backend."
 )
 @click.option(
-    "--real-time-factor", type=click.FloatRange(min=0.0), default=None, metavar="FACTOR",
-    help="Seconds of simulated time in a second; 0: as many as possible [default: 1].",
-)  # fmt: skip
+    "--real-time-factor",
+    type=float,
+    default=None,
+    metavar="FACTOR",
+    callback=lambda _context, _parameter, value: _checked(value, FACTOR),
+    help=f"Seconds of simulated time in a second ({FACTOR}); 0: as many as possible [default: 1].",
+)
+@click.option(
+    "--beyond-limits",
+    type=click.Choice(["reject", "clamp"]),
+    default="reject",
+    help="What becomes of goals with positions beyond a joint's limits.",
+)
 @click.option("--paused", is_flag=True, help="Start with simulated time standing still.")
 @click.option("--watch", is_flag=True, help="Go on with what files of the asset become when they change.")
 def run(
@@ -86,8 +102,6 @@ def run(
     watch: bool, strict: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
-    from usd_ros_bridge.ros.signals import ending_at_once
-
     with ending_at_once():
         try:
             from usd_ros_bridge.ros.run import run_node
@@ -139,7 +153,13 @@ def _split_ros_args(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr)."""
-    own, ros = _split_ros_args(sys.argv[1:] if arguments is None else arguments)
+    with ending_at_once(success=False):
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(status)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    own, ros = _split_ros_args(arguments)
     try:
         cli.main(args=own or ["--help"], prog_name="usd_ros_bridge", standalone_mode=False, obj=ros)
         status = 0 if own else EXIT_USAGE
@@ -157,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # The reader of our output went away (`| head`); there is nobody left to tell.
         sys.stderr.close()
         status = 0
-    sys.exit(status)
+    return status
 
 
 def _known_options(context: click.Context | None) -> str:
@@ -173,7 +193,7 @@ def _known_options(context: click.Context | None) -> str:
 
 
 def _fail(message: str, status: int) -> int:
-    print("usd_ros_bridge: " + " ".join(message.split()), file=sys.stderr)
+    print("usd_ros_bridge: " + escaped(" ".join(message.split())), file=sys.stderr)
     return status
 
 

@@ -1,20 +1,18 @@
-"""What commands share: options of reading and planning, the types that there are, and where tables go."""
+"""What commands share: options of reading and planning and the types that there are."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
-from usd_ros_bridge.model.parse import parse_packages, parse_variants
+from usd_ros_bridge.model.parse import parse_contexts, parse_packages, parse_variants
+from usd_ros_bridge.ros.signals import run_interruptibly
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-PIPED_WIDTH = 200
+    from usd_ros_bridge.model.plan import BridgePlan
 
 variant_option = click.option(
     "--variant", "variants", multiple=True, metavar="/PRIM:SET=CHOICE", help="Select a variant."
@@ -29,13 +27,42 @@ implicit_context_option = click.option(
 package_option = click.option(
     "--package", "packages", multiple=True, metavar="NAME=DIRECTORY", help="For package:// paths."
 )
+contexts_option = click.option(
+    "--contexts",
+    multiple=True,
+    metavar="/PRIM[,/PRIM...]",
+    help="Serve only the robots at or below these prims; / for interfaces outside of every context.",
+)
+
+LIMITS = {
+    "max_prims": "prims of the composed stage",
+    "max_layers": "layer files",
+    "max_bytes": "bytes in all layer files",
+    "max_nesting": "levels of prims, and of brackets in a text layer",
+}
+
+
+def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that limit what is opened."""
+    for name, what in reversed(LIMITS.items()):
+        default = getattr(ReadOptions(), name)
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            type=click.IntRange(min=1),
+            default=default,
+            metavar="NUMBER",
+            help=f"Refuse an asset with more {what} [default: {default:,}].",
+        )(command)
+    return command
 
 
 def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that `inspect` and `run` share."""
     options = (
         click.argument("asset"), variant_option, namespace_option, payloads_option, implicit_context_option,
+        contexts_option,
         click.option("--strict", is_flag=True, help="Exit with status 1 if the asset has an error."), package_option,
+        limit_options,
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -52,11 +79,31 @@ def split_options(options: Mapping[str, Any]) -> tuple[ReadOptions, PlanOptions]
         variants=parse_variants(options.get("variants", ())),
         payloads=options.get("payloads", "all"),
         packages=parse_packages(options.get("packages", ())),
+        **{name: options[name] for name in LIMITS if name in options},
     )
     return read, PlanOptions(
         namespace=options.get("namespace", ""),
         implicit_context=not options.get("no_implicit_context", False),
+        contexts=parse_contexts(options.get("contexts", ())),
+        beyond_limits=options.get("beyond_limits", "reject"),
     )
+
+
+def load_asset(asset: str, **options: Any) -> BridgePlan:
+    """Read and plan an asset without OpenUSD's own warnings. Signals end the process meanwhile.
+
+    Args:
+        asset: As for `load_plan`.
+        options: As for `load_plan`.
+    """
+    from usd_ros_bridge.api import load_plan
+    from usd_ros_bridge.usd import quiet
+
+    def load() -> BridgePlan:
+        with quiet():
+            return load_plan(asset, **options)
+
+    return run_interruptibly(load)
 
 
 def installed_types() -> TypeCatalog | None:
@@ -68,10 +115,3 @@ def installed_types() -> TypeCatalog | None:
     from usd_ros_bridge.ros.types import AmentCatalog
 
     return AmentCatalog()
-
-
-def standard_output() -> Console:
-    """Returns where tables go: as wide as the terminal, or wide enough for most where there is none."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)

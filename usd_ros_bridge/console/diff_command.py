@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from usd_ros_bridge.console.asset_options import (
+    contexts_option,
     implicit_context_option,
     installed_types,
+    limit_options,
+    load_asset,
     namespace_option,
     package_option,
     payloads_option,
     split_options,
-    standard_output,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def _variants(side: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 @namespace_option
 @payloads_option
 @implicit_context_option
+@contexts_option
 @package_option
+@limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def diff(
     old: str, new: str | None, old_variants: tuple[str, ...], new_variants: tuple[str, ...], as_json: bool,
@@ -51,6 +54,7 @@ def diff(
     Without NEW, between two variants of OLD. The exit status is 0 where nothing differs, 1 where something does, and 2
     where they cannot be compared.
     """
+    from usd_ros_bridge.console.text import standard_output, write_json
     from usd_ros_bridge.planning.differences import difference
 
     if new is None and not (old_variants or new_variants):
@@ -61,8 +65,7 @@ def diff(
     if as_json:
         from usd_ros_bridge.export.difference_json import difference_to_json
 
-        json.dump(difference_to_json(found), sys.stdout, indent=2, allow_nan=False)
-        sys.stdout.write("\n")
+        write_json(difference_to_json(found))
     else:
         from usd_ros_bridge.console.differences import print_difference
 
@@ -72,9 +75,5 @@ def diff(
 
 
 def _plan(asset: str, variants: tuple[str, ...], options: dict[str, Any]) -> BridgePlan:
-    from usd_ros_bridge.api import load_plan
-    from usd_ros_bridge.usd import quiet
-
     read, plan_options = split_options({**options, "variants": variants})
-    with quiet():
-        return load_plan(asset, read_options=read, plan_options=plan_options, catalog=installed_types())
+    return load_asset(asset, read_options=read, plan_options=plan_options, catalog=installed_types())

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from usd_ros_bridge.console.physics import physics_tables
-from usd_ros_bridge.console.text import SEVERITY_STYLES, number, plain, vector
+from usd_ros_bridge.console.text import MOST_ROWS, SEVERITY_STYLES, number, plain, table, vector
 from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic
 from usd_ros_bridge.model.plan import (
     BridgePlan,
@@ -60,10 +59,22 @@ def _robot(robot: RobotPlan) -> RenderableType:
         "robot ", plain(robot.path, style="bold cyan"), "  namespace ", plain(robot.namespace, style="bold"),
         f"  domain {domain}  tf: ", plain(tf), "  (implicit context)" if robot.implicit else "",
     )  # fmt: skip
-    parts: list[RenderableType] = [head, _frame_tree(robot)]
+    parts: list[RenderableType] = [head, _frames(robot)]
     if robot.joints:
         parts.append(_joint_table(robot.joints))
     return Group(*parts)
+
+
+def _frames(robot: RobotPlan) -> RenderableType:
+    """Return a tree of the frames; a table where there are very many: the width of a tree grows with its depth."""
+    if len(robot.frames) <= MOST_ROWS:
+        return _frame_tree(robot)
+    rows: list[Sequence[Text | str]] = []
+    for frame in robot.frames:
+        kind = "static" if frame.static else "moving"
+        pose = f"{vector(frame.parent_from_frame.translation)} {vector(frame.parent_from_frame.rotation)}"
+        rows.append((plain(frame.id), plain(frame.parent), kind, pose, plain(frame.path)))
+    return table("frames", ("frame", "parent", "", "pose in parent", "prim"), rows)
 
 
 def _frame_tree(robot: RobotPlan) -> Tree:
@@ -94,62 +105,48 @@ def _frame_label(frame: FramePlan) -> Text:
     )  # fmt: skip
 
 
-def _joint_table(joints: Sequence[JointPlan]) -> Table:
-    table = Table(
-        "joint",
-        "type",
-        "parent",
-        "child",
-        "axis",
-        "position",
-        "lower",
-        "upper",
-        title="joints",
-        title_justify="left",
-    )
+def _joint_table(joints: Sequence[JointPlan]) -> RenderableType:
+    columns = ("joint", "type", "parent", "child", "axis", "position", "lower", "upper")
+    rows: list[Sequence[Text | str]] = []
     for joint in joints:
         dof = joint.dofs[0] if len(joint.dofs) == 1 else None
         mimic = "" if dof is None or dof.mimic is None else " (mimic)"
         limits = (None, None) if dof is None else (_finite(dof.lower), _finite(dof.upper))
-        table.add_row(
-            plain(joint.name), joint.type + mimic, plain(joint.parent), plain(joint.child), joint.axis or "",
-            number(dof.position if dof else None), number(limits[0]), number(limits[1]),
-        )  # fmt: skip
-    return table
+        values = [number(dof.position if dof else None), number(limits[0]), number(limits[1])]
+        ends = plain(joint.parent), plain(joint.child)
+        rows.append((plain(joint.name), joint.type + mimic, *ends, joint.axis or "", *values))
+    return table("joints", columns, rows)
 
 
 def _finite(value: float) -> float | None:
     return value if abs(value) != float("inf") else None
 
 
-def _interfaces(plan: BridgePlan) -> Iterable[Table]:
+def _interfaces(plan: BridgePlan) -> Iterable[RenderableType]:
     if plan.topics:
-        table = Table(
-            "topic", "role", "type", "Hz", "frame_id", "QoS", "state", title="topics", title_justify="left"
-        )
-        for topic in plan.topics:
-            table.add_row(
-                plain(topic.name), topic.role, plain(topic.type), number(topic.publish_rate), plain(topic.frame_id),
-                qos_text(topic.qos), state_text(topic),
-            )  # fmt: skip
-        yield table
+        columns = ("topic", "role", "type", "Hz", "frame_id", "QoS", "state")
+        rows: list[Sequence[Text | str]] = [
+            (
+                plain(topic.name), plain(topic.role), plain(topic.type), number(topic.publish_rate),
+                plain(topic.frame_id), qos_text(topic.qos), state_text(topic),
+            )
+            for topic in plan.topics
+        ]  # fmt: skip
+        yield table("topics", columns, rows)
     for title, interfaces in (("services", plan.services), ("actions", plan.actions)):
         if interfaces:
-            table = Table(title[:-1], "role", "type", "prim", "state", title=title, title_justify="left")
-            for interface in interfaces:
-                table.add_row(
-                    plain(interface.name), interface.role, plain(interface.type), plain(interface.path),
-                    state_text(interface),
-                )  # fmt: skip
-            yield table
+            rows = [
+                (plain(each.name), plain(each.role), plain(each.type), plain(each.path), state_text(each))
+                for each in interfaces
+            ]
+            yield table(title, (title[:-1], "role", "type", "prim", "state"), rows)
     if plan.controllers:
-        table = Table("controller", "schema", "joints", "state", title="controllers", title_justify="left")
+        rows = []
         for controller in plan.controllers:
             schema = controller.schema + (" (implied)" if controller.implied else "")
-            table.add_row(
-                plain(controller.path), schema, plain(" ".join(controller.joints)), state_text(controller)
-            )
-        yield table
+            joints = plain(" ".join(controller.joints))
+            rows.append((plain(controller.path), schema, joints, state_text(controller)))
+        yield table("controllers", ("controller", "schema", "joints", "state"), rows)
 
 
 def qos_text(qos: QosPlan) -> Text:
@@ -168,13 +165,12 @@ def state_text(item: InterfacePlan | ControllerPlan | TopicPlan) -> Text:
     return plain(item.reason or "disabled", style="yellow" if switchable else "red")
 
 
-def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> Table:
+def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
     """Returns a table of diagnostics, worst first."""
-    table = Table("severity", "code", "prim", "message", "remedy", title="diagnostics", title_justify="left")
+    rows: list[Sequence[Text | str]] = []
     for diagnostic in sorted(diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
         where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
-        table.add_row(
-            Text(diagnostic.severity, style=SEVERITY_STYLES[diagnostic.severity]), diagnostic.code, plain(where),
-            plain(diagnostic.message), plain(diagnostic.remedy),
-        )  # fmt: skip
-    return table
+        severity = Text(diagnostic.severity, style=SEVERITY_STYLES[diagnostic.severity])
+        texts = [plain(text) for text in (diagnostic.code, where, diagnostic.message, diagnostic.remedy)]
+        rows.append((severity, *texts))
+    return table("diagnostics", ("severity", "code", "prim", "message", "remedy"), rows)

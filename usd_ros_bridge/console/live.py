@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from usd_ros_bridge.console.text import SEVERITY_STYLES, plain
+from usd_ros_bridge.console.text import SEVERITY_STYLES, TerminalConsole, plain
 from usd_ros_bridge.model.diagnostics import SEVERITIES
 from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
 from usd_ros_bridge.runtime.report import Reported
@@ -39,7 +39,9 @@ def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = N
         console: Where to draw; standard output by default.
     """
     ended = threading.Event()
-    with Live(render(status()), console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    with Live(
+        render(status()), console=console or TerminalConsole(), auto_refresh=False, vertical_overflow="crop"
+    ) as live:
 
         def refresh() -> None:
             while not ended.wait(REFRESH_SECONDS):
@@ -66,7 +68,7 @@ def render(status: BridgeStatus) -> RenderableType:
 
 def _head(status: BridgeStatus) -> Text:
     return Text.assemble(
-        plain(status.asset, style="bold cyan"), "  backend ", (status.backend, "bold"), *_time(status),
+        plain(status.asset, style="bold cyan"), "  backend ", plain(status.backend, style="bold"), *_time(status),
         f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
         (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
     )  # fmt: skip
@@ -94,7 +96,7 @@ def _frames(status: BridgeStatus) -> Iterator[Text]:
             "frames ", plain(robot.namespace, style="bold"), ": ", overflow="ellipsis", no_wrap=True
         )
         tops = dict.fromkeys(frame.parent for frame in robot.frames if frame.parent_index < 0)
-        line.append(", ".join(tops), style="dim")
+        line.append(plain(", ".join(tops), style="dim"))
         for frame in robot.frames:
             line.append(" ").append(plain(frame.id, style="green" if frame.static else "magenta"))
         yield line
@@ -137,7 +139,7 @@ def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableTyp
     role = interface.role if interface.kind == "topic" else f"{interface.kind} {interface.role}"
     domain = [str(interface.domain_id or "")] if with_domain else []
     return [
-        Text(role, style="dim"), plain(interface.name, style="" if off else "bold"), plain(interface.type),
+        plain(role, style="dim"), plain(interface.name, style="" if off else "bold"), plain(interface.type),
         *domain, asked, achieved, "" if off else str(interface.matched), "" if off else str(interface.count),
         plain(state, style="red" if interface.errors else STATE_STYLES[interface.state]),
     ]  # fmt: skip

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from usd_ros_bridge.console.text import number, plain, vector
+from usd_ros_bridge.console.text import MOST_ROWS, number, plain, table, vector
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Joint, Mesh, PhysicsScene, Shape
 from usd_ros_bridge.model.plan import WORLD
 
@@ -25,11 +24,14 @@ def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
     if scene.colliders:
         yield _colliders(scene.colliders, scene.bodies)
     if scene.sensors:
-        table = Table("sensor", "kind", "Hz", "body", title="sensors", title_justify="left")
-        for sensor in scene.sensors:
-            kind = type(sensor).__name__.removesuffix("Sensor")
-            table.add_row(plain(sensor.path), kind, number(sensor.rate), _name(sensor.body, scene.bodies))
-        yield table
+        rows = [
+            (
+                plain(sensor.path), type(sensor).__name__.removesuffix("Sensor"), number(sensor.rate),
+                _name(sensor.body, scene.bodies),
+            )
+            for sensor in scene.sensors
+        ]  # fmt: skip
+        yield table("sensors", ("sensor", "kind", "Hz", "body"), rows)
 
 
 def _head(scene: PhysicsScene) -> Text:
@@ -47,34 +49,38 @@ def _name(body: int, bodies: Sequence[Body]) -> Text:
     return Text(WORLD, style="dim") if body == WORLD_BODY else plain(bodies[body].path.rpartition("/")[2])
 
 
-def _bodies(bodies: Sequence[Body]) -> Table:
-    table = Table("body", "hangs from", "kg", "centre", "inertia", "at", title="bodies", title_justify="left")
+def _bodies(bodies: Sequence[Body]) -> RenderableType:
+    rows: list[Sequence[Text | str]] = []
     for body in bodies:
         inertial = body.inertial
         state = Text("kinematic", style="magenta") if body.kinematic else Text("free", style="green")
-        table.add_row(
-            plain(body.path), _name(body.parent, bodies) if body.joints else state, number(inertial.mass),
-            vector(inertial.center), _moments(inertial.diagonal), vector(body.world_from_body.translation),
-        )  # fmt: skip
-    return table
+        places = (
+            vector(inertial.center),
+            _moments(inertial.diagonal),
+            vector(body.world_from_body.translation),
+        )
+        above = _name(body.parent, bodies) if body.joints else state
+        rows.append((plain(body.path), above, number(inertial.mass), *places))
+    return table("bodies", ("body", "hangs from", "kg", "centre", "inertia", "at"), rows)
 
 
 def _moments(values: Sequence[float]) -> str:
     return "[" + ", ".join(f"{value:.3g}" for value in values) + "]"
 
 
-def _joints(joints: Sequence[Joint], bodies: Sequence[Body]) -> Table:
-    table = Table(
-        "joint", "type", "body0", "body1", "axes", "drive (stiffness, damping)", "limits",
-        title="joints of the engine", title_justify="left",
-    )  # fmt: skip
+def _joints(joints: Sequence[Joint], bodies: Sequence[Body]) -> RenderableType:
+    columns = ("joint", "type", "body0", "body1", "axes", "drive (stiffness, damping)", "limits")
+    rows: list[Sequence[Text | str]] = []
+    # A cell has several lines where a joint has several axes; a long table has lines only.
+    between = "\n" if len(joints) <= MOST_ROWS else "; "
     for joint in joints:
         kind = joint.type + (" (loop)" if joint.closes_loop else "")
-        table.add_row(
-            plain(joint.path), kind, _name(joint.body0, bodies), _name(joint.body1, bodies),
-            " ".join(dof.axis for dof in joint.dofs), "\n".join(map(_drive, joint.dofs)), _limits(joint),
-        )  # fmt: skip
-    return table
+        drives, limits = between.join(map(_drive, joint.dofs)), between.join(_limits(joint))
+        ends = _name(joint.body0, bodies), _name(joint.body1, bodies)
+        rows.append(
+            (plain(joint.path), kind, *ends, " ".join(dof.axis for dof in joint.dofs), drives, limits)
+        )
+    return table("joints of the engine", columns, rows)
 
 
 def _drive(dof: Dof) -> str:
@@ -88,31 +94,31 @@ def _drive(dof: Dof) -> str:
     return f"{kind}{drive.stiffness:.4g}, {drive.damping:.4g}{bound}"
 
 
-def _limits(joint: Joint) -> str:
+def _limits(joint: Joint) -> list[str]:
     if joint.distance is not None:
-        return _range(*joint.distance)
+        return [_range(*joint.distance)]
     if joint.cone is not None:
-        return f"cone {joint.cone[0]:.4g}, {joint.cone[1]:.4g}"
-    return "\n".join(_range(dof.lower, dof.upper) for dof in joint.dofs)
+        return [f"cone {joint.cone[0]:.4g}, {joint.cone[1]:.4g}"]
+    return [_range(dof.lower, dof.upper) for dof in joint.dofs]
 
 
 def _range(lower: float, upper: float) -> str:
     return f"{lower:.4g} to {upper:.4g}" if math.isfinite(lower) or math.isfinite(upper) else ""
 
 
-def _colliders(colliders: Sequence[Collider], bodies: Sequence[Body]) -> Table:
-    table = Table("body", "colliders", "friction", title="colliders", title_justify="left")
-    rows: dict[tuple[int, str], Counter[str]] = {}
+def _colliders(colliders: Sequence[Collider], bodies: Sequence[Body]) -> RenderableType:
+    found: dict[tuple[int, str], Counter[str]] = {}
     for collider in colliders:
         material = collider.material
         friction = (
             "" if material is None else f"{material.static_friction:.3g} / {material.dynamic_friction:.3g}"
         )
-        rows.setdefault((collider.body, friction), Counter())[_shape(collider.shape)] += 1
-    for (body, friction), shapes in rows.items():
+        found.setdefault((collider.body, friction), Counter())[_shape(collider.shape)] += 1
+    rows: list[Sequence[Text | str]] = []
+    for (body, friction), shapes in found.items():
         told = ", ".join(f"{count} x {shape}" if count > 1 else shape for shape, count in shapes.items())
-        table.add_row(_name(body, bodies), told, friction)
-    return table
+        rows.append((_name(body, bodies), told, friction))
+    return table("colliders", ("body", "colliders", "friction"), rows)
 
 
 def _shape(shape: Shape) -> str:

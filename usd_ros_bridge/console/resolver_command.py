@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from usd_ros_bridge.model.diagnostics import escaped
+
 
 @click.command()
 @click.option("--build", "builds", is_flag=True, help="Compile the plugin; print the folder that it is in.")
@@ -26,7 +28,7 @@ def resolver(builds: bool, headers: Path | None, directory: Path | None) -> None
         return
     if headers is not None or directory is not None:
         raise click.UsageError("--headers and --directory go with --build")
-    click.echo(_said())
+    click.echo(escaped(_said(), keep="\n"))
 
 
 def _said() -> str:

@@ -9,9 +9,10 @@ import click
 
 from usd_ros_bridge.console.asset_options import (
     installed_types,
+    limit_options,
+    load_asset,
     package_option,
     split_options,
-    standard_output,
     variant_option,
 )
 from usd_ros_bridge.model.errors import AssetError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--no-sublayer", is_flag=True, help="Leave ASSET out: a layer for ASSET's own subLayers.")
 @variant_option
 @package_option
+@limit_options
 def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
     """Write a ROS layer for a robot that has none, and print what it says and why.
 
@@ -60,10 +62,9 @@ def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options
 
 
 def _load(asset: str, read: ReadOptions) -> BridgePlan:
-    from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.model.options import PlanOptions
 
-    return load_plan(
+    return load_asset(
         asset,
         read_options=read,
         plan_options=PlanOptions(implicit_interfaces=False),
@@ -79,7 +80,7 @@ def _schemas(found: Survey) -> str:
 def _tell(result: Scaffold, output: Path) -> None:
     from rich.text import Text
 
-    from usd_ros_bridge.console.text import plain
+    from usd_ros_bridge.console.text import plain, standard_output
 
     styles = {"written": "green", "left out": "red", "note": "yellow"}
     console = standard_output()

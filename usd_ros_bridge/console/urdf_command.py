@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.console.asset_options import asset_options, split_options
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.console.asset_options import asset_options, load_asset, split_options
+from usd_ros_bridge.model.diagnostics import escaped, has_errors
 from usd_ros_bridge.model.errors import AssetError, OptionError, StrictError, choices
 
 if TYPE_CHECKING:
@@ -39,15 +39,12 @@ def urdf(
     Links are the frames of /tf and joints those of joint_states; of variants it is the selected one. The document alone
     is on standard output, remarks are on standard error.
     """
-    from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.export.meshes import MeshCache
     from usd_ros_bridge.export.urdf import robot_urdf
-    from usd_ros_bridge.usd import quiet
 
     read, plan_options = split_options(options)
     plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
-    with quiet():
-        plan = load_plan(options["asset"], read_options=read, plan_options=plan_options, physics=True)
+    plan = load_asset(options["asset"], read_options=read, plan_options=plan_options, physics=True)
     number = _choose(options["asset"], plan.robots, robot)
     found = robot_urdf(plan, number, meshes=MeshCache(meshes))
     of_asset = [each for each in plan.diagnostics if each.severity != "info"]
@@ -86,4 +83,4 @@ def _choose(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
 
 def _tell(diagnostics: Iterable[Diagnostic]) -> None:
     for diagnostic in diagnostics:
-        print(diagnostic, file=sys.stderr)
+        print(escaped(str(diagnostic)), file=sys.stderr)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,28 @@ def graph_of(bridge: Bridge) -> Graph:
         *_plan(bridge),
     ]
     return Graph(tuple(sorted(lines)))
+
+
+def settled_difference(
+    bridge: Bridge, wanted: Graph, *, step: Callable[[], object] | None = None, timeout_s: float = 20.0
+) -> str:
+    """Wait until the graph of a bridge is as wanted: entities go when their executor has let go of them.
+
+    Args:
+        bridge: Open.
+        wanted: The graph that it should have.
+        step: Step the bridge, where no thread of its own does.
+        timeout_s: Seconds to wait.
+
+    Returns:
+        The difference that is left, "" for none.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (difference := graph_of(bridge).difference(wanted)) and time.monotonic() < deadline:
+        if step is not None:
+            step()
+        time.sleep(0.01)
+    return difference
 
 
 def _row(row: InterfaceStatus) -> str:

@@ -1,0 +1,94 @@
+"""Reserve ROS domains that no other test run of the machine uses.
+
+A domain that two suites share lets each see the other's topics, services and `/clock`. One lock file per domain, in the
+machine's temporary directory, keeps them apart; a domain that another program uses without a lock is left out, too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+
+MAX_TEST_DOMAIN_ID = 101
+"""Ports of higher domains can be taken by the outgoing connections of other programs."""
+# RTPS 9.6.1.4: the port of the first participant's discovery traffic is 7400 + 250 * domain + 10.
+_FIRST_PORT = 7410
+_PORTS_PER_DOMAIN = 250
+
+
+class DomainReservation:
+    """A ROS domain that is this process's until it ends or `close` is called.
+
+    Attributes:
+        domain_id: The domain, 1 to 101.
+    """
+
+    def __init__(self, domain_id: int, lock: int) -> None:
+        """Keep a lock that was taken.
+
+        Args:
+            domain_id: The domain.
+            lock: File descriptor that holds its lock.
+        """
+        self.domain_id = domain_id
+        self._lock = lock
+
+    def close(self) -> None:
+        """Release the domain. Idempotent."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+def reserve_domain() -> DomainReservation:
+    """Reserve a domain that no other process of this machine has reserved or listens in.
+
+    Raises:
+        RuntimeError: All domains are in use.
+    """
+    directory = Path(tempfile.gettempdir()) / "usd_ros_bridge_test_domains"
+    directory.mkdir(exist_ok=True)
+    # Several users may run tests here.
+    if directory.stat().st_uid == os.getuid():
+        directory.chmod(0o1777)
+    domains = list(range(1, MAX_TEST_DOMAIN_ID + 1))
+    random.SystemRandom().shuffle(domains)
+    for domain_id in domains:
+        lock = _try_lock(directory / f"{domain_id}.lock")
+        if lock is None:
+            continue
+        if _is_silent(domain_id):
+            return DomainReservation(domain_id, lock)
+        os.close(lock)
+    raise RuntimeError(f"all ROS domains from 1 to {MAX_TEST_DOMAIN_ID} are in use on this machine")
+
+
+def _try_lock(path: Path) -> int | None:
+    """Return a descriptor that holds the lock, or None where another process has it.
+
+    The lock goes with the process, however it ends; child processes do not inherit it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except PermissionError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _is_silent(domain_id: int) -> bool:
+    """Return whether no participant of this machine has the domain's first discovery port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("127.0.0.1", _FIRST_PORT + _PORTS_PER_DOMAIN * domain_id))
+        except OSError:
+            return False
+    return True
