@@ -1,15 +1,24 @@
-"""Keeps every test run to itself: a ROS domain of its own, the loopback alone, no shared memory left behind."""
+"""Keeps every test run to itself: a ROS domain of its own, the loopback alone, no shared memory left behind.
+
+It also keeps a run complete: a module that needs what is not installed is one skipped test, and a test file that
+contributes nothing fails the run.
+"""
 
 from __future__ import annotations
 
+import ast
+import cProfile
+import importlib.util
 import os
-import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
 
 if TYPE_CHECKING:
     from rclpy.context import Context
@@ -17,13 +26,27 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
 # Read by rclpy's generated message modules when they are imported, and by every Context that is initialised:
-# set here, before any test module is imported. Ports of domains above 101 can be taken by outgoing connections.
-os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randint(1, 101))
+# set here, before any test module is imported. This domain is for what outlives a test; each test has one of its own.
+DOMAIN = reserve_domain()
+os.environ["ROS_DOMAIN_ID"] = str(DOMAIN.domain_id)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
 os.environ.pop("ROS_STATIC_PEERS", None)
 # What bridges keep for the next time (mesh files, decomposed meshes) is not to fill the user's own cache.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / "build/test_cache")
+
+# A shell has its background processes ignore SIGINT, and all that they start: tests that interrupt a process would wait
+# for its end in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Another program of the machine may take a second of any example: how long one takes says nothing.
+if importlib.util.find_spec("hypothesis") is not None:
+    import hypothesis
+
+    # Over the profile that is in force: where CI is set, Hypothesis tries the same examples in every run.
+    hypothesis.settings.register_profile("suite", hypothesis.settings(), deadline=None)
+    hypothesis.settings.load_profile("suite")
 
 SHARED_MEMORY = Path("/dev/shm")
 # Fast DDS 2 and 3 name their files differently.
@@ -72,6 +95,107 @@ def is_settled(path: Path) -> bool:
         return False
 
 
+class MissingRequirement(pytest.Item):
+    """The one test of a module that needs a package that is not installed: skipped, with the module's reason."""
+
+    def __init__(self, *, reason: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.add_marker(pytest.mark.skip(reason=reason))
+
+    def runtest(self) -> None:
+        """Do nothing: the item is skipped."""
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return where the reason stands."""
+        return self.path, 0, self.name
+
+
+class SkippedModule(pytest.File):
+    """A test module that is not imported."""
+
+    reason = ""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield the one skipped test."""
+        yield MissingRequirement.from_parent(self, name="requirements", reason=self.reason)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Leave only launch tests to launch_testing.
+
+    Its plugin imports every test module while it looks for launch tests. There, the exception of a module-level
+    importorskip ends the whole collection, and `colcon test` reports success without a test.
+    """
+    tree = ast.parse(module_path.read_text(encoding="utf-8"))
+    reason = missing_requirement(tree)
+    if reason is not None:
+        module = SkippedModule.from_parent(parent, path=module_path)
+        module.reason = reason
+        return module
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if "generate_test_description" in functions:
+        return None
+    return pytest.Module.from_parent(parent, path=module_path)
+
+
+def missing_requirement(tree: ast.Module) -> str | None:
+    """Return the reason of the first importorskip at the top of a module whose package is not installed."""
+    for node in tree.body:
+        call = node.value if isinstance(node, ast.Expr | ast.Assign) else None
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "pytest.importorskip":
+            continue
+        name = ast.literal_eval(call.args[0])
+        reasons = [ast.literal_eval(word.value) for word in call.keywords if word.arg == "reason"]
+        if not is_installed(name):
+            return str((*reasons, f"{name} is not installed")[0])
+    return None
+
+
+def is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+
+
+REPORTED: set[Path] = set()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember which test files had a test, skipped ones included."""
+    REPORTED.add(Path(report.nodeid.partition("::")[0]))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run in which a test file contributed nothing: fewer tests than expected are no success."""
+    config = session.config
+    if hasattr(config, "workerinput") or exitstatus not in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
+        return
+    silent = sorted(expected_files(config) - REPORTED)
+    if silent:
+        print(f"\nno test of these files ran: {', '.join(map(str, silent))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def expected_files(config: pytest.Config) -> set[Path]:
+    """Return the test files, relative to the root, of a run that selects whole folders; none of any other run."""
+    chosen = ("keyword", "markexpr", "collectonly", "lf", "deselect", "ignore", "ignore_glob", "stepwise")
+    if any(config.getoption(name, None) for name in chosen):
+        return set()
+    files: set[Path] = set()
+    for argument in config.args:
+        folder = Path(config.invocation_params.dir, argument)
+        left_out = set(config.getini("norecursedirs"))
+        for path in folder.rglob("test_*.py"):
+            if not left_out & set(path.relative_to(folder).parts[:-1]):
+                files.add(path.resolve().relative_to(config.rootpath.resolve()))
+    return files
+
+
 @pytest.fixture(scope="session", autouse=True)
 def shared_memory() -> Iterator[None]:
     """Removes what a killed process of this run left in shared memory; other programs' files stay."""
@@ -83,10 +207,36 @@ def shared_memory() -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-@pytest.fixture(scope="session")
-def domain_id() -> int:
-    """The ROS domain of this test process."""
-    return int(os.environ["ROS_DOMAIN_ID"])
+@pytest.fixture(autouse=True)
+def domain_id(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The ROS domain of this test, for what it starts in this process and in others.
+
+    Participants of the test before, which other participants may still believe alive, are in another domain.
+    """
+    reservation = reserve_domain()
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(reservation.domain_id))
+    yield reservation.domain_id
+    reservation.close()
+
+
+@pytest.fixture
+def other_domains() -> Iterator[Callable[[], int]]:
+    """Reserves one more domain at each call, for this test."""
+    reservations: list[DomainReservation] = []
+
+    def reserve() -> int:
+        reservations.append(reserve_domain())
+        return reservations[-1].domain_id
+
+    yield reserve
+    for reservation in reservations:
+        reservation.close()
+
+
+@pytest.fixture
+def other_domain_id(other_domains: Callable[[], int]) -> int:
+    """A second ROS domain, for this test alone."""
+    return other_domains()
 
 
 class RosHarness:
@@ -104,6 +254,28 @@ class RosHarness:
             if time.monotonic() > deadline:
                 pytest.fail(f"waited {timeout:g} s for {what or condition}")
             self.executor.spin_once(timeout_sec=0.05)
+
+    def run_goal(self, kind: Any, name: str, goal: Any) -> Any:
+        """Send a goal that has to be accepted. Return the answer: `status` and `result`.
+
+        Args:
+            kind: Type of the action.
+            name: Name of the action.
+            goal: The goal.
+        """
+        from rclpy.action import ActionClient
+
+        client = ActionClient(self.node, kind, name)
+        try:
+            self.wait_for(client.server_is_ready, what=name)
+            sent = client.send_goal_async(goal)
+            self.wait_for(sent.done, what="the answer to a goal")
+            assert sent.result().accepted
+            result = sent.result().get_result_async()
+            self.wait_for(result.done, what="a result")
+            return result.result()
+        finally:
+            client.destroy()
 
 
 @pytest.fixture
@@ -128,3 +300,18 @@ def ros_harness(domain_id: int) -> Iterator[RosHarness]:
         executor.shutdown()
         node.destroy_node()
         context.try_shutdown()
+
+
+@pytest.fixture
+def number_of_calls() -> Callable[[Callable[[], Any]], int]:
+    """Return a function that counts the calls, built-in functions included, that its argument makes.
+
+    A cost that no other work of the machine changes.
+    """
+
+    def count(step: Callable[[], Any]) -> int:
+        profile = cProfile.Profile()
+        profile.runcall(step)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    return count

@@ -43,7 +43,7 @@ class TestMissingAsset(unittest.TestCase):
 
     def test_bridge_ends_by_itself(self, proc_info: Any) -> None:
         """The bridge gives up instead of running without a robot."""
-        proc_info.assertWaitForShutdown(process=BRIDGE, timeout=20.0)
+        proc_info.assertWaitForShutdown(process=BRIDGE, timeout=90.0)
 
 
 @launch_testing.post_shutdown_test()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -27,29 +29,43 @@ LAUNCH_FILE = REPOSITORY / "launch" / "bridge.launch.py"
 LAUNCH = ["launch", "usd_ros_bridge", "bridge.launch.py"]
 ARGUMENTS = {
     "asset",
+    "strict",
+    "packages",
     "backend",
     "real_time_factor",
     "start_paused",
     "publish_clock",
     "clock_rate",
     "namespace",
+    "node_name",
     "variants",
+    "contexts",
     "tf_rate",
     "tf_output",
     "publish_tf",
+    "base_transform",
     "frame_prefix",
     "publish_description",
     "mesh_directory",
     "publish_diagnostics",
     "controller_rate",
+    "beyond_limits",
     "payloads",
+    "interfaces",
+    "spawn_roots",
     "use_sim_time",
     "watch",
+    "reload_timeout",
+    "max_prims",
+    "max_layers",
+    "max_bytes",
+    "max_nesting",
+    "remote_control",
     "params_file",
     "respawn",
     "log_level",
 }
-TIMEOUT_S = 30.0
+TIMEOUT_S = 90.0
 
 
 def ros2(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -83,7 +99,16 @@ def test_every_argument_is_described(description: LaunchDescription) -> None:
         ({"variants": "/Arm:gripper=none"}, {"variants": ["/Arm:gripper=none"]}),
         ({"variants": "/World/a:x=1,/World/b:x=2"}, {"variants": ["/World/a:x=1", "/World/b:x=2"]}),
         ({"variants": "['/Arm:gripper=none']"}, {"variants": ["/Arm:gripper=none"]}),
+        ({"contexts": "/World/a,/World/b"}, {"contexts": ["/World/a", "/World/b"]}),
         ({"asset": "42"}, {"asset": "42"}),
+        ({"packages": "a=/x,b=/y", "strict": "true"}, {"packages": ["a=/x", "b=/y"], "strict": True}),
+        ({"max_prims": "100", "max_layers": "3"}, {"max_prims": 100, "max_layers": 3}),
+        ({"max_bytes": "5000000000", "max_nesting": "64"}, {"max_bytes": 5000000000, "max_nesting": 64}),
+        (
+            {"reload_timeout": "2", "remote_control": "read_only"},
+            {"reload_timeout": 2.0, "remote_control": "read_only"},
+        ),
+        ({"interfaces": "none", "spawn_roots": "/x"}, {"interfaces": "none", "spawn_roots": ["/x"]}),
     ],
 )
 def test_only_what_was_typed_becomes_a_parameter(
@@ -97,6 +122,53 @@ def test_only_what_was_typed_becomes_a_parameter(
     parameters = runpy.run_path(str(LAUNCH_FILE))["given_parameters"](context)
     (evaluated,) = evaluate_parameters(context, normalize_parameters([parameters]))
     assert evaluated == {"asset": "robot.usda", **given}
+
+
+@pytest.mark.parametrize(
+    "typed", [{"tf_rate": "abc"}, {"publish_tf": "maybe"}, {"variants": "[a"}, {"max_prims": "1.5"}]
+)
+def test_a_value_of_another_type_names_its_argument(
+    description: LaunchDescription, typed: dict[str, str]
+) -> None:
+    context = LaunchContext()
+    for argument in description.get_launch_arguments():
+        if argument.name != "asset":
+            argument.execute(context)
+    context.launch_configurations.update({"asset": "robot.usda", **typed})
+    ((name, text),) = typed.items()
+    with pytest.raises(ValueError, match=re.escape(f"{name}:={text}")):
+        runpy.run_path(str(LAUNCH_FILE))["given_parameters"](context)
+
+
+SET_PARAMETER = """
+from launch import LaunchDescription
+from launch.actions import GroupAction, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import SetParameter
+
+def generate_launch_description():
+    source = PythonLaunchDescriptionSource({file!r})
+    arguments = {{"asset": {asset!r}, "node_name": "named"}}.items()
+    bridge = IncludeLaunchDescription(source, launch_arguments=arguments)
+    return LaunchDescription([GroupAction([SetParameter("tf_rate", 12.5), bridge])])
+"""
+
+
+def test_set_parameter_around_the_launch_file_has_its_effect(tmp_path: Path) -> None:
+    """Also that the node has the name that the argument gives it."""
+    around = tmp_path / "around.launch.py"
+    around.write_text(SET_PARAMETER.format(file=str(LAUNCH_FILE), asset=str(ROVER)))
+    launched = subprocess.Popen(["ros2", "launch", str(around)], cwd=tmp_path)
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        value = ""
+        while not value and time.monotonic() < deadline:
+            asked = ros2("param", "get", "--no-daemon", "/named", "tf_rate", cwd=tmp_path)
+            value = asked.stdout.strip() if asked.returncode == 0 else ""
+        assert value == "Double value is: 12.5"
+    finally:
+        launched.send_signal(signal.SIGINT)
+        launched.wait(timeout=TIMEOUT_S)
 
 
 def test_show_args(tmp_path: Path) -> None:
@@ -121,7 +193,8 @@ def test_run_needs_an_asset(tmp_path: Path) -> None:
 
 def test_interrupt_of_ros2_launch(tmp_path: Path) -> None:
     """Ctrl-C on `ros2 launch` reaches the bridge, which ends cleanly before launch has to insist."""
-    command = ["ros2", *LAUNCH, f"asset:={ROVER}"]
+    # On a busy machine the end may take longer than the 5 s after which launch insists.
+    command = ["ros2", *LAUNCH, f"asset:={ROVER}", f"sigterm_timeout:={TIMEOUT_S}"]
     output = tmp_path / "output"
     context = Context()
     rclpy.init(context=context)

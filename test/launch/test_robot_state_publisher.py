@@ -41,7 +41,7 @@ ROVER = REPOSITORY / "examples" / "rover" / "rover.usda"
 PLAIN = REPOSITORY / "test" / "assets" / "implicit_robot.usda"
 OURS, THEIRS = "usd_ros_bridge", "robot_state_publisher"
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-TIMEOUT_S = 40.0
+TIMEOUT_S = 90.0
 
 
 def their_node_is_here() -> bool:
@@ -196,7 +196,6 @@ def said(
         }
 
 
-@pytest.mark.timeout(300)
 @needs_theirs
 @pytest.mark.parametrize(
     ("asset", "namespace", "arguments"),
@@ -224,7 +223,6 @@ def test_both_nodes_say_the_same(
     assert ours["ignore_timestamp"] is ("ignore_timestamp" in arguments)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("package", [OURS, pytest.param(THEIRS, marks=needs_theirs)])
 @pytest.mark.parametrize("ignore", ["false", "true"], ids=["in time", "any time"])
 def test_what_comes_late_counts_where_stamps_are_ignored(tmp_path: Path, package: str, ignore: str) -> None:
@@ -247,7 +245,6 @@ def test_what_comes_late_counts_where_stamps_are_ignored(tmp_path: Path, package
         assert stamps() == expected
 
 
-@pytest.mark.timeout(120)
 def test_the_description_is_the_assets_to_change(tmp_path: Path) -> None:
     with launched(tmp_path, "", asset=str(PLAIN)) as beside:
         beside.wait_until(lambda: bool(beside.descriptions), "description")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,12 @@ from live_bridge import BridgeProcess, TfListener
 CONFIGURATIONS = 50
 
 
-def test_tf_matches_pinocchio(robot: RobotOracle, errors: Errors, tmp_path: Path) -> None:
-    domain_id = random.SystemRandom().randint(1, 101)
+def test_tf_matches_pinocchio(
+    robot: RobotOracle, errors: Errors, tmp_path: Path, other_domain_id: int
+) -> None:
     with (
-        BridgeProcess(robot.asset, domain_id=domain_id, log=tmp_path / "bridge.log") as bridge,
-        TfListener(bridge, domain_id=domain_id) as listener,
+        BridgeProcess(robot.asset, domain_id=other_domain_id, log=tmp_path / "bridge.log") as bridge,
+        TfListener(bridge, domain_id=other_domain_id) as listener,
     ):
         listener.connect(robot.configurations[0].published)
         listener.wait_for_static({robot.default_prim, *robot.solid_links} - set(robot.moving_links))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -132,13 +131,12 @@ def configurations(read: Read, robot: RobotPlan) -> list[tuple[dict[str, float],
     return result
 
 
-def compare_with_tf(asset: Path, robot: RobotPlan, tmp_path: Path, errors: Errors) -> None:
+def compare_with_tf(asset: Path, robot: RobotPlan, tmp_path: Path, errors: Errors, *, domain_id: int) -> None:
     """Shows the bridge in another process the same positions as pinocchio, and compares all links that are frames."""
     urdf = export(asset, robot.path, tmp_path)
     read = ask_pinocchio(tmp_path, urdf=str(urdf))
     shown = configurations(read, robot)
     read = ask_pinocchio(tmp_path, urdf=str(urdf), configurations=[positions for positions, _ in shown])
-    domain_id = random.SystemRandom().randint(1, 101)
     moving = {frame.id for frame in robot.frames if not frame.static and frame.id != read.root}
     with (
         BridgeProcess(
@@ -165,17 +163,17 @@ def compare_with_tf(asset: Path, robot: RobotPlan, tmp_path: Path, errors: Error
     assert errors.small, errors
 
 
-def test_urdf_against_tf(robot: RobotOracle, errors: Errors, tmp_path: Path) -> None:
+def test_urdf_against_tf(robot: RobotOracle, errors: Errors, tmp_path: Path, other_domain_id: int) -> None:
     (planned,) = load_plan(robot.asset).robots
-    compare_with_tf(robot.asset, planned, tmp_path, errors)
+    compare_with_tf(robot.asset, planned, tmp_path, errors, domain_id=other_domain_id)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_examples_against_tf(example: str, tmp_path: Path) -> None:
+def test_examples_against_tf(example: str, tmp_path: Path, other_domain_id: int) -> None:
     name, path = EXAMPLES[example]
     asset = ROOT / "examples" / name
     planned = next(robot for robot in load_plan(asset).robots if robot.path == path)
-    compare_with_tf(asset, planned, tmp_path, Errors())
+    compare_with_tf(asset, planned, tmp_path, Errors(), domain_id=other_domain_id)
 
 
 def test_mass_and_inertia_are_those_of_the_original(robot: RobotOracle, tmp_path: Path) -> None:

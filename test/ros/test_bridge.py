@@ -55,23 +55,22 @@ class Observer:
 
 
 @pytest.fixture
-def other_domain(domain_id):
-    observer = Observer(domain_id % 101 + 1)
+def other_domain(other_domain_id):
+    observer = Observer(other_domain_id)
     yield observer
     observer.close()
 
 
-def test_two_robots_live_in_two_domains_of_one_process(start, ros_harness, other_domain, domain_id):
-    there = domain_id % 101 + 1
+def test_two_robots_live_in_two_domains_of_one_process(start, ros_harness, other_domain, other_domain_id):
     here_tf, there_tf, there_states = [], [], []
     ros_harness.node.create_subscription(TFMessage, "/tf", here_tf.append, 10)
     other_domain.node.create_subscription(TFMessage, "/tf", there_tf.append, 10)
     other_domain.node.create_subscription(JointState, "/arm/joint_states", there_states.append, 10)
-    second = replace(arm("", path="/second", row=1, index=1, domain_id=there), parent_frame="map")
+    second = replace(arm("", path="/second", row=1, index=1, domain_id=other_domain_id), parent_frame="map")
     second = replace(second, frames=(replace(second.frames[0], parent="map"), *second.frames[1:]))
     start(
         plan(
-            replace(JOINT_STATES, domain_id=there, robot=1, dofs=(1,)),
+            replace(JOINT_STATES, domain_id=other_domain_id, robot=1, dofs=(1,)),
             robots=(arm(""), second),
             layout=layout("/arm", "/second"),
         )
@@ -87,7 +86,7 @@ def test_two_robots_live_in_two_domains_of_one_process(start, ros_harness, other
     assert {each.header.frame_id for message in there_tf for each in message.transforms} == {"map", "base"}
 
 
-def test_domains_beyond_the_limit_disable_their_interfaces_alone(start, domain_id, monkeypatch):
+def test_domains_beyond_the_limit_disable_their_interfaces_alone(start, other_domains, monkeypatch):
     monkeypatch.setattr("usd_ros_bridge.ros.domains.MAX_DOMAINS", 2)
     assert MAX_DOMAINS == 16
     topics = [
@@ -95,7 +94,7 @@ def test_domains_beyond_the_limit_disable_their_interfaces_alone(start, domain_i
             JOINT_STATES,
             path=f"/arm/{offset}",
             name=f"/states_{offset}",
-            domain_id=(domain_id + offset) % 101 + 1,
+            domain_id=other_domains(),
         )
         for offset in range(3)
     ]
@@ -180,6 +179,29 @@ def test_simulated_time_stamps_what_is_sent(start, ros_harness):
     ros_harness.wait_for(tick, what="transforms in simulated time")
     assert {message.transforms[0].header.stamp.sec for message in received} <= {100, 101, 102, 103, 104}
     assert received[-1].transforms[0].header.stamp.nanosec % 20_000_000 == 0
+
+
+def test_a_clock_that_misses_deadlines_by_a_nanosecond_costs_no_rate(start, ros_harness):
+    """/clock every 20 ms, every other stamp early by a nanosecond, and a topic of 50 Hz."""
+    received, shown = [], set()
+    ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 100)
+    clock = ros_harness.node.create_publisher(Clock, "/clock", BEST_EFFORT)
+    running = start(plan(JOINT_STATES), use_sim_time=True)
+    ros_harness.wait_for(lambda: clock.get_subscription_count() >= 1, what="the clock's subscription")
+    ros_harness.wait_for(
+        lambda: running.row("/arm/joint_states").matched == 1, what="the test's subscription"
+    )
+    for index in range(60):
+        stamp = 100_000_000_000 + index * 20_000_000 - index % 2
+        message = Clock()
+        message.clock.sec, message.clock.nanosec = divmod(stamp, 1_000_000_000)
+        clock.publish(message)
+        # The period is known from the second stamp on, which the loop may have slept through.
+        if index != 1:
+            count = len(received)
+            ros_harness.wait_for(lambda count=count: len(received) > count, what=f"a message at {stamp}")
+            shown.add(received[-1].header.stamp.sec * 1_000_000_000 + received[-1].header.stamp.nanosec)
+    assert len(shown) == 59
 
 
 def test_joint_states_backend_hears_its_topic_and_conflicting_publishers_are_disabled(start, ros_harness):

@@ -44,6 +44,28 @@ def Xform "tower" (
         }
     }
 
+    def SphereLight "lamp"
+    {
+    }
+
+    def Scope "estop" (
+        prepend apiSchemas = ["RosServiceAPI"]
+    )
+    {
+        string ros:service:name = "estop"
+        token ros:service:role = "server"
+        string ros:service:type = "std_srvs/srv/Trigger"
+    }
+
+    def Scope "enable" (
+        prepend apiSchemas = ["RosServiceAPI"]
+    )
+    {
+        string ros:service:name = "enable"
+        token ros:service:role = "server"
+        string ros:service:type = "std_srvs/srv/SetBool"
+    }
+
     def Xform "empty"
     {
         def Scope "reboot" (
@@ -103,7 +125,20 @@ def test_a_trigger_blinks_what_stands_beside_it(start, ask, tmp_path):
     answer = ask(Trigger, "/reboot")
     assert answer.success is False
     assert "neither a light nor visible geometry" in answer.message
+    assert "short of the robot" in answer.message
     assert running.row("/reboot", "server").state == "silent"
+
+
+def test_services_of_the_whole_robot_switch_none_of_its_lights(start, ask, tmp_path):
+    (tmp_path / "tower.usda").write_text(BLINKER)
+    plan = load_plan(tmp_path / "tower.usda")
+    running = start(plan)
+    for answer in (ask(Trigger, "/estop"), ask(SetBool, "/enable", data=False)):
+        assert answer.success is False
+        assert "no handler is bound" in answer.message
+    lamp = UsdGeom.Imageable(plan.stage.GetPrimAtPath("/tower/lamp"))
+    assert lamp.ComputeVisibility() != UsdGeom.Tokens.invisible
+    assert running.row("/estop", "server").state == running.row("/enable", "server").state == "silent"
 
 
 def test_a_handler_comes_before_what_is_built_in(start, ask):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
@@ -16,8 +18,12 @@ from std_srvs.srv import SetBool, Trigger
 from usd_ros_bridge import Bridge, BridgeError
 from usd_ros_bridge.model.errors import CallTimeoutError
 from usd_ros_bridge.model.plan import ActionPlan, ServicePlan
+from usd_ros_bridge.ros.calls import Call
 from usd_ros_bridge.ros.compat import defer_responses
+from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.live.places import Places
 from usd_ros_bridge.ros.messages import make_message
+from usd_ros_bridge.runtime.between import BetweenTicks
 
 DOOR = "/there/door"
 
@@ -120,10 +126,8 @@ def test_handlers_call_too(start, door, ros_harness):
 
 def test_without_a_server_the_time_out_says_so(start):
     running = start(plan(client()))
-    began = time.monotonic()
     with pytest.raises(CallTimeoutError) as error:
         running.bridge.call(DOOR, {}, timeout=0.3).result()
-    assert time.monotonic() - began < 3.0
     assert str(error.value) == (
         "no server of /there/door (std_srvs/srv/SetBool) answered within 0.3 s: there is none"
     )
@@ -288,3 +292,53 @@ def test_what_does_not_fit_is_an_error_of_one_line(message_class, fields, text):
         make_message(message_class, fields)
     assert text in str(error.value)
     assert "\n" not in str(error.value)
+
+
+class LastMomentFuture(Future):
+    """Is done in the moment after a wait for it ended in vain."""
+
+    def result(self, timeout=None):
+        try:
+            return super().result(timeout)
+        except TimeoutError:
+            self.finish()
+            raise
+
+    def finish(self) -> None:
+        with suppress(InvalidStateError):
+            self.set_result("done")
+
+
+def test_an_answer_at_the_last_moment_counts() -> None:
+    assert Call(LastMomentFuture(), forbidden=lambda: "").result(0.01) == "done"
+
+
+def test_a_call_that_failed_with_a_time_out_of_its_own_raises_that() -> None:
+    future: Future = Future()
+    future.set_exception(TimeoutError("its own"))
+    with pytest.raises(TimeoutError, match="its own"):
+        Call(future, forbidden=lambda: "").result(0.01)
+
+
+def test_a_change_that_is_done_at_the_last_moment_is_no_time_out() -> None:
+    """One in 600 cycles of open, change and close was refused with a TimeoutError, on a busy machine."""
+
+    class LastMoment(BetweenTicks):
+        def ask(self, job):
+            job()
+            future = LastMomentFuture()
+            timer = threading.Timer(0.5, future.finish)
+            timer.daemon = True
+            timer.start()
+            return future
+
+    places = Places(LastMoment(lambda: None), Domains(report=lambda *_: None), closed="closed")
+    assert places.between_ticks(lambda: 3) == 3
+
+
+def test_a_job_that_nobody_comes_to_ends_with_the_bridge() -> None:
+    between = BetweenTicks(lambda: None)
+    places = Places(between, Domains(report=lambda *_: None), closed="the bridge is closed")
+    threading.Timer(0.2, places.close).start()
+    with pytest.raises(BridgeError, match="the bridge is closed"):
+        places.between_ticks(lambda: 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from pathlib import Path
 
@@ -13,7 +14,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.backends.mujoco.gl import find_gl
@@ -102,3 +103,73 @@ def test_lockstep_gives_the_same_pictures_again(start, ros_harness, world):
     assert len(both) >= 5, [sorted(run) for run in runs]
     for at in both:
         assert runs[0][at] == runs[1][at]
+
+
+COMPRESSED = """#usda 1.0
+(
+    subLayers = [@%s@]
+    defaultPrim = "World"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    timeCodesPerSecond = 1
+    upAxis = "Z"
+)
+over "World"
+{
+    over "rover"
+    {
+%s
+    }
+}
+"""
+
+
+def compressed_world(folder, *, png=False):
+    """Returns the plan of the world with a CompressedImage beside the Image of the same camera."""
+    plain = load_plan(WORLD)
+    (image,) = (each for each in plain.topics if each.type == "sensor_msgs/msg/Image")
+    nested = ""
+    names = image.path.removeprefix("/World/rover/").split("/")
+    for name in names:
+        nested += f'over "{name}" {{\n'
+    more = 'custom token usd_ros_bridge:camera:compression = "png"' if png else ""
+    nested += (
+        f"""def Xform "compressed" (prepend apiSchemas = ["RosTopicAPI"]) {{
+        token ros:topic:role = "publisher"
+        string ros:topic:name = "image_raw/compressed"
+        string ros:topic:type = "sensor_msgs/msg/CompressedImage"
+        double ros:topic:publish_rate = {image.publish_rate}
+        {more}
+    }}
+    """
+        + "}\n" * len(names)
+    )
+    asset = folder / "compressed.usda"
+    asset.write_text(COMPRESSED % (WORLD, nested), encoding="utf-8")
+    return load_plan(asset, physics=True)
+
+
+@pytest.mark.parametrize("png", [False, True])
+def test_a_compressed_image_is_the_image_of_the_same_stamp(start, ros_harness, tmp_path, png):
+    pillow = pytest.importorskip("PIL.Image", reason="pillow is not installed: make setup")
+    plan = compressed_world(tmp_path, png=png)
+    (topic,) = (each for each in plan.topics if each.type == "sensor_msgs/msg/CompressedImage")
+    images, _ = listen(ros_harness, plan)
+    compressed = []
+    ros_harness.node.create_subscription(
+        CompressedImage, topic.name, compressed.append, qos_profile_sensor_data
+    )
+    start(plan, "mujoco", backend_options={"gl": "none"})
+
+    def pairs():
+        by_stamp = {stamp(image): image for image in list(images)}
+        return [(by_stamp[stamp(each)], each) for each in list(compressed) if stamp(each) in by_stamp]
+
+    ros_harness.wait_for(lambda: len(pairs()) >= 3, timeout=30.0, what="three pairs")
+    for image, small in pairs():
+        assert small.header.frame_id == image.header.frame_id
+        assert small.format == f"rgb8; {'png' if png else 'jpeg'} compressed bgr8"
+        decoded = np.asarray(pillow.open(io.BytesIO(bytes(small.data)))).astype(int)
+        raw = np.frombuffer(image.data, np.uint8).reshape(decoded.shape).astype(int)
+        assert np.abs(decoded - raw).mean() <= (0.0 if png else 2.0)
+        assert len(small.data) < len(image.data) / 3

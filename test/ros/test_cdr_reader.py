@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,17 @@ from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from usd_ros_bridge.ros.cdr.reader import READERS, JointStateReader, make_reader
+from usd_ros_bridge.ros.cdr.reader import (
+    MAX_JOINT_NAMES,
+    MAX_POINTS,
+    READERS,
+    JointStateReader,
+    MessageLimitError,
+    check_joint_trajectory,
+    make_reader,
+)
 from usd_ros_bridge.ros.codecs import DECODERS
 
 NUMBERS = st.floats(allow_nan=True, width=64)
@@ -131,3 +141,57 @@ def test_joint_names_are_decoded_once_and_again_when_they_change() -> None:
 def test_big_endian_is_left_to_the_deserializer() -> None:
     data = bytes(serialize_message(Twist()))
     assert READERS["geometry_msgs/msg/Twist"]()(b"\x00\x00\x00\x00" + data[4:]) is None
+
+
+def test_a_message_with_too_many_names_is_refused_before_they_are_read() -> None:
+    names = [f"joint_{index}" for index in range(MAX_JOINT_NAMES + 1)]
+    with pytest.raises(MessageLimitError, match="50001 names"):
+        JointStateReader()(bytes(serialize_message(JointState(name=names))))
+
+
+def test_names_that_change_from_message_to_message_have_a_budget_and_others_none() -> None:
+    read = JointStateReader()
+    messages = [
+        bytes(serialize_message(JointState(name=[f"joint_{turn}_{index}" for index in range(10_000)])))
+        for turn in range(40)
+    ]
+    refused = 0
+    for data in messages:
+        try:
+            read(data)
+        except MessageLimitError:
+            refused += 1
+    assert refused > 0
+    known = bytes(serialize_message(JointState(name=["a"])))
+    kept = JointStateReader()
+    for _ in range(1000):
+        sample = kept(known)
+        assert sample is not None
+        assert sample.names == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("points", "names", "why"),
+    [(MAX_POINTS, 3, ""), (MAX_POINTS + 1, 3, "points"), (1, 50_001, "joint names")],
+)
+def test_a_trajectory_with_too_many_points_is_refused_before_they_are_made(
+    points: int, names: int, why: str
+) -> None:
+    message = JointTrajectory(
+        joint_names=[f"joint_{index}" for index in range(names)], points=[JointTrajectoryPoint()] * points
+    )
+    data = bytes(serialize_message(message))
+    if why:
+        with pytest.raises(MessageLimitError, match=why):
+            check_joint_trajectory(data)
+    else:
+        check_joint_trajectory(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.binary(max_size=80), size=st.integers(0, 200))
+def test_a_damaged_trajectory_is_left_to_the_deserializer(data: bytes, size: int) -> None:
+    sound = bytes(serialize_message(JointTrajectory(joint_names=["a", "b"], points=[JointTrajectoryPoint()])))
+    for damaged in (sound[:4] + data, sound[:size], sound[:size] + data):
+        with suppress(MessageLimitError):
+            check_joint_trajectory(damaged)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from ros_plans import plan, topic
 from sensor_msgs.msg import (
     CameraInfo,
+    CompressedImage,
     FluidPressure,
     Image,
     Imu,
@@ -22,6 +24,7 @@ from sensor_msgs.msg import (
     NavSatFix,
     PointCloud2,
     Range,
+    Temperature,
 )
 from std_msgs.msg import Bool
 
@@ -323,6 +326,34 @@ def test_forces_contacts_field_and_pressure_are_what_the_sensors_measured():
     assert (field.magnetic_field.y, field.magnetic_field_covariance[8]) == (2e-5, 8.0)
     ((air, _),) = sensed(FluidPressure, Sensing(fluid_pressure=9e4, variance=4.0))
     assert (air.fluid_pressure, air.variance) == (9e4, 4.0)
+    ((heat, _),) = sensed(Temperature, Sensing(temperature=21.5, variance=0.25))
+    assert (heat.temperature, heat.variance) == (21.5, 0.25)
+
+
+def test_compressed_data_is_passed_on_with_the_format_it_comes_with_or_that_of_its_file():
+    jpeg, png = np.array([0xFF, 0xD8, 0xFF], np.uint8), np.frombuffer(b"\x89PNG1", np.uint8)
+    said = np.frombuffer(b"rgb8; jpeg compressed bgr8", np.uint8)
+    shown = sensed(CompressedImage, Sensing(data=jpeg, format=said), Sensing(data=jpeg), Sensing(data=png))
+    assert [each.format for each, _ in shown] == ["rgb8; jpeg compressed bgr8", "jpeg", "png"]
+    assert bytes(shown[2][0].data) == png.tobytes()
+
+
+def test_pixels_of_a_backend_are_compressed_beside_the_tick(ros_harness):
+    pytest.importorskip("PIL", reason="pillow is not installed: make setup")
+    made = plan(topic("publisher", "/arm/it", "sensor_msgs/msg/CompressedImage", publish_rate=10.0))
+    encoding = ENCODERS["sensor_msgs/msg/CompressedImage"](made.topics[0], made)
+    written = []
+    for stamp in (1, 2, 3):
+        snapshot = Sensing(data=np.full((48, 64, 3), 40 * stamp, np.uint8))
+        snapshot.sample = replace(snapshot.sample, stamp_ns=stamp)
+        ros_harness.wait_for(
+            lambda at=stamp, shown=snapshot: encoding.stamp_ns(shown) == at, what="the compressed picture"
+        )
+        message = CompressedImage()
+        (data,) = encoding.values(snapshot)
+        encoding.prepare(message, (data,))
+        written.append((encoding.stamp_ns(snapshot), message.format, data.tobytes()[:2]))
+    assert written == [(stamp, "rgb8; jpeg compressed bgr8", b"\xff\xd8") for stamp in (1, 2, 3)]
 
 
 def test_sizes_that_come_and_go_take_message_objects_and_one_that_stays_does_not():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rclpy
+from control_msgs.action import FollowJointTrajectory
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import (
     DescribeParameters,
@@ -16,13 +19,16 @@ from rcl_interfaces.srv import (
     SetParameters,
     SetParametersAtomically,
 )
+from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter as NodeParameter
 from rclpy.signals import SignalHandlerOptions
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.errors import BridgeError, OptionError
+from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.usd import quiet
 
@@ -116,7 +122,7 @@ def test_every_controller_has_a_parameter(start: Any, services: Services, arm_pl
     request = DescribeParameters.Request(names=[f"{ARM}.timeout"])
     (described,) = services.call(DescribeParameters, "describe_parameters", request).descriptors
     assert ARM in described.description
-    assert "finite" in described.additional_constraints
+    assert " to " in described.additional_constraints
 
 
 def test_a_controller_is_switched_off_and_on(
@@ -127,6 +133,53 @@ def test_a_controller_is_switched_off_and_on(
         assert services.set({f"enabled.{ARM}": wanted}) == ""
         ros_harness.wait_for(lambda wanted=wanted: active(bridge)[ARM] is wanted, what=f"active is {wanted}")
         assert services.get(f"enabled.{ARM}") is wanted
+
+
+def send_goal(harness: Any, bridge: Bridge) -> Any:
+    """Sends the arm's trajectory controller a goal; returns its handle."""
+    (controller,) = [each for each in bridge.plan.controllers if each.path == ARM]
+    (name,) = [each.name for each in bridge.plan.actions if each.path in controller.interfaces]
+    joints = controller.joints
+    goal = FollowJointTrajectory.Goal()
+    goal.trajectory.joint_names = list(joints)
+    goal.trajectory.points = [JointTrajectoryPoint(positions=[0.1] * len(joints))]
+    client = ActionClient(harness.node, FollowJointTrajectory, name)
+    try:
+        harness.wait_for(client.server_is_ready, what=name)
+        sent = client.send_goal_async(goal)
+        harness.wait_for(sent.done, what="the answer to a goal")
+        return sent.result()
+    finally:
+        client.destroy()
+
+
+def test_a_goal_after_a_switch_finds_it_done_also_before_the_tick(
+    services: Services, ros_harness: Any, arm_plan: Any
+) -> None:
+    warnings: list[str] = []
+    with Bridge(arm_plan, tf_rate=None, report=lambda _kind, message: warnings.append(message)) as bridge:
+        bridge.step(1_000_000)
+        assert services.set({f"enabled.{ARM}": False}) == ""
+        assert active(bridge)[ARM], "no tick has come yet"
+        assert not send_goal(ros_harness, bridge).accepted
+        assert any("inactive: switched off" in message for message in warnings)
+        bridge.step(2_000_000)
+        assert services.set({f"enabled.{ARM}": True}) == ""
+        assert send_goal(ros_harness, bridge).accepted
+        bridge.step(3_000_000)
+        assert active(bridge)[ARM]
+
+
+def test_a_switch_that_is_taken_back_lets_goals_in(
+    services: Services, ros_harness: Any, arm_plan: Any
+) -> None:
+    with Bridge(arm_plan, tf_rate=None) as bridge:
+        bridge.step(1_000_000)
+        assert services.set({f"enabled.{ARM}": False}) == ""
+        assert services.set({f"enabled.{ARM}": True}) == ""
+        assert send_goal(ros_harness, bridge).accepted
+        bridge.step(2_000_000)
+        assert send_goal(ros_harness, bridge).accepted
 
 
 def test_what_would_claim_the_same_is_refused(start: Any, services: Services, arm_plan: Any) -> None:
@@ -203,6 +256,156 @@ def test_a_switch_from_python_shows_in_the_parameters(start: Any, services: Serv
 def test_a_faulty_controller_says_why_it_cannot_be_switched_on(start: Any, services: Services) -> None:
     start(plan_of("test/assets/error_gripper.usda"))
     assert "no joint is known to be the gripper's" in services.set({"enabled./robot/nothing": True})
+
+
+# --- Interfaces that start disabled and imply a controller --------------------------------------------------------
+
+
+FOLLOW, POINTS, GRIP, PUSH, SHOWN, AGAIN = (
+    f"/robot/{name}" for name in ("follow", "points", "grip", "push", "shown", "again")
+)
+IMPLYING = {
+    FOLLOW: ("action", "server", "control_msgs/action/FollowJointTrajectory"),
+    POINTS: ("topic", "subscription", "trajectory_msgs/msg/JointTrajectory"),
+    GRIP: ("action", "server", "control_msgs/action/GripperCommand"),
+    PUSH: ("topic", "subscription", "geometry_msgs/msg/Twist"),
+    SHOWN: ("topic", "publisher", "sensor_msgs/msg/JointState"),
+    AGAIN: ("action", "server", "control_msgs/action/FollowJointTrajectory"),
+}
+each_of_a_kind = pytest.mark.parametrize("path", [FOLLOW, POINTS, GRIP, PUSH, SHOWN])
+
+
+def disabled_interfaces(*paths: str) -> Any:
+    """A floating base with an arm and a finger, below it interfaces whose starts_enabled is false."""
+    stage = Usd.Stage.CreateInMemory()
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    robot = stage.DefinePrim("/robot", "Xform")
+    stage.SetDefaultPrim(robot)
+    robot.AddAppliedSchema("RosContextAPI")
+    for link in ("base", "link", "finger"):
+        UsdPhysics.RigidBodyAPI.Apply(stage.DefinePrim(f"/robot/{link}", "Xform"))
+    for name, parent, child in (("shoulder", "base", "link"), ("grasp", "link", "finger")):
+        joint = UsdPhysics.RevoluteJoint.Define(stage, f"/robot/{name}")
+        joint.CreateBody0Rel().SetTargets([f"/robot/{parent}"])
+        joint.CreateBody1Rel().SetTargets([f"/robot/{child}"])
+    for path in paths:
+        kind, role, type_name = IMPLYING[path]
+        prim = stage.DefinePrim(path, "Scope")
+        prim.AddAppliedSchema(f"Ros{kind.title()}API")
+        for attribute, value_type, value in (
+            ("role", Sdf.ValueTypeNames.Token, role),
+            ("name", Sdf.ValueTypeNames.String, prim.GetName()),
+            ("type", Sdf.ValueTypeNames.String, type_name),
+            ("starts_enabled", Sdf.ValueTypeNames.Bool, False),
+        ):
+            prim.CreateAttribute(f"ros:{kind}:{attribute}", value_type).Set(value)
+        if role == "publisher":
+            prim.CreateAttribute("ros:topic:publish_rate", Sdf.ValueTypeNames.Double).Set(50.0)
+        if path == GRIP:
+            prim.CreateRelationship("usd_ros_bridge:gripper:joints").SetTargets(["/robot/grasp"])
+    return stage
+
+
+@pytest.fixture
+def disabled_plan(tmp_path: Path) -> Any:
+    """Plan a file with such interfaces, which the bridge may read again."""
+
+    def plan(*paths: str) -> Any:
+        stage = disabled_interfaces(*paths)
+        stage.GetRootLayer().Export(str(tmp_path / "robot.usda"))
+        return plan_of(str(tmp_path / "robot.usda"))
+
+    return plan
+
+
+def live_interfaces(bridge: Bridge) -> set[str]:
+    return {
+        row.path for row in bridge.status().interfaces if row.state != "disabled" and row.path in IMPLYING
+    }
+
+
+@each_of_a_kind
+def test_a_disabled_interface_is_enabled_with_the_controller_it_implies(
+    start: Any, services: Services, ros_harness: Any, disabled_plan: Any, path: str
+) -> None:
+    bridge = start(disabled_plan(path)).bridge
+    assert (live_interfaces(bridge), active(bridge)) == (set(), {path: False})
+    assert services.set({f"enabled.{path}": True}) == ""
+    ros_harness.wait_for(lambda: live_interfaces(bridge) == {path}, what="the interface")
+    ros_harness.wait_for(lambda: active(bridge) == {path: True}, what="the controller")
+    ros_harness.wait_for(lambda: services.get(f"enabled.{path}") is True, what="the parameter")
+    assert services.set({f"enabled.{path}": False}) == ""
+    ros_harness.wait_for(lambda: active(bridge) == {path: False}, what="the controller switched off")
+    assert services.set({f"enabled.{path}": True}) == ""
+    ros_harness.wait_for(lambda: active(bridge) == {path: True}, what="the controller switched on again")
+
+
+@each_of_a_kind
+def test_a_disabled_interface_is_enabled_at_the_start_with_the_controller_it_implies(
+    start: Any, ros_harness: Any, disabled_plan: Any, path: str
+) -> None:
+    bridge = start(
+        disabled_plan(path), parameter_overrides=[NodeParameter(f"enabled.{path}", value=True)]
+    ).bridge
+    ros_harness.wait_for(lambda: live_interfaces(bridge) == {path}, what="the interface")
+    assert active(bridge) == {path: True}
+
+
+def test_interfaces_switched_off_by_a_plan_option_are_enabled_as_well(
+    start: Any, services: Services, ros_harness: Any, disabled_plan: Any
+) -> None:
+    plan = disabled_plan(PUSH)
+    plan.stage.GetPrimAtPath(PUSH).GetAttribute("ros:topic:starts_enabled").Set(True)
+    bridge = start(load_plan(plan.stage, plan_options=PlanOptions(enabled={PUSH: False}))).bridge
+    assert services.set({f"enabled.{PUSH}": True}) == ""
+    ros_harness.wait_for(lambda: live_interfaces(bridge) == {PUSH}, what="the interface")
+    ros_harness.wait_for(lambda: active(bridge) == {PUSH: True}, what="the controller")
+
+
+def test_controllers_of_disabled_interfaces_claim_joints(
+    start: Any, services: Services, ros_harness: Any, disabled_plan: Any
+) -> None:
+    bridge = start(disabled_plan(FOLLOW, AGAIN)).bridge
+    assert services.set({f"enabled.{FOLLOW}": True}) == ""
+    ros_harness.wait_for(lambda: active(bridge)[FOLLOW], what="the first controller")
+    assert "would be commanded by" in services.set({f"enabled.{AGAIN}": True})
+    ros_harness.wait_for(lambda: live_interfaces(bridge) == {FOLLOW}, what="the first interface alone")
+    assert services.set_atomically({f"enabled.{FOLLOW}": False, f"enabled.{AGAIN}": True}) == ""
+    ros_harness.wait_for(lambda: live_interfaces(bridge) == {FOLLOW, AGAIN}, what="the other interface")
+    ros_harness.wait_for(lambda: active(bridge) == {FOLLOW: False, AGAIN: True}, what="the other controller")
+
+
+def test_a_disabled_interface_that_is_taken_back_at_once_stays_off(
+    start: Any, services: Services, ros_harness: Any, disabled_plan: Any
+) -> None:
+    running = start(disabled_plan(FOLLOW))
+    bridge = running.bridge
+    assert services.set({f"enabled.{FOLLOW}": True}) == ""
+    assert services.set({f"enabled.{FOLLOW}": False}) == ""
+    ros_harness.wait_for(lambda: running.infos.containing("enabled."), what="the change")
+    ros_harness.wait_for(lambda: not active(bridge)[FOLLOW], what="no active controller")
+    assert services.get(f"enabled.{FOLLOW}") is False
+
+
+def test_a_refused_change_switches_the_controller_off_again(
+    start: Any, services: Services, ros_harness: Any, disabled_plan: Any
+) -> None:
+    running = start(disabled_plan(FOLLOW), follow_edits=False)
+    # The stage is no robot any more, which no edit was followed for: the change below is refused.
+    running.bridge.plan.stage.GetPrimAtPath("/robot").SetActive(False)
+    assert services.set({f"enabled.{FOLLOW}": True}) == ""
+    ros_harness.wait_for(lambda: running.warnings.containing("set back"), what="the report")
+    ros_harness.wait_for(lambda: services.get(f"enabled.{FOLLOW}") is False, what="the parameter")
+    ros_harness.wait_for(lambda: not active(running.bridge)[FOLLOW], what="no active controller")
+
+
+def test_a_plan_without_a_stage_says_that_it_cannot_enable(
+    start: Any, services: Services, disabled_plan: Any
+) -> None:
+    start(replace(disabled_plan(FOLLOW), stage=None))
+    assert "no stage" in services.set({f"enabled.{FOLLOW}": True})
+    assert services.get(f"enabled.{FOLLOW}") is False
 
 
 # --- Values given at the start -----------------------------------------------------------------------------------

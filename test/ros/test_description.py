@@ -15,6 +15,7 @@ from std_msgs.msg import String
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.options import VariantSelection
+from usd_ros_bridge.planning.conflicts import BRIDGES_OWN
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
 from usd_ros_bridge.ros.domains import Domains
@@ -96,7 +97,8 @@ def test_a_directory_that_cannot_be_written_costs_the_meshes_alone(start, ros_ha
     document = ElementTree.fromstring(received[0].data)
     assert list(document.iter("joint"))
     assert not list(document.iter("mesh"))
-    assert len(running.warnings.containing(str(blocked))) == 1
+    # It is reported beside what is published.
+    ros_harness.wait_for(lambda: len(running.warnings.containing(str(blocked))) == 1, what="a report")
 
 
 def test_each_robot_has_its_own_in_its_namespace(start, ros_harness):
@@ -118,14 +120,36 @@ def test_two_robots_of_one_topic_are_not_mixed_up(start, ros_harness):
     assert ros_harness.node.count_publishers("/arm/robot_description") == 1
 
 
-def test_what_the_asset_publishes_there_itself_is_left_alone(start, ros_harness):
+def test_a_declared_publisher_is_served_by_the_bridges_own(start, ros_harness):
     running = start(plan(publisher("/arm/robot_description", STRING)))
+    received = listen(ros_harness, "/arm/robot_description")
+    ros_harness.wait_for(lambda: received, what="the description")
+    assert ElementTree.fromstring(received[0].data).get("name") == "arm"
+    assert ros_harness.node.count_publishers("/arm/robot_description") == 1
     rows = [row for row in running.bridge.status().interfaces if row.name == "/arm/robot_description"]
-    assert [row.path for row in rows] == ["/arm/arm/robot_description_publisher", "/arm"]
-    assert (rows[1].state, rows[1].reason) == (
-        "disabled",
-        "/arm/arm/robot_description_publisher has that topic",
-    )
+    assert [(row.path, row.state, row.reason) for row in rows] == [
+        ("/arm/arm/robot_description_publisher", "disabled", BRIDGES_OWN),
+        ("/arm", "active", ""),
+    ]
+
+
+def test_a_source_that_is_bound_takes_its_place(ros_harness):
+    bridge = Bridge(plan(publisher("/arm/robot_description", STRING)), report=lambda *_: None)
+    bridge.source("/arm/robot_description", lambda _: String(data="mine"))
+    received = []
+    ros_harness.node.create_subscription(String, "/arm/robot_description", received.append, 10)
+    with bridge:
+        rows = [row for row in bridge.status().interfaces if row.name == "/arm/robot_description"]
+        assert [(row.path, row.state) for row in rows][1:] == [("/arm", "disabled")]
+        time_ns = 0
+
+        def mine() -> bool:
+            nonlocal time_ns
+            time_ns += 50_000_000
+            bridge.step(time_ns)
+            return any(message.data == "mine" for message in received)
+
+        ros_harness.wait_for(mine, what="the source's text")
 
 
 def test_who_wants_none_gets_none(start, ros_harness):

@@ -179,17 +179,16 @@ def test_a_frame_id_means_another_frame_in_each_robots_namespace(ros_harness):
 
 
 @pytest.mark.parametrize("threaded", [True, False])
-def test_a_robot_in_another_domain_is_asked_there(ros_harness, domain_id, threaded):
+def test_a_robot_in_another_domain_is_asked_there(ros_harness, domain_id, other_domain_id, threaded):
     requires_tf2()
-    elsewhere = domain_id % 101 + 1
     everyone = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
     moved = plan(
-        subscription("/arm/pose", POSE.type, domain_id=elsewhere),
-        robots=(arm(domain_id=elsewhere, outputs=(everyone,)),),
+        subscription("/arm/pose", POSE.type, domain_id=other_domain_id),
+        robots=(arm(domain_id=other_domain_id, outputs=(everyone,)),),
     )
     with (
         Bridge(moved, domain_id=domain_id, threaded=threaded) as bridge,
-        Bridge(plan(), domain_id=elsewhere) as there,
+        Bridge(plan(), domain_id=other_domain_id) as there,
     ):
         other = Commander(ros_harness, bridge, node=there.node)
         # The robot's own frames have a prefix on that topic.

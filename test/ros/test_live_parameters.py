@@ -276,9 +276,9 @@ def test_a_rate_of_every_step_cannot_be_set(ros_harness: Any, asset: Path) -> No
         ("base_transform", "nobody", "is not possible"),
         ("tf_rate", 0.0, "range"),
         ("tf_rate", "often", "type"),
-        (f"rate.{STATES}", 0.0, "positive Hz"),
-        (f"rate.{STATES}", float("nan"), "positive Hz"),
-        (f"rate.{STATES}", 1e6, "positive Hz"),
+        (f"rate.{STATES}", 0.0, "0.001 to 10000 Hz"),
+        (f"rate.{STATES}", float("nan"), "0.001 to 10000 Hz"),
+        (f"rate.{STATES}", 1e6, "0.001 to 10000 Hz"),
         (f"enabled.{FAULTY}", True, "no name"),
         (f"enabled.{STATES}", "yes", "type"),
         ("enabled./robot/nobody", True, "undeclared"),
@@ -431,12 +431,14 @@ def test_reload_goes_on_with_what_the_file_is(live: Callable[..., Live], asset: 
     assert here.publisher() is publisher
     for text, reason in (
         (ASSET[:-3], "cannot read 'robot.usda'"),
+        (f"{ASSET}def \x1b]0;owned\x07", "cannot read 'robot.usda'"),
         (ASSET.replace('    defaultPrim = "robot"\n', ""), "default prim"),
         (NO_CONTEXT, "RosContextAPI"),
     ):
         asset.write_text(text)
         done, message = reload()
         assert (done, reason in message) == (False, True), message
+        assert message.isprintable(), message
         assert here.publisher() is publisher
     asset.unlink()
     done, message = reload()
@@ -470,6 +472,17 @@ def test_files_that_change_are_followed(live: Callable[..., Live], asset: Path) 
     assert here.publisher() is publisher
 
 
+def test_a_file_that_is_saved_during_the_start_is_read_again(
+    start: Any, ros_harness: Any, asset: Path
+) -> None:
+    pytest.importorskip("watchfiles", reason="watchfiles is not installed: make setup")
+    plan = plan_of(asset)
+    # The bridge opens only after this.
+    asset.write_text(ASSET.replace('= "states"', '= "saved_states"'))
+    here = Live(ros_harness, start(plan, watch=True))
+    here.wait_for_names(there=("/robot/saved_states",), gone=("/robot/states",))
+
+
 def test_a_hosts_files_are_the_hosts(asset: Path) -> None:
     from pxr import Usd
 
@@ -488,3 +501,30 @@ def test_a_hosts_files_are_the_hosts(asset: Path) -> None:
             call.result()
     node.destroy_node()
     context.try_shutdown()
+
+
+# --- Contexts --------------------------------------------------------------------------------------------------
+
+
+def test_robots_open_and_close_with_contexts_and_others_stay(start: Any, ros_harness: Any) -> None:
+    fleet = Path(__file__).parents[2] / "examples" / "fleet" / "fleet.usda"
+    here = Live(ros_harness, start(plan_of(fleet, plan_options=PlanOptions(contexts=("/Fleet/rover_2",)))))
+
+    def robots() -> list[str]:
+        return [robot.path for robot in here.bridge.plan.robots]
+
+    def states() -> Any:
+        (found,) = [
+            each for each in here.bridge.node.publishers if each.topic_name == "/rover_2/joint_states"
+        ]
+        return found
+
+    assert robots() == here.parameters.get("contexts") == ["/Fleet/rover_2"]
+    publisher = states()
+    assert here.parameters.set("contexts", ["/Fleet/rover_2,/Fleet/arm"]) == ""
+    here.harness.wait_for(lambda: robots() == ["/Fleet/rover_2", "/Fleet/arm"], what="the arm")
+    assert states() is publisher
+    assert "/Fleet/rover_1, /Fleet/rover_2, /Fleet/arm" in here.parameters.set("contexts", ["/Fleet/nobody"])
+    assert here.parameters.set("contexts", [""]) == ""
+    here.harness.wait_for(lambda: len(robots()) == 3, what="all robots")
+    assert states() is publisher

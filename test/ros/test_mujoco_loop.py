@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,11 +47,15 @@ def pose_of(transform: Any) -> np.ndarray:
 def loop() -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "ROS_PYTHON_CHECK_FIELDS": "1"}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "60"], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(SCRIPT), "60"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     yield process
-    process.kill()
-    process.communicate()
+    # Killed, it could hold a lock in shared memory for ever, which its peers wait for.
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30.0)
 
 
 def test_the_script_fits_on_a_screen() -> None:

@@ -31,7 +31,7 @@ def test_bytes_arrive(ros_harness: Any) -> None:
     ros_harness.wait_for(lambda: len(received) == 2, what="two messages")
     shown = [[each.transform.rotation.w for each in message.transforms] for message in received]
     assert shown == [[1.0] * 3, [2.0] * 3]
-    outlet.close(ros_harness.node)
+    outlet.close(ros_harness.node.destroy_publisher)
 
 
 class WithoutByteArrays:
@@ -84,7 +84,7 @@ def test_a_publisher_that_others_destroy_goes_when_its_outlet_closes(ros_harness
     node.destroy_publisher(publisher)
     outlet.send(TEXT)
     assert (outlet.subscriptions(), node.count_publishers("outlet_destroyed")) == (0, 1)
-    outlet.close(node)
+    outlet.close(node.destroy_publisher)
     ros_harness.wait_for(lambda: node.count_publishers("outlet_destroyed") == 0, what="the publisher to go")
     with pytest.raises(InvalidHandle):
         Outlet(publisher)
@@ -100,13 +100,13 @@ def test_what_is_sent_while_another_thread_destroys_the_publisher_is_sent(ros_ha
         while thread.is_alive():
             outlet.send(TEXT)
         outlet.send(TEXT)
-        outlet.close(node)
+        outlet.close(node.destroy_publisher)
 
 
 def test_what_is_sent_after_closing_is_an_error_and_no_crash(ros_harness: Any) -> None:
     outlet = Outlet(ros_harness.node.create_publisher(String, "outlet_closed", 10))
     outlet.send(TEXT)
-    outlet.close(ros_harness.node)
+    outlet.close(ros_harness.node.destroy_publisher)
     for call in (lambda: outlet.send(TEXT), outlet.subscriptions):
         with pytest.raises(Exception, match="publisher"):
             call()

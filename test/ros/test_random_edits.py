@@ -38,11 +38,10 @@ CHANGED = "change.refused"
 
 
 @pytest.fixture
-def fresh_node(domain_id: int) -> Iterator[Any]:
+def fresh_node(other_domain_id: int) -> Iterator[Any]:
     """A host's node in another domain than the bridge's: what starts fresh there is not seen from here."""
     context = Context()
-    other = domain_id % 101 + 1
-    rclpy.init(context=context, domain_id=other, signal_handler_options=SignalHandlerOptions.NO)
+    rclpy.init(context=context, domain_id=other_domain_id, signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node("observer", context=context, enable_rosout=False, start_parameter_services=False)
     yield node
     node.destroy_node()

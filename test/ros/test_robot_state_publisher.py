@@ -73,8 +73,15 @@ def test_it_has_the_topics_of_the_cpp_node_and_no_others(node, ros_harness):
     # Of the middleware, and of other nodes of this domain.
     assert {name for name in topics if name.startswith(("/arm", "/tf"))} == known
     asked = GetParameters.Request(names=["robot_description", "publish_frequency", "ignore_timestamp"])
-    description, frequency, ignores = call(ros_harness, GetParameters, "get_parameters", asked).values
-    assert description.string_value == described[0].data
+    answers = []
+
+    def is_described():
+        answers[:] = call(ros_harness, GetParameters, "get_parameters", asked).values
+        return answers[0].string_value == described[0].data
+
+    # The executor's thread sets the parameter after the topic was sent.
+    ros_harness.wait_for(is_described, what="the parameter robot_description")
+    _, frequency, ignores = answers
     assert (frequency.double_value, ignores.bool_value) == (20.0, False)
     wanted = Parameter("robot_description", Parameter.Type.STRING, "<robot/>").to_parameter_msg()
     request = SetParameters.Request(parameters=[wanted])

@@ -15,7 +15,7 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from scaffolding import HEADER, cart, scaffold, without_layer
 from sensor_msgs.msg import JointState
-from test_assets_under_control import Listener, point, publish_until, run_goal
+from test_assets_under_control import Listener, point, publish_until, succeeded
 
 from usd_ros_bridge.usd import quiet
 
@@ -50,10 +50,10 @@ def test_an_arm_follows_a_goal_and_grips(start: Any, ros_harness: Any, tmp_path:
     goal.trajectory.joint_names = [f"joint_{number}" for number in range(1, 7)]
     goal.trajectory.points = [point(0.1, -0.1, 0.2, 0.0, 0.1, 0.3)]
     name = "/arm/joint_trajectory_controller/follow_joint_trajectory"
-    run_goal(ros_harness, FollowJointTrajectory, name, goal)
+    succeeded(ros_harness, FollowJointTrajectory, name, goal)
     ros_harness.wait_for(lambda: states.position("joint_6") == pytest.approx(0.3, abs=1e-3), what="the arm")
     grip = ParallelGripperCommand.Goal(command=JointState(name=["left_finger_joint"], position=[0.02]))
-    run_goal(ros_harness, ParallelGripperCommand, "/arm/gripper_controller/gripper_cmd", grip)
+    succeeded(ros_harness, ParallelGripperCommand, "/arm/gripper_controller/gripper_cmd", grip)
     ros_harness.wait_for(
         lambda: states.position("left_finger_joint") == pytest.approx(0.02, abs=1e-3), what="the fingers"
     )

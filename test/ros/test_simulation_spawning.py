@@ -24,6 +24,7 @@ from simulation_interfaces.srv import (
 )
 
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions, find_file
 from usd_ros_bridge.runtime.time_control import TimeOptions
 
@@ -118,6 +119,25 @@ def test_what_was_there_goes_on(simulator):
     simulator.ask(StepSimulation, steps=100)
     assert pose(simulator, "crate")[0] == pytest.approx(time + 0.2)
     assert pose(simulator, "crate")[1][0] == pytest.approx(5.0 + 0.4)
+
+
+def test_a_bridge_of_some_contexts_serves_what_is_spawned_into_it(start, ros_harness, assets):
+    running = start(
+        load_plan(ROVER / "world.usda", physics=True, plan_options=PlanOptions(contexts=("/World/rover",))),
+        "mujoco",
+        backend_options={"gl": "none"},
+        time_options=TimeOptions(paused=True),
+        spawning=SpawnOptions(roots=(str(ROVER), str(assets))),
+    )
+    client = Simulator(ros_harness)
+    for uri, name in (("rover.usda", "rover_2"), ("box.usda", "parcel")):
+        response = spawn(client, uri, name=name, xyz=(-3.0, 0.0, 0.1), namespace="second")
+        assert response.result.result == OK, response.result.error_message
+    assert "/rover_2" in [robot.path for robot in running.bridge.plan.robots]
+    assert {"rover_2", "parcel"} <= set(client.entities(filter="^[^/]+$"))
+    assert client.ask(DeleteEntity, entity="rover_2").result.result == OK
+    assert not [each for each in running.bridge.plan.robots if each.path == "/rover_2"]
+    assert running.bridge.plan.options.spawned == ("/parcel",)
 
 
 def test_robot_comes_with_its_interfaces_under_its_namespace(simulator):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.ros.endpoints.tf_judge import Fault, Heard, OwnFrames, TfJudge, inside, split_frames
+from usd_ros_bridge.ros.endpoints.tf_judge import (
+    MAX_FAULTS,
+    MAX_HEARD,
+    MAX_PARENTS,
+    Fault,
+    Heard,
+    OwnFrames,
+    TfJudge,
+    inside,
+    split_frames,
+)
 
 PARENTS = {"base": "world", "link": "base", "tool": "link"}
 SENT = {10, 20}
@@ -142,3 +152,21 @@ def test_a_tree_that_goes_round_ends():
     own = OwnFrames()
     own.move_to({"a": "b", "b": "a"})
     assert not own.above("a", "c")
+
+
+def test_names_that_a_sender_makes_up_are_bounded_in_memory_and_words(judge):
+    for turn in range(30):
+        hear(judge, *((f"parent_{turn}", f"child_{turn}_{index}") for index in range(1000)))
+        hear(judge, (f"odom_{turn}", "base"), (f"nowhere_{turn}", "table"), stamp=10)
+        hear(judge, *((f"child_{turn}_{index}", "base") for index in range(3)))
+    assert len(judge.heard_parents) <= MAX_HEARD
+    assert max(map(len, judge.heard_parents.values())) <= MAX_PARENTS
+    assert all(len(fault.frames) <= MAX_FAULTS for fault in judge.faults.values())
+    assert all(len(text) < 2000 for text in told(judge).values())
+
+
+def test_a_message_is_looked_at_in_part_where_it_is_huge(judge):
+    edges = [(f"parent_{index}", f"child_{index}") for index in range(2 * MAX_HEARD)]
+    hear(judge, *edges, ("odom", "base"), stamp=10)
+    assert not judge.faults
+    assert len(judge.heard_parents) == MAX_HEARD

@@ -30,6 +30,7 @@ from usd_ros_bridge.model.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.runtime import timekeeper
 from usd_ros_bridge.runtime.time_control import TimeOptions
 from usd_ros_bridge.testing.pendulums import PendulumBackend
 
@@ -95,13 +96,14 @@ def test_the_clock_runs_on_the_grid_that_stamps_are_on(start: Any, ros_harness: 
     assert (row.authored_rate, row.type, row.state) == (100.0, "rosgraph_msgs/msg/Clock", "active")
 
 
-def test_once_in_each_domain_and_best_effort(start: Any, ros_harness: Any, domain_id: int) -> None:
-    other = domain_id % 101 + 1
-    robots = (arm("/a", path="/a"), arm("/b", domain_id=other, path="/b", row=1, index=1))
+def test_once_in_each_domain_and_best_effort(
+    start: Any, ros_harness: Any, domain_id: int, other_domain_id: int
+) -> None:
+    robots = (arm("/a", path="/a"), arm("/b", domain_id=other_domain_id, path="/b", row=1, index=1))
     bodies = plan(robots=robots, layout=layout("/a", "/b"))
     running = start(bodies, PendulumBackend(), time_options=FAST)
     rows = [row for row in running.bridge.status().interfaces if row.name == "/clock"]
-    assert sorted(row.domain_id for row in rows) == sorted([domain_id, other])
+    assert sorted(row.domain_id for row in rows) == sorted([domain_id, other_domain_id])
     ros_harness.wait_for(lambda: ros_harness.node.count_publishers("/clock") > 0, what="/clock")
     (info,) = ros_harness.node.get_publishers_info_by_topic("/clock")
     assert info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
@@ -215,6 +217,33 @@ def test_services_pause_step_and_reset(start: Any, ros_harness: Any, call: Calla
     assert "not paused" in response.message
 
 
+def test_the_clock_is_told_where_time_comes_to_stand_still(
+    start: Any, ros_harness: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step is no period of /clock, and a pause may come right after one: nobody waits for the next look."""
+    monkeypatch.setattr(timekeeper, "IDLE_NS", 3600 * 1_000_000_000)
+    told: list[int] = []
+    clock = Heard(ros_harness, Clock, "/clock", CLOCK_QOS)
+    running = start(plan(), PendulumBackend(STEP), time_options=PAUSED)
+    ros_harness.wait_for(lambda: running.row("/clock").matched == 1, what="the test's subscription")
+    for _ in range(5):
+        assert call(Trigger, "step").success
+        now = running.bridge.runtime.now_ns
+        ros_harness.wait_for(lambda: told_times(clock)[-1:] == [now], what="the clock")  # noqa: B023
+        told.append(now)
+    assert told == [STEP * count for count in range(1, 6)]
+    control = running.bridge.time
+    assert control is not None
+    control.resume()
+    ros_harness.wait_for(lambda: told_times(clock)[-1] > 20 * STEP, what="time that passes")
+    control.pause()
+    ros_harness.wait_for(lambda: told_times(clock)[-1] == running.bridge.runtime.now_ns, what="its end")
+
+
+def told_times(clock: Heard) -> list[int]:
+    return [stamp_ns(message.clock) for message in clock.messages]
+
+
 def test_services_are_there_where_a_host_polls_and_steps(ros_harness: Any) -> None:
     with Bridge(plan(), PendulumBackend(STEP), threaded=False, time_options=PAUSED) as bridge:
         assert not bridge.step()
@@ -251,7 +280,7 @@ def test_a_reset_from_python(start: Any, ros_harness: Any) -> None:
     running.bridge.reset()
     ros_harness.wait_for(lambda: running.bridge.runtime.now_ns == 0, what="the reset")
     assert backend.resets == 3
-    assert running.warnings.entries == []
+    assert running.warnings.faults == []
 
 
 def test_what_waits_in_a_pause_is_told_when_the_bridge_closes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,13 +15,14 @@ from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge import ArrayBackend, Bridge
+from usd_ros_bridge import ArrayBackend, Bridge, load_plan
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import Pose, TfOutput
 from usd_ros_bridge.ros.cdr import SharedMessages, TemplateError
 from usd_ros_bridge.ros.endpoints.tf_messages import RobotTransforms, make_transform, write_transforms
 from usd_ros_bridge.testing.plans import PlanBuilder
 
+ASSETS = Path(__file__).parents[1] / "assets"
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static", prefix="arm/")
 
@@ -41,6 +43,16 @@ def listen(ros_harness):
         return received
 
     return subscribe
+
+
+def test_declared_transforms_are_served_by_the_bridges_own(start, listen, ros_harness):
+    moving, static = listen("/robot/tf"), listen("/robot/tf_static", STATIC)
+    start(load_plan(str(ASSETS / "topic_offered.usda")))
+    ros_harness.wait_for(lambda: len(moving) > 5 and static, what="transforms")
+    assert parents(moving[-1]) == {"link": "base"}
+    assert parents(static[-1]) == {"robot": "world", "base": "robot"}
+    for topic in ("/robot/tf", "/robot/tf_static"):
+        assert ros_harness.node.count_publishers(topic) == 1
 
 
 def test_moving_frames_go_to_tf_and_static_ones_to_tf_static(start, listen, ros_harness):

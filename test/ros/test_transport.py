@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -206,6 +207,23 @@ def test_one_variable_is_set_once(environment: dict[str, str]) -> None:
     assert environment == after
 
 
+@needs_room
+@pytest.mark.parametrize("library", ["libfastdds.so", "libfastrtps.so"])
+def test_a_thread_for_discovery_is_for_fast_dds_3(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    variable = transport._LIBRARIES[library]
+    monkeypatch.setattr(transport, "_profiles_variable", lambda: variable)
+    assert transport.use_large_message_transport(discovery_thread=True)
+    assert transport.has_discovery_thread() == (library == "libfastdds.so")
+    text = Path(environment[variable]).read_text(encoding="utf-8")
+    assert ("<flow_controller_name>" in text) == (library == "libfastdds.so")
+    del environment[variable]
+    assert not transport.has_discovery_thread()
+    assert transport.use_large_message_transport()
+    assert not transport.has_discovery_thread()
+
+
 @pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize("value", ["somewhere.xml", ""])
 def test_a_variable_of_the_user_is_left_alone(environment: dict[str, str], variable: str, value: str) -> None:
@@ -262,6 +280,53 @@ def test_nothing_is_done_where_shared_memory_has_no_room(
     before = dict(environment)
     assert not transport.use_large_message_transport()
     assert environment == before
+
+
+@pytest.mark.parametrize("discovery_range", ["LOCALHOST", "SUBNET"])
+def test_udp_alone_where_shared_memory_is_nearly_full(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, discovery_range: str
+) -> None:
+    environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range
+    assert transport.keep_to_udp_where_shared_memory_is_full() == ""
+    monkeypatch.setattr(transport.os, "statvfs", _no_room)
+    before = dict(environment)
+    assert "400 KiB free" in transport.keep_to_udp_where_shared_memory_is_full()
+    new = {name: value for name, value in environment.items() if before.get(name) != value}
+    if discovery_range == "SUBNET":
+        assert new == {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
+    else:
+        assert new.pop("ROS_AUTOMATIC_DISCOVERY_RANGE") == "SYSTEM_DEFAULT"
+        (profile,) = new.values()
+        assert "loopback_udp" in Path(profile).read_text(encoding="utf-8")
+
+
+def may_mount() -> bool:
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/dev/shm"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=20).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("discovery_range", ["LOCALHOST", "SUBNET"])
+def test_a_node_with_shared_memory_that_is_nearly_full_says_so(discovery_range: str) -> None:
+    if not may_mount():
+        pytest.skip("this user may not mount a small /dev/shm for a process")
+    mounted = 'mount -t tmpfs -o size=600k none /dev/shm && exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", mounted, "sh", *NODE]
+    with child(command, ROS_AUTOMATIC_DISCOVERY_RANGE=discovery_range) as node:
+        assert "KiB free: messages go by UDP alone" in line_with(node, "KiB free")
+        line_with(node, "ready")
+        assert not segments(node.pid)
+        node.send_signal(signal.SIGINT)
+        assert node.wait(20.0) == 0
+
+
+def test_the_loopback_profile_is_the_shipped_one() -> None:
+    def lines(text: str) -> list[str]:
+        return ElementTree.canonicalize(text, strip_text=True).splitlines()
+
+    assert lines(transport.loopback_profile_xml()) == lines(LOOPBACK_UDP.read_text(encoding="utf-8"))
 
 
 LOOPBACK_UDP = Path(__file__).parents[2] / "config" / "fastdds_loopback_udp.xml"

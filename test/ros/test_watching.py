@@ -68,6 +68,21 @@ def test_a_file_is_written_replaced_removed_and_back(watched: Watched) -> None:
     watched.told(watched.file)
 
 
+def test_what_was_saved_between_reading_and_watching_is_told(tmp_path: Path) -> None:
+    saved, same = tmp_path / "saved.usda", tmp_path / "same.usda"
+    for file in (saved, same):
+        file.write_text("1")
+    read = {str(file): (1, file.stat().st_mtime_ns, file.stat().st_ino) for file in (saved, same)}
+    saved.write_text("22")
+    told: queue.Queue[frozenset[str]] = queue.Queue()
+    watcher = FileWatcher(read.keys(), told.put, lambda *_: None, read=read).open()
+    try:
+        assert told.get(timeout=LONG_S) == {str(saved)}
+    finally:
+        watcher.close()
+    assert told.empty()
+
+
 def test_what_a_link_leads_to_counts_and_the_link_itself(watched: Watched, tmp_path: Path) -> None:
     watched.real.write_text("22")
     watched.told(watched.link)

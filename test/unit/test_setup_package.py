@@ -29,8 +29,12 @@ def test_backends_are_found_through_their_entry_points() -> None:
     assert {"null", "kinematic", "playback", "joint_states"} <= set(found)
 
 
-def test_console_script_is_beside_the_python_of_the_environment() -> None:
-    script = Path(sys.executable).with_name("usd_ros_bridge")
+def test_console_script_is_where_it_was_installed() -> None:
+    """Beside the Python of the environment where pip did it, in the package's folder of the prefix where colcon did."""
+    installed = distribution("usd_ros_bridge").locate_file("")
+    colcon = [Path(str(parent)) / "lib" / "usd_ros_bridge" for parent in Path(str(installed)).parents]
+    places = [Path(sys.executable).parent, *colcon]
+    script = next(place / "usd_ros_bridge" for place in places if (place / "usd_ros_bridge").is_file())
     done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "inspect" in done.stdout
@@ -99,5 +103,5 @@ def test_wheel_leaves_the_scripts_to_pip(wheel: zipfile.ZipFile) -> None:
     """setup.cfg's directories are colcon's: in a wheel they would hide the console script from bin/."""
     assert not [name for name in wheel.namelist() if ".data/scripts" in name or "/lib/usd_ros_bridge" in name]
     points = wheel.read(f"usd_ros_bridge-{usd_ros_bridge.__version__}.dist-info/entry_points.txt").decode()
-    assert "usd_ros_bridge = usd_ros_bridge.cli:main" in points
-    assert "bridge = usd_ros_bridge.ros.node:main" in points
+    assert "usd_ros_bridge = usd_ros_bridge.entry_points:usd_ros_bridge" in points
+    assert "bridge = usd_ros_bridge.entry_points:bridge" in points

@@ -5,16 +5,23 @@ from __future__ import annotations
 import pytest
 
 from usd_ros_bridge.backends.settings import (
+    count_in,
     flag,
-    number,
+    number_in,
     parse_settings,
-    positive_number,
     setting,
     topic_name,
 )
 from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.model.ranges import NumberRange
 
-PARSERS = {"rate": positive_number, "start": number, "loop": flag, "topic": topic_name}
+PARSERS = {
+    "rate": number_in(NumberRange(low=1e-3, high=1e3, unit="Hz")),
+    "start": number_in(NumberRange(low=-10.0, high=10.0)),
+    "samples": count_in(NumberRange(low=0, high=16)),
+    "loop": flag,
+    "topic": topic_name,
+}
 
 
 def test_texts_become_values() -> None:
@@ -29,16 +36,21 @@ def test_texts_become_values() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "message"),
     [
-        ("rate", "0", "option rate of backend x is '0', but must be a number greater than zero"),
-        ("rate", "fast", "a number greater than zero"),
-        ("start", "nan", "a finite number"),
-        ("start", "inf", "a finite number"),
+        ("rate", "0", "option rate of backend x is '0', but must be a number: 0.001 to 1000 Hz"),
+        ("rate", "5e-324", "a number: 0.001 to 1000 Hz"),
+        ("rate", "fast", "a number: 0.001 to 1000 Hz"),
+        ("start", "nan", "a number: -10 to 10"),
+        ("start", "inf", "a number: -10 to 10"),
+        ("samples", "17", "a whole number: 0 to 16"),
+        ("samples", "-1", "a whole number: 0 to 16"),
+        ("samples", "1.5", "a whole number: 0 to 16"),
+        ("samples", "9" * 10_000, "a whole number: 0 to 16"),
         ("loop", "maybe", "true or false"),
         ("topic", " ", "a topic name"),
         ("topic", "a b", "a topic name"),
         ("topic", "/1a", "a topic name"),
         ("topic", "a//b", "a topic name"),
-        ("speed", "1", "backend x has no option 'speed'; its options: loop, rate, start, topic"),
+        ("speed", "1", "backend x has no option 'speed'; its options: loop, rate, samples, start, topic"),
     ],
 )
 def test_mistakes_name_what_is_possible(key: str, text: str, message: str) -> None:

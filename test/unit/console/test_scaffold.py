@@ -457,6 +457,22 @@ def test_a_context_alone_is_completed(tmp_path: Path) -> None:
     assert result.decisions("context") == ["! context: /robot has one: namespace /mine"]
 
 
+def test_joints_of_nested_contexts_keep_their_names_there(tmp_path: Path) -> None:
+    module = (
+        'def Xform "SIDE" (prepend apiSchemas = ["RosContextAPI"])\n{\n string ros:context:namespace = "SIDE"\n'
+        + body("tip")
+        + joint("hinge", "/robot/base", "/robot/SIDE/tip")
+        + "}\n"
+    )
+    context = 'def Xform "robot" (prepend apiSchemas = ["RosContextAPI"])\n{\n'
+    text = context + body("base") + module.replace("SIDE", "left") + module.replace("SIDE", "right") + "}\n"
+    result = scaffold_text(text, tmp_path)
+    assert [(each.name, each.local_name) for each in result.robot.joints] == [
+        ("hinge", "hinge"),
+        ("right_hinge", "hinge"),
+    ]
+
+
 # --- Files --------------------------------------------------------------------------------------------------------
 
 

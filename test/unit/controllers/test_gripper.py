@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from usd_ros_bridge.backends.protocol import BackendContext
 from usd_ros_bridge.controllers.gripper import Grippers
 from usd_ros_bridge.controllers.protocol import ControllerContext, GoalGroup
 from usd_ros_bridge.model.goals import GripperGoal, GripperState
+from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.testing.plans import gripper, rest_of
+from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of
 
 PALM, LEFT, RIGHT = "palm_joint", "left_finger_joint", "right_finger_joint"
 MS = 1_000_000
@@ -53,13 +55,27 @@ def goal(
 class Rig:
     """A gripper whose state the test makes, or a kinematic backend."""
 
-    def __init__(self, *joints: str, kinematic: bool = False, **parameters: Any) -> None:
-        builder = gripper()
+    def __init__(
+        self,
+        *joints: str,
+        kinematic: bool = False,
+        beyond: Any = "reject",
+        builder: PlanBuilder | None = None,
+        **parameters: Any,
+    ) -> None:
+        builder = builder or gripper()
         self.rows = [builder.robots[0].row(name) for name in joints or (LEFT,)]
         builder.robots[0].controller("hand", "gripper", joints or (LEFT,), parameters=parameters)
-        self.plan = builder.build()
+        self.plan = replace(builder.build(), options=PlanOptions(beyond_limits=beyond))
+        self.reports: list[tuple[str, str]] = []
+        self.clock_period_ns = 0
         self.grippers = Grippers(
-            ControllerContext(plan=self.plan, report=lambda *_: None, kinematic=kinematic),
+            ControllerContext(
+                plan=self.plan,
+                report=lambda *r: self.reports.append(r),
+                kinematic=kinematic,
+                clock_period_ns=lambda: self.clock_period_ns,
+            ),
             self.plan.controllers,
         )
         self.commands = Commands.empty(self.plan.layout)
@@ -79,10 +95,10 @@ class Rig:
         self.grippers.start(0, wanted, port, time_ns=self.now + PERIOD, state=self.state)
         return port
 
-    def tick(self, count: int = 1) -> list[float]:
-        """Runs ticks; returns the positions that the last one wrote."""
+    def tick(self, count: int = 1, *, early_ns: int = 0) -> list[float]:
+        """Runs ticks, `early_ns` before whole periods; returns the positions that the last one wrote."""
         for _ in range(count):
-            self.now += PERIOD
+            self.now = (self.now // PERIOD + (2 if self.now % PERIOD else 1)) * PERIOD - early_ns
             self.commands.clear()
             self.grippers.command(self.now, self.state, self.commands)
             if self.backend is not None:
@@ -196,12 +212,12 @@ def test_the_position_is_commanded_and_reaching_it_succeeds() -> None:
 
 
 def test_the_tolerance_is_open() -> None:
-    rig = Rig(goal_tolerance=0.25)
-    port = rig.start(goal(0.5))
-    rig.measure(0.25)
+    rig = Rig(goal_tolerance=0.015625)
+    port = rig.start(goal(0.03125))
+    rig.measure(0.015625)
     rig.tick()
     assert not port.ends
-    rig.measure(0.2500001)
+    rig.measure(0.0156251)
     rig.tick()
     assert port.ends[0][0] == "succeeded"
 
@@ -297,16 +313,47 @@ def test_a_kinematic_gripper_reaches_its_goal() -> None:
     assert rig.state.joint_position[rig.rows[0]] == 0.04
 
 
-def test_a_kinematic_gripper_stalls_at_its_limit() -> None:
-    rig = Rig(kinematic=True)
+def test_a_goal_beyond_a_limit_is_rejected() -> None:
+    rig = Rig()
+    reason = "the position of joint 'left_finger_joint' is 0.08, beyond its upper limit 0.04"
+    assert rig.check(goal(0.08)) == reason
+    assert rig.check(goal(-0.01)).endswith("beyond its lower limit 0")
+    assert rig.check(goal(0.0409)) == ""
+    two = Rig(LEFT, PALM)
+    assert LEFT in two.check(goal(0.0, 0.08, names=(PALM, LEFT)))
+
+
+@pytest.mark.parametrize("beyond", ["reject", "clamp"])
+def test_limits_of_followers_are_not_those_of_goals(beyond: str) -> None:
+    """As in ros2_control, where a mimic joint has no command interface and its limits limit no command."""
+    builder = PlanBuilder()
+    robot = builder.robot("/gripper", namespace="/gripper")
+    for body in ("palm", "left_finger", "right_finger"):
+        robot.body(body)
+    robot.joint(LEFT, "palm", "left_finger", limits=(0.0, 1.0))
+    robot.joint(RIGHT, "palm", "right_finger", limits=(0.0, 1.0), mimic=(LEFT, 3.0, 0.0))
+    rig = Rig(kinematic=True, beyond=beyond, builder=builder)
+    port = rig.start(goal(0.9))
+    rig.tick(50)
+    assert [outcome for outcome, _ in port.ends] == ["succeeded"]
+    assert rig.state.joint_position.tolist() == pytest.approx([0.9, 2.7])
+    assert rig.reports == []
+
+
+def test_a_goal_beyond_a_limit_is_clamped_where_that_is_wanted() -> None:
+    rig = Rig(kinematic=True, beyond="clamp")
     port = rig.start(goal(0.08))
     rig.tick(50)
-    assert not port.ends
-    rig.tick(150)
     ((outcome, result),) = port.ends
-    assert (outcome, result.stalled) == ("aborted", True)
-    assert result.position.tolist() == [0.04]
-    assert not rig.grippers.busy
+    assert (outcome, result.reached_goal) == ("succeeded", True)
+    assert result.position.tolist() == pytest.approx([0.04], abs=0.01)
+    assert rig.backend is not None
+    assert rig.reports == [
+        (
+            "gripper.clamped:/gripper/hand",
+            "/gripper/hand: clamped: the position of joint 'left_finger_joint' is 0.08, beyond its upper limit 0.04",
+        )
+    ]
 
 
 # --- Feedback -------------------------------------------------------------------------------------------------
@@ -326,6 +373,17 @@ def test_feedback_comes_at_the_monitor_rate() -> None:
         [3.0],
     )
     assert (state.stalled, state.reached_goal) == (False, False)
+
+
+def test_feedback_keeps_its_rate_where_that_is_the_clocks() -> None:
+    """Stamps that are early by a nanosecond, every other one, serve the deadline that they just miss."""
+    rig = Rig(action_monitor_rate=100.0)
+    rig.clock_period_ns = PERIOD
+    port = rig.start(goal(0.03))
+    rig.measure(0.01, 0.05)
+    for early in [0, 1] * 50:
+        rig.tick(1, early_ns=early)
+    assert len(port.states) == 99
 
 
 def test_feedback_is_a_snapshot() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from trajectory_bench import JOINTS, MS, TICK, Bench, Port, S, goal, trajectory
+from trajectory_bench import JOINTS, MS, TICK, Bench, Port, S, arm, goal, trajectory
 
 from usd_ros_bridge.controllers.registry import load_factory
 from usd_ros_bridge.model.goals import GripperGoal
+from usd_ros_bridge.model.options import BeyondLimits, PlanOptions
 
 INVALID_GOAL = -1
 
@@ -513,6 +517,21 @@ def test_a_monitor_rate_that_makes_no_sense_disturbs_nothing(rate: float, count:
     assert len(port.fed_back) == count
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rate", [20.0, 19.0, 21.0, 10.0])
+def test_feedback_keeps_its_rate_next_to_that_of_the_clock(rate: float, seed: int) -> None:
+    """A clock of 20 Hz whose stamps are off by up to 2 ms: those before a deadline serve it."""
+    bench = Bench(action_monitor_rate=rate)
+    bench.clock_period_ns = 50 * MS
+    port = bench.send(goal(trajectory([10.0], [[1.0] * 3])))
+    jitter = np.random.default_rng(seed).integers(-2 * MS, 2 * MS, 181)
+    stamps = 50 * MS * np.arange(181) + jitter
+    bench.tick_after([TICK, *np.diff(stamps).tolist()])
+    expected = 9.0 * min(rate, 20.0)
+    assert abs(len(port.fed_back) - expected) <= 3, len(port.fed_back)
+    assert len({f.stamp_ns for f in port.fed_back}) == len(port.fed_back)
+
+
 def test_feedback_says_where_it_should_be_and_is() -> None:
     bench = Bench()
     port = bench.send(goal(trajectory([1.0, 2.0], [[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]])))
@@ -539,3 +558,86 @@ def test_what_was_fed_back_does_not_change_later() -> None:
     bench.tick(20)
     index = next(i for i, f in enumerate(port.fed_back) if np.array_equal(f.actual, kept, equal_nan=True))
     assert index == 1
+
+
+# --- Limits -------------------------------------------------------------------------------------------------------
+
+
+def limited(beyond: BeyondLimits, **parameters: Any) -> Bench:
+    """Returns a bench whose shoulder has limits, and whose wrist has a lower one above the upper one."""
+    plan = arm(**parameters)
+    layout = plan.layout
+    lower, upper = layout.lower.copy(), layout.upper.copy()
+    shoulder, elbow, wrist = plan.controllers[0].dofs
+    lower[[shoulder, elbow, wrist]] = (-1.0, -np.inf, 1.0)
+    upper[[shoulder, elbow, wrist]] = (2.967, np.inf, -1.0)
+    return Bench(
+        replace(
+            plan,
+            layout=replace(layout, lower=lower, upper=upper),
+            options=PlanOptions(beyond_limits=beyond),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("position", "words"),
+    [
+        (9.5, "the position of joint 'shoulder' in point 1 is 9.5, beyond its upper limit 2.967"),
+        (-1.0011, "the position of joint 'shoulder' in point 1 is -1.0011, beyond its lower limit -1"),
+        (2.9679, ""),
+        (-1.0009, ""),
+    ],
+)
+def test_a_point_beyond_a_limit_rejects_the_goal(position: float, words: str) -> None:
+    bench = limited("reject")
+    wanted = goal(trajectory([1.0, 2.0], [[0.5, 9.5, 9.5], [position, 9.5, 9.5]]))
+    assert bench.group.check(0, wanted, time_ns=bench.now) == words
+
+
+def test_a_trajectory_beyond_a_limit_is_ignored_and_the_limit_named() -> None:
+    bench = limited("reject")
+    bench.take(trajectory([1.0], [[9.5, 0.0, 0.0]]))
+    bench.tick(3)
+    assert np.isnan(bench.command).all()
+    ((kind, message),) = bench.reports
+    assert kind == "joint_trajectory.ignored:/arm/controller"
+    assert "'shoulder' in point 0 is 9.5, beyond its upper limit 2.967" in message
+
+
+def test_a_goal_beyond_a_limit_is_clamped_and_the_result_says_so() -> None:
+    bench = limited("clamp")
+    points = [[9.5, 1.0, 0.0], [1.0, 1.0, 0.0]]
+    speeds = [[3.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    port = bench.send(goal(trajectory([1.0, 2.0], points, speeds)))
+    highest = 0.0
+    while not port.ends:
+        bench.tick()
+        if not port.ends:
+            highest = max(highest, float(bench.command[0]))
+    assert (port.outcome, port.code) == ("succeeded", 0)
+    words = "clamped: the position of joint 'shoulder' in point 0 is 9.5, beyond its upper limit 2.967"
+    assert port.text == f"goal reached; {words}"
+    assert bench.reports == [("joint_trajectory.clamped:/arm/controller", f"/arm/controller: {words}")]
+    assert highest == pytest.approx(2.967, abs=1e-9)
+    assert_allclose(bench.position, points[1])
+
+
+def test_a_trajectory_on_the_topic_is_clamped_with_a_report() -> None:
+    bench = limited("clamp")
+    bench.take(trajectory([0.5], [[-9.5, 0.0, 0.0]]))
+    bench.tick(60)
+    assert_allclose(bench.position, [-1.0, 0.0, 0.0])
+    assert [kind for kind, _ in bench.reports] == ["joint_trajectory.clamped:/arm/controller"]
+
+
+def test_what_the_asset_says_of_one_controller_counts() -> None:
+    beyond = goal(trajectory([1.0], [[9.5, 0.0, 0.0]]))
+    cases: list[tuple[BeyondLimits, str, bool]] = [
+        ("reject", "clamp", False),
+        ("clamp", "reject", True),
+        ("clamp", "", False),
+    ]
+    for parameter, asset, rejected in cases:
+        bench = limited(parameter, beyond_limits=asset)
+        assert bool(bench.group.check(0, beyond, time_ns=bench.now)) is rejected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,7 @@ class Bench:
         state: What was measured last.
         commanded: Commands of the last tick.
         stuck: Rows that do not move.
+        clock_period_ns: Period of the clock that ticks follow, nanoseconds; 0 where they follow none.
         unmeasured: Rows whose position is shown as NaN.
     """
 
@@ -98,8 +99,13 @@ class Bench:
     ) -> None:
         self.plan = plan or arm(**options)
         self.reports: list[tuple[str, str]] = []
+        self.clock_period_ns = 0
         self.group = JointTrajectoryControllers(
-            ControllerContext(plan=self.plan, report=lambda *args: self.reports.append(args)),
+            ControllerContext(
+                plan=self.plan,
+                report=lambda *args: self.reports.append(args),
+                clock_period_ns=lambda: self.clock_period_ns,
+            ),
             self.plan.controllers,
         )
         self.now = 100 * S
@@ -135,8 +141,12 @@ class Bench:
         self.group.take(0, sample, time_ns=self.now + TICK)
 
     def tick(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.now += TICK
+        self.tick_after([TICK] * count)
+
+    def tick_after(self, intervals_ns: Iterable[int]) -> None:
+        """Ticks, each some time after the one before."""
+        for interval_ns in intervals_ns:
+            self.now += interval_ns
             self.commanded = Commands.empty(self.plan.layout)
             self.group.command(self.now, self.state, self.commanded)
             self.state = self._moved()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -123,9 +124,14 @@ def test_earth() -> None:
     sensor_models.gnss(COMMON, gnss, latitude=0.0, longitude=0.0, altitude=0.0, heading=0.0)
     sensor_models.magnetometer(COMMON, field)
     sensor_models.barometer(COMMON, air, 0.0)
-    table = table_of("NavSatFix, MagneticField, FluidPressure")
+    heat = Asked("thermometer")
+    sensor_models.thermometer(COMMON, heat, 0.0)
+    table = table_of("NavSatFix, MagneticField, FluidPressure, Temperature")
+    # Nothing stands for a temperature that is not authored.
+    assert math.isnan(heat.defaults.pop("temperature"))
+    assert table.pop(f"{PREFIX}thermometer:temperature") == ""
     georeference = {name: table.pop(name) for name in list(table) if ":georeference:" in name}
-    assert table == gnss.documented | field.documented | air.documented
+    assert table == gnss.documented | field.documented | air.documented | heat.documented
     assert f"({', '.join(_number(each) for each in EARTH_FIELD)})" in PAGE
     fields = sensors.Origin.__dataclass_fields__
     assert [name.rpartition(":")[2] for name in georeference] == list(fields)
@@ -135,10 +141,10 @@ def test_earth() -> None:
 
 def test_cameras() -> None:
     asked = Asked("camera")
-    sensor_models.camera(COMMON, asked, camera=0, default="rgb8")
+    sensor_models.camera(COMMON, asked, camera=0, default="rgb8", topic="/image/compressed")
     records = {spec.name: spec for _, spec in attribute_fields(CameraRecord)}
     resolution = records["usd_ros_bridge:camera:resolution"]
-    table = table_of("Image and CameraInfo")
+    table = table_of("Image, CompressedImage and CameraInfo")
     assert table.pop("usd_ros_bridge:camera:resolution") == str(resolution.fallback)
     cloud = Asked("camera")
     sensor_models.depth_cloud(COMMON, cloud, CAMERA)

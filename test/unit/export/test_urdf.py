@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from urdf_reader import ReadUrdf
 
+from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.urdf import Urdf, UrdfExporter, robot_urdf
 from usd_ros_bridge.export.urdf_meshes import MeshFile
 from usd_ros_bridge.export.urdf_shapes import PLATE
@@ -83,6 +86,94 @@ def test_a_free_robots_root_is_its_base_and_it_is_named_after_its_context() -> N
     assert urdf.links == ("base_link", "left_wheel", "right_wheel", "mast_joint_link", "mast", "camera")
     assert urdf.added_links == ("mast_joint_link",)
     assert urdf.diagnostics == ()
+
+
+NAMED = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+def Xform "World"
+{
+    def Xform "one" (
+        prepend apiSchemas = ["RosContextAPI"]
+        %s
+    )
+    {
+        string ros:context:namespace = "one"
+        def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI"] ) {}
+        def Xform "arm" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}
+        def PhysicsRevoluteJoint "joint"
+        {
+            custom float urdf:limit:velocity = 1.5
+            rel physics:body0 = </World/one/base>
+            rel physics:body1 = </World/one/arm>
+        }
+    }
+}
+"""
+
+
+ROBOT_ASSET = """#usda 1.0
+(
+    defaultPrim = "Robot"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+def Xform "Robot" (
+    prepend apiSchemas = ["RosContextAPI"]
+    assetInfo = { string name = "picker" }
+)
+{
+    def Xform "base" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}
+    def Xform "arm" ( prepend apiSchemas = ["PhysicsRigidBodyAPI"] ) {}
+    def PhysicsRevoluteJoint "joint" {
+        rel physics:body0 = </Robot/base>
+        rel physics:body1 = </Robot/arm>
+    }
+}
+"""
+FLEET_ASSET = '#usda 1.0\n(\n metersPerUnit = 1\n upAxis = "Z"\n)\n' + "".join(
+    f'def "r{number}" (\n references = @./robot.usda@\n {info}\n)\n'
+    f'{{\n string ros:context:namespace = "r{number}"\n}}\n'
+    for number, info in enumerate(("", "", 'assetInfo = { string name = "packer" }'))
+)
+
+
+@pytest.mark.parametrize(
+    ("asset_info", "name"),
+    [
+        ("", "one"),
+        ('assetInfo = { string identifier = "x"; string name = "ur5e <2>" }', "ur5e <2>"),
+        ("assetInfo = { int name = 5 }", "one"),
+        ('assetInfo = { string name = "" }', "one"),
+        ('assetInfo = { string name = "\\x1b[31m" }', "one"),
+        (f'assetInfo = {{ string name = "{"n" * 300}" }}', "one"),
+    ],
+)
+def test_a_robot_is_named_after_its_asset(tmp_path: Path, asset_info: str, name: str) -> None:
+    asset = tmp_path / "named.usda"
+    asset.write_text(NAMED % asset_info, encoding="utf-8")
+    urdf = robot_urdf(load_plan(asset), 0)
+    assert urdf.name == read(urdf).name == name
+
+
+def test_the_velocity_limit_that_a_urdf_left_is_in_the_urdf_again(tmp_path: Path) -> None:
+    asset = tmp_path / "named.usda"
+    asset.write_text(NAMED % "", encoding="utf-8")
+    limit = ET.fromstring(robot_urdf(load_plan(asset), 0).text).find("joint/limit")
+    assert limit is not None
+    assert float(limit.attrib["velocity"]) == 1.5
+
+
+def test_copies_of_a_robot_have_names_of_their_own(tmp_path: Path) -> None:
+    robot = tmp_path / "robot.usda"
+    robot.write_text(ROBOT_ASSET, encoding="utf-8")
+    fleet = tmp_path / "fleet.usda"
+    fleet.write_text(FLEET_ASSET, encoding="utf-8")
+    exporter = UrdfExporter(load_plan(fleet))
+    assert [exporter.robot(number).name for number in range(3)] == ["picker", "picker", "packer"]
 
 
 def test_a_fixed_robots_root_is_the_frame_that_all_others_hang_from() -> None:

@@ -152,8 +152,8 @@ def test_a_free_body_beside_the_robot_is_moved_by_twists() -> None:
     [
         ({"left_wheels": ("/robot/left_wheel", "/robot/right_wheel")}, "on the left and on the right"),
         ({"left_wheels": ("/robot/slide",)}, "does not turn about one axis"),
-        ({"wheel_radius": math.inf}, "not a positive number"),
-        ({"wheel_separation": 0.0}, "not a positive number"),
+        ({"wheel_radius": math.inf}, "not in 1e-06 to 1e+06"),
+        ({"wheel_separation": 0.0}, "not in 1e-06 to 1e+06"),
         ({"wheel_separation": None}, "must be authored"),
         ({"subscriber": ("/robot/odom",)}, "is no topic subscription"),
     ],

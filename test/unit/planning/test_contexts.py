@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planning_records import Stage, arm, found, frames, topics
+from planning_records import Stage, arm, diff_drive, found, frames, rover, topics
 
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.records import IsaacJointRecord, IsaacLinkRecord, IsaacRobotRecord
@@ -267,3 +267,16 @@ def test_each_isaac_robot_of_a_stage_is_a_robot() -> None:
         "/two/joint_states",
     ]
     assert topics(plan)["/w/one"].implicit
+
+
+def test_a_parent_frame_that_odometry_replaces_is_said() -> None:
+    for parent_frame, expected in (("map", ["/robot"]), (None, [])):
+        stage = rover(context=False)
+        stage.context(parent_frame=parent_frame)
+        stage.controller(diff_drive())
+        for options, count in (({}, len(expected)), ({"base_transform": "ground_truth"}, 0)):
+            found_here = [d for d in stage.plan(**options).diagnostics if d.code == "2.1.parent_frame"]
+            assert len(found_here) == count
+            assert all(
+                d.severity == "warning" and "'map'" in d.message and "'odom'" in d.message for d in found_here
+            )

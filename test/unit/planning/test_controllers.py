@@ -49,6 +49,7 @@ def test_a_declared_trajectory_controller_keeps_the_authored_order() -> None:
         "action_monitor_rate": 30.0,
         "stopped_velocity_tolerance": None,
         "timeout": None,
+        "beyond_limits": "",
     }
 
 
@@ -166,6 +167,19 @@ def test_other_unusable_values_are_ignored() -> None:
     assert plan.controllers[0].parameters["cmd_vel_timeout"] == 0.5
     assert plan.controllers[0].parameters["linear_max_velocity"] is None
     assert len(found(plan, "4.2.3.parameter")) == 2
+
+
+@pytest.mark.parametrize(
+    ("authored", "kept"), [(None, ""), ("reject", "reject"), ("clamp", "clamp"), ("stop", "")]
+)
+def test_a_controller_may_say_what_becomes_of_positions_beyond_limits(authored: Any, kept: str) -> None:
+    plan = acting_arm(trajectory(beyond_limits=authored)).plan()
+    (controller,) = [each for each in plan.controllers if "beyond_limits" in each.parameters]
+    assert controller.parameters["beyond_limits"] == kept
+    reports = found(plan, "4.2.3.parameter")
+    assert [each.remedy for each in reports] == (
+        ["author one of reject, clamp"] if authored == "stop" else []
+    )
 
 
 def test_wheels_without_drives_give_a_warning() -> None:

@@ -99,6 +99,25 @@ def Xform "{name}_topic" (prepend apiSchemas = ["RosTopicAPI"])
 """
 
 
+def module(name: str, joint: str) -> str:
+    """A nested context with a joint of its own, that it names."""
+    return f"""
+def Xform "{name}" (prepend apiSchemas = ["RosContextAPI"])
+{{
+    string ros:context:namespace = "{name}"
+    def Xform "{name}_tip" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{}}
+    def PhysicsRevoluteJoint "joint"
+    {{
+        rel physics:body0 = </robot/base>
+        rel physics:body1 = </robot/{name}/{name}_tip>
+        string ros:joint:name = "{joint}"
+    }}
+    {topic("states", "sensor_msgs/msg/JointState")}
+    {topic("commands", "sensor_msgs/msg/JointState", "subscription")}
+}}
+"""
+
+
 EXTRAS = {
     "anchor": ANCHOR,
     "odometry": topic("odom", "nav_msgs/msg/Odometry"),
@@ -118,6 +137,10 @@ EXTRAS = {
     'string ros:action:name = "go"\nstring ros:action:type = "control_msgs/action/FollowJointTrajectory" }\n',
     "nested": f'def Xform "arm" (prepend apiSchemas = ["RosContextAPI"])\n{{ string ros:context:namespace = "arm"\n'
     f"{topic('inner', 'sensor_msgs/msg/JointState')} }}\n",
+    "empty_context": f'def Xform "eye" (prepend apiSchemas = ["RosContextAPI"])\n{{\n'
+    f"{topic('none', 'sensor_msgs/msg/JointState')} }}\n",
+    "joint_context": f"{module('hand', 'hinge')}",
+    "modules": f"{module('left', 'finger')}{module('right', 'finger')}",
     "nested_absolute": 'def Xform "arm2" (prepend apiSchemas = ["RosContextAPI"])\n'
     f'{{ string ros:context:namespace = "/arm"\n{topic("inner", "std_msgs/msg/String")} }}\n',
     "camera": f'def Camera "cam" {{ float focalLength = 20\n{topic("info", "sensor_msgs/msg/CameraInfo")} }}\n',
@@ -279,7 +302,11 @@ def as_data(plan: BridgePlan, *, ordered: bool = True) -> Any:
         )
         for c in plan.controllers
     ]
-    data["topics_more"] = [[t.path, t.role, list(t.dofs), t.robot, t.body, t.implicit] for t in plan.topics]
+    data["topics_more"] = [
+        [t.path, t.role, list(t.dofs), list(plan.joint_names(t)), t.robot, t.body, t.implicit]
+        for t in plan.topics
+    ]
+    data["local_names"] = [[j.path, j.local_name] for robot in plan.robots for j in robot.joints]
     data["cameras"] = [rounded([c.path, c.fx]) for c in plan.scene.cameras]
     data["tracks"] = [(t.row, t.world_from_body.tolist()) for t in plan.scene.pose_tracks]
     if not ordered:
@@ -315,6 +342,8 @@ ALL = {"/w/r1": "/w/r0", "/w/r2": "/w/r0"}
         ("odometry", "twist"),
         ("odometry_override",),
         ("nested",),
+        ("joint_context", "external"),
+        ("empty_context",),
         ("camera",),
         ("mimic",),
         ("faulty_type", "faulty_name", "faulty_rate"),
@@ -340,7 +369,8 @@ def test_equal_robots_are_planned_once_and_as_each_would_be(parts: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    "part", ["absolute", "nested_absolute", "same_name", "taken_name", "slider", "disagreeing", "still"]
+    "part",
+    ["absolute", "nested_absolute", "same_name", "taken_name", "slider", "disagreeing", "still", "modules"],
 )
 def test_robots_that_depend_on_where_or_what_they_are_are_planned_one_by_one(part: str) -> None:
     records = fleet_records(robot_with(part), members(3))

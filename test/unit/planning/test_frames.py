@@ -80,6 +80,23 @@ def test_static_false_sends_a_fixed_body_to_tf() -> None:
     assert not frames(stage.plan())["base"].static
 
 
+def test_an_animated_frame_without_authored_static_is_said() -> None:
+    stage = arm()
+    for name, static in (("open", None), ("moving", False), ("pinned", True)):
+        stage.frame(f"/robot/{name}", animated=True, static=static)
+    stage.frame("/robot/link_1", static=None)
+    plan = stage.plan()
+    assert {name: frames(plan)[name].static for name in ("open", "moving", "pinned", "link_1")} == {
+        "open": False,
+        "moving": False,
+        "pinned": True,
+        "link_1": False,
+    }
+    said = {each.path: each.message for each in found(plan, "2.7.static")}
+    assert set(said) == {"/robot/open", "/robot/pinned"}
+    assert "fallback is true" in said["/robot/open"]
+
+
 def test_an_animated_prim_moves_what_is_below_it() -> None:
     stage = Stage()
     stage.context()

@@ -169,6 +169,7 @@ def test_a_grippers_numbers_have_the_defaults_of_parallel_gripper_controller() -
         "allow_stalling": False,
         "max_effort": 0.0,
         "action_monitor_rate": 20.0,
+        "beyond_limits": "",
     }
     assert found(plan, "4.2.3.parameter")[0].attribute == "usd_ros_bridge:gripper:goal_tolerance"
 

@@ -218,15 +218,48 @@ def test_placement() -> None:
         ("sensor_msgs/msg/JointState", "joint_states", ("reliable", "volatile")),
         ("nav_msgs/msg/OccupancyGrid", "map", ("reliable", "transient_local")),
         ("std_msgs/msg/String", "robot_description", ("reliable", "transient_local")),
+        ("tf2_msgs/msg/TFMessage", "tf_static", ("reliable", "transient_local")),
+        ("tf2_msgs/msg/TFMessage", "tf", ("reliable", "volatile")),
     ],
 )
 def test_system_default_is_resolved_by_type(type_name: str, name: str, expected: tuple[str, str]) -> None:
     stage = robot()
     for role in ("publisher", "subscription"):
         stage.topic(f"/robot/{role}", type_name, name=name, role=role)
-    for topic in stage.plan().topics:
+    for topic in stage.plan(publish_tf=False).topics:
         assert (topic.qos.reliability, topic.qos.durability) == expected
         assert (topic.qos.history, topic.qos.depth) == ("keep_last", 10)
+
+
+@pytest.mark.parametrize("policy", ["reliability", "durability"])
+def test_a_matched_publisher_decides_whatever_is_authored(policy: str) -> None:
+    """REP 0158 section 2.4: match_publisher ignores explicit reliability and durability."""
+    stage = robot()
+    stage.topic("/robot/in", role="subscription", match_publisher=True, **{policy: "nonsense"})
+    stage.topic(
+        "/robot/typed", role="subscription", match_publisher=True, invalid=(f"ros:topic:qos:{policy}",)
+    )
+    plan = stage.plan()
+    assert [topic.enabled for topic in plan.topics] == [True, True]
+    assert topics(plan)["/robot/in"].qos == QosPlan(match_publisher=True)
+    (diagnostic,) = found(plan, "2.4.qos.match_publisher")
+    assert (diagnostic.severity, diagnostic.path) == ("warning", "/robot/in")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"role": "publisher", "match_publisher": True, "reliability": "nonsense"},
+        {"role": "subscription", "match_publisher": False, "reliability": "nonsense"},
+        {"role": "subscription", "match_publisher": True, "history": "nonsense"},
+        {"role": "subscription", "match_publisher": True, "depth": 0},
+    ],
+)
+def test_a_policy_that_is_not_matched_still_counts(values: dict[str, Any]) -> None:
+    stage = robot()
+    stage.topic("/robot/topic", **values)
+    (topic,) = stage.plan().topics
+    assert not topic.enabled
 
 
 def test_the_middleware_may_decide() -> None:
@@ -314,7 +347,9 @@ def test_a_nested_context_has_its_own_joints() -> None:
         stage.topic(path, "sensor_msgs/msg/JointState")
     plan = stage.plan()
     named = [[plan.layout.dofs[row] for row in topic.dofs] for topic in plan.topics]
-    assert named == [["pan", "lift", "slide"], ["slide"], ["pan", "lift", "slide"]]
+    assert named == [["pan", "lift", "slide"], ["slide"], []]
+    (diagnostic,) = found(plan, "2.2.joints")
+    assert (diagnostic.severity, diagnostic.path) == ("warning", "/robot/empty/none")
 
 
 def test_mimic_followers_are_not_commanded() -> None:

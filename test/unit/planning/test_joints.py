@@ -340,21 +340,21 @@ def test_of_two_prim_names_the_first_stays() -> None:
     assert list(joints(stage.plan())) == ["finger", "right_finger"]
 
 
-def test_the_second_of_two_equal_authored_names_is_left_out() -> None:
-    stage = arm()
-    stage.body("/robot/extra")
-    stage.parts["joints"][1] = stage.parts["joints"][1].__class__(
-        **{
-            f: getattr(stage.parts["joints"][1], f)
-            for f in ("path", "type_name", "body0", "body1", "local_pos0")
-        },
-        ros_name="same",
-    )
-    stage.joint("/robot/late", "/robot/base", "/robot/extra", ros_name="same")
+def test_the_second_of_two_equal_authored_names_in_one_context_gets_another() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/base")
+    for side in ("left", "right"):
+        stage.body(f"/robot/{side}")
+        stage.joint(f"/robot/{side}/joint", "/robot/base", f"/robot/{side}", ros_name="finger")
     plan = stage.plan()
-    assert [j.path for j in plan.robots[0].joints] == ["/robot/anchor", "/robot/pan", "/robot/lift"]
+    assert {joint.path: joint.name for joint in plan.robots[0].joints} == {
+        "/robot/left/joint": "finger",
+        "/robot/right/joint": "right_finger",
+    }
+    assert {"left", "right"} <= set(frames(plan))
     (diagnostic,) = found(plan, "2.10.name")
-    assert (diagnostic.severity, diagnostic.path) == ("error", "/robot/late")
+    assert (diagnostic.severity, diagnostic.path) == ("error", "/robot/right/joint")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 257])
@@ -434,6 +434,25 @@ def test_effort_limits_come_from_the_drive_first() -> None:
     assert joints(pair(solver_attributes=attributes).plan())["j"].dofs[0].max_effort == 87.0
     drive = DriveRecord(path="/robot/j", axis="angular", max_force=20.0)
     assert joints(pair(solver_attributes=attributes, drives=(drive,)).plan())["j"].dofs[0].max_effort == 20.0
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"urdf:limit:velocity": 2.5}, 2.5),
+        ({"urdf:limit:velocity": 2.5, "newton:velocityLimit": 90.0}, math.pi / 2.0),
+        ({"urdf:limit:velocity": 2.5, "physxJoint:maxJointVelocity": 180.0}, math.pi),
+        # The attribute is required in a URDF: 0 stands for a limit that nobody knows.
+        ({"urdf:limit:velocity": 0.0}, INF),
+        ({"urdf:limit:velocity": "fast"}, INF),
+    ],
+)
+def test_a_velocity_limit_of_a_urdf_counts_where_nothing_else_limits(
+    attributes: dict[str, Any], expected: float
+) -> None:
+    plan = pair(solver_attributes=attributes).plan()
+    assert joints(plan)["j"].dofs[0].max_velocity == pytest.approx(expected)
+    assert plan.layout.max_velocity.tolist() == pytest.approx([expected])
 
 
 def test_limits_that_are_negative_do_not_limit() -> None:

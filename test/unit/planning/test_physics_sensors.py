@@ -24,6 +24,7 @@ from usd_ros_bridge.model.sensors import (
     RangeSensor,
     RaySensor,
     Sensor,
+    ThermometerSensor,
     WrenchSensor,
 )
 from usd_ros_bridge.planning.physics.sensors import GROUPS
@@ -316,6 +317,21 @@ def test_a_georeference_with_a_part_missing_or_wrong() -> None:
     assert found(plan) == [(MINE, "error", "georeference:latitude")]
 
 
+def test_temperature() -> None:
+    sensor, plan = planned(
+        "sensor_msgs/msg/Temperature", "double thermometer:noise_stddev = 2", above=GEOREFERENCE
+    )
+    assert isinstance(sensor, ThermometerSensor)
+    assert (sensor.altitude, sensor.noise_stddev, sensor.sea_level_temperature) == (520.0, 2.0, 15.0)
+    assert sensor.temperature is None
+    assert not found(plan)
+    sensor, plan = planned("sensor_msgs/msg/Temperature", "double thermometer:temperature = 60")
+    assert isinstance(sensor, ThermometerSensor)
+    assert sensor.temperature == 60.0
+    _, plan = planned("sensor_msgs/msg/Temperature", "double thermometer:temperature = -300")
+    assert found(plan) == [(MINE, "error", "thermometer:temperature")]
+
+
 def test_field_and_pressure() -> None:
     sensor, _ = planned("sensor_msgs/msg/MagneticField", "double3 magnetometer:field = (0, 1e-5, 0)")
     assert isinstance(sensor, MagnetometerSensor)
@@ -420,4 +436,5 @@ def test_subscriptions_and_what_is_disabled_measure_nothing() -> None:
 def test_every_type_that_is_measured_has_its_group() -> None:
     assert set(GROUPS.values()) == {
         "lidar", "range", "imu", "wrench", "contact", "gnss", "magnetometer", "barometer", "camera",
+        "thermometer",
     }  # fmt: skip

@@ -227,6 +227,14 @@ def test_more_joints_than_freedoms_add_nothing() -> None:
     assert len(found(plan, "1.3.joint.several")) == 34
 
 
+def test_joints_that_are_together_freer_than_a_body_make_no_edge() -> None:
+    plan = several(("Spherical", "X"), ("Revolute", "X"), ("Spherical", "X"), ("Revolute", "Y")).plan()
+    assert len(plan.layout.dofs) == 5
+    (diagnostic,) = found(plan, "1.3.joint.several")
+    assert diagnostic.path == "/robot/h2"
+    assert "more than 6 degrees of freedom" in diagnostic.message
+
+
 def test_the_two_hinges_of_a_door_are_one_freedom() -> None:
     plan = several(("Revolute", "Z"), ("Revolute", "Z")).plan()
     assert len(plan.layout.dofs) == 1

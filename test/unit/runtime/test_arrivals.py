@@ -76,6 +76,28 @@ def test_one_that_showed_nothing_is_asked_again_now_and_then() -> None:
     assert list(arrivals.due(5 * MS + LOOK_AGAIN_NS, arrived=False)) == ["tf"]
 
 
+@given(
+    st.integers(100, 10**8),
+    st.integers(1, 6),
+    st.lists(st.integers(-24, 24), min_size=20, max_size=100),
+)
+def test_a_clock_with_jitter_costs_no_rate(clock_ns: int, stamps: int, percent: list[int]) -> None:
+    """A state at each stamp, on a clock whose stamps are up to a quarter of a period early or late."""
+    arrivals: Arrivals[str] = Arrivals()
+    period = clock_ns * stamps
+    arrivals.add("tf", SECOND_NS / period)
+    arrivals.clock_period_ns = clock_ns
+    count, last = 0, 0
+    for index, late in enumerate(percent):
+        now = SECOND_NS + index * clock_ns + (late * clock_ns // 100 if index else 0)
+        if arrivals.due(now, arrived=True):
+            assert now > last
+            arrivals.shown("tf", now)
+            count, last = count + 1, now
+    wanted = (len(percent) - 1) / stamps + 1
+    assert wanted - 1 <= count <= wanted + 1
+
+
 def test_removed_ones_are_gone_wherever_they_were() -> None:
     arrivals: Arrivals[str] = Arrivals()
     for name in ("waits", "rests", "shows"):

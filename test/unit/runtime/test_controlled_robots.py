@@ -118,7 +118,9 @@ def test_a_loop_follows_at_the_rate_of_controllers_and_then_sleeps() -> None:
 
 
 class _Following(ExternalClock):
-    """Time that passes in waits only, and whose end comes once nobody waits for a time."""
+    """Time that passes in waits only, without a period of its own, and ends once nobody waits for a time."""
+
+    period_ns = 0
 
     def __init__(self) -> None:
         super().__init__()

@@ -205,7 +205,7 @@ def test_a_loop_is_due_on_an_absolute_grid_while_a_group_is_busy() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_of_controllers_that_is_none_is_refused(rate: float) -> None:
-    with pytest.raises(BridgeError, match=r"controller_rate .* is no positive number"):
+    with pytest.raises(BridgeError, match=r"controller_rate .* is not possible: 0.001 to 10000 Hz"):
         rig(controller_rate=rate)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -124,9 +123,8 @@ def test_a_signal_handler_ends_the_wait_of_its_own_thread() -> None:
     before = signal.signal(signal.SIGALRM, lambda *_: wakeup.set())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
-        started = time.monotonic()
-        assert wakeup.wait(10.0)
-        assert time.monotonic() - started < 5.0
+        # A wait that goes on is ended by the time-out of pytest.
+        assert wakeup.wait(3600.0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

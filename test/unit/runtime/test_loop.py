@@ -41,6 +41,8 @@ class Ticks:
 class SteppedClock:
     """Time that passes in waits only, each a little late."""
 
+    period_ns = 0
+
     def __init__(self, late: int = 0) -> None:
         self.now = 5 * SECOND
         self.late = late
@@ -188,6 +190,38 @@ class TestExternalClock:
         assert not ticked.acquire(timeout=0.05)
         self.finish(loop, thread)
         assert ticks.times == []
+
+    def test_stamps_that_miss_their_deadlines_by_a_nanosecond_cost_no_rate(self) -> None:
+        ticked = threading.Semaphore(0)
+        runtime, clock = make(), ExternalClock()
+        loop = Loop(runtime, clock)
+        ticks = Ticks(lambda _count: ticked.release())
+        runtime.add_emitter(ticks, name="x", rate=50.0)
+        thread = run_in_thread(loop)
+        stamps = [3 * SECOND + index * 20 * MS - index % 2 for index in range(150)]
+        for index, stamp in enumerate(stamps):
+            clock.advance(stamp)
+            # The period is known from the second stamp on, which the loop may have slept through.
+            assert ticked.acquire(timeout=10.0) if index != 1 else not ticked.acquire(timeout=0.05)
+        self.finish(loop, thread)
+        assert ticks.times == [stamps[0], *stamps[2:]]
+
+    def test_the_loop_sleeps_between_two_stamps_whatever_was_missed(self) -> None:
+        ticked = threading.Semaphore(0)
+        runtime, clock = make(), ExternalClock()
+        loop = Loop(runtime, clock)
+        ticks = Ticks(lambda _count: ticked.release())
+        runtime.add_emitter(ticks, name="x", rate=50.0)
+        thread = run_in_thread(loop)
+        for index in range(10):
+            clock.advance(3 * SECOND + index * 20 * MS - index % 2)
+        clock.advance(4 * SECOND)
+        while not ticks.times or ticks.times[-1] < 4 * SECOND:
+            assert ticked.acquire(timeout=10.0)
+        count = runtime.status().ticks
+        assert not ticked.acquire(timeout=0.05)
+        assert runtime.status().ticks <= count + 1
+        self.finish(loop, thread)
 
     def test_a_paused_simulator_costs_nothing(self) -> None:
         clock, loop, ticks, thread, ticked = self.start()

@@ -7,7 +7,18 @@ import threading
 
 import pytest
 
-from usd_ros_bridge.runtime.report import Reported, Reporter, describe
+from usd_ros_bridge.runtime.report import (
+    LINE_EVERY_S,
+    LINES_AT_ONCE,
+    MAX_FAMILIES,
+    MAX_KIND,
+    MAX_MESSAGE,
+    MAX_SUBJECTS,
+    Reported,
+    Reporter,
+    describe,
+    limited,
+)
 from usd_ros_bridge.runtime.status import RateMeter
 
 SECOND = 1_000_000_000
@@ -59,10 +70,70 @@ def test_without_a_callback_reports_are_logged(caplog: pytest.LogCaptureFixture)
     assert caplog.messages == ["message [kind]"]
 
 
+class TestLimits:
+    """Kinds that an asset or a mistake makes up without end."""
+
+    def make(self) -> None:
+        self.now = 0.0
+        self.shown: list[tuple[str, str]] = []
+        self.reporter = Reporter(
+            lambda kind, message: self.shown.append((kind, message)), clock=lambda: self.now
+        )
+
+    def test_lines_of_a_family_are_bounded_in_time_and_others_are_not_affected(self) -> None:
+        self.make()
+        for index in range(10_000):
+            self.reporter.report(f"interface:/prim_{index}", "it is broken")
+        assert len(self.shown) == LINES_AT_ONCE
+        assert "hardly shown" in self.shown[-1][1]
+        self.reporter.report("sink:/rover", "nobody listens")
+        assert self.shown[-1] == ("sink:/rover", "nobody listens")
+        self.now += LINE_EVERY_S
+        self.reporter.report("interface:/late", "it is broken")
+        self.reporter.report("interface:/later", "it is broken")
+        assert self.shown[-1] == (
+            "interface:/late",
+            f"it is broken ({10_000 - LINES_AT_ONCE} more of this kind were not shown)",
+        )
+
+    def test_memory_is_bounded_and_the_latest_are_kept(self) -> None:
+        self.make()
+        for index in range(10_000):
+            self.reporter.report(f"interface:/prim_{index}", "x" * 100_000)
+        kinds = [each.kind for each in self.reporter.reported()]
+        assert kinds == [f"interface:/prim_{index}" for index in range(10_000 - MAX_SUBJECTS, 10_000)]
+        assert max(len(each.message) for each in self.reporter.reported()) <= MAX_MESSAGE + 3
+
+    def test_families_are_bounded_too(self) -> None:
+        self.make()
+        for index in range(10_000):
+            self.reporter.report(f"family_{index}", "odd")
+            self.reporter.report("y" * 10_000 + str(index), "odd")
+        assert len(self.reporter.reported()) <= MAX_FAMILIES + MAX_SUBJECTS
+        assert max(len(each.kind) for each in self.reporter.reported()) <= MAX_KIND
+
+    def test_news_are_bounded_in_time(self) -> None:
+        self.make()
+        show = limited(lambda kind, message: self.shown.append((kind, message)))
+        for index in range(1000):
+            show(f"qos.changed:/topic_{index}", "subscribes as best effort now")
+        assert len(self.shown) == LINES_AT_ONCE
+
+
 def test_an_exception_becomes_one_line() -> None:
     assert describe(ValueError("two\nlines")) == "ValueError: two lines"
     assert describe(KeyError()) == "KeyError"
     assert len(describe(RuntimeError("x" * 10_000))) < 250
+
+
+def test_an_exception_whose_text_cannot_be_had_is_described_all_the_same() -> None:
+    class UnreadableError(Exception):
+        """As Tf.ErrorException where OpenUSD quotes bytes of a file."""
+
+        def __str__(self) -> str:
+            return b"\xff".decode("utf-8")
+
+    assert describe(UnreadableError()) == "UnreadableError: its text cannot be shown"
 
 
 class TestRateMeter:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usd_ros_bridge.runtime.schedule import SECOND_NS, Schedule, period_ns
+from usd_ros_bridge.runtime.schedule import SECOND_NS, ClockPeriod, Schedule, period_ns
 
 
 class Reports(list[tuple[str, str]]):
@@ -203,3 +207,107 @@ def test_a_tick_in_which_nothing_was_due_counts_as_one() -> None:
     schedule.due(1000 * MS, 993 * MS)
     assert schedule.skipped(0) > 20
     assert [kind for kind, _ in reports] == ["schedule.stall"]
+
+
+# --- Ticks that follow a clock ----------------------------------------------------------------------------------
+
+
+class ClockCase(NamedTuple):
+    """Stamps of a clock with jitter, and the period of an entry on it."""
+
+    clock_ns: int
+    entry_ns: int
+    stamps: list[int]
+
+    def is_right(self, count: int) -> bool:
+        """Whether an entry that was due so often had its rate, within one."""
+        wanted = (len(self.stamps) - 1) * self.clock_ns / self.entry_ns + 1
+        return math.floor(wanted) - 1 <= count <= math.ceil(wanted) + 1
+
+
+@st.composite
+def clock_cases(draw: st.DrawFn) -> ClockCase:
+    clock_ns = draw(st.integers(2, 10**8))
+    entry_ns = draw(
+        st.one_of(
+            st.sampled_from([clock_ns, clock_ns + 1, 2 * clock_ns - 1, 2 * clock_ns]),
+            st.integers(clock_ns, 12 * clock_ns),
+        )
+    )
+    most = (clock_ns - 1) // 2
+    jitter = st.one_of(st.sampled_from([-most, -1, 0, 1, most]), st.integers(-most, most))
+    stamps = [
+        10**12 + index * clock_ns + (late if index else 0)
+        for index, late in enumerate(draw(st.lists(jitter, min_size=2, max_size=120)))
+    ]
+    return ClockCase(clock_ns, entry_ns, stamps)
+
+
+@given(clock_cases())
+def test_a_clock_with_jitter_below_half_its_period_costs_no_rate(case: ClockCase) -> None:
+    schedule = Schedule(Reports())
+    schedule.add("x", SECOND_NS / case.entry_ns)
+    schedule.set_clock_period(case.clock_ns)
+    due = []
+    for stamp in case.stamps:
+        is_due = stamp >= schedule.earliest_ns
+        count = len(schedule.due(stamp))
+        assert is_due == bool(count)
+        due += [stamp] * count
+        assert list(schedule.due(stamp)) == [], "never the same stamp twice"
+    period = period_ns(SECOND_NS / case.entry_ns)
+    assert case._replace(entry_ns=period).is_right(len(due))
+
+
+@given(clock_cases())
+def test_a_measured_clock_costs_no_rate_either(case: ClockCase) -> None:
+    schedule, clock = Schedule(Reports()), ClockPeriod()
+    schedule.add("x", SECOND_NS / case.entry_ns)
+    count = 0
+    for stamp in case.stamps:
+        clock.observe(stamp)
+        schedule.set_clock_period(clock.period_ns)
+        count += len(schedule.due(stamp))
+    wanted = (len(case.stamps) - 1) * case.clock_ns / period_ns(SECOND_NS / case.entry_ns) + 1
+    # Until the clock is measured, one more may be missed.
+    assert wanted - 3 <= count <= wanted + 2
+
+
+def test_a_deadline_is_served_by_the_stamp_nearest_to_it() -> None:
+    schedule = Schedule(Reports())
+    schedule.add("x", 10.0)
+    schedule.set_clock_period(20 * MS)
+    stamps = [SECOND_NS + index * 20 * MS + (-1 if index % 2 else 0) for index in range(31)]
+    due = [(stamp - SECOND_NS) / MS for stamp in stamps if schedule.due(stamp)]
+    assert due == pytest.approx([0, 100, 200, 300, 400, 500, 600], abs=1e-5)
+
+
+def test_nothing_bursts_after_a_stall_of_the_clock() -> None:
+    schedule = Schedule(Reports())
+    schedule.add("x", 10.0)
+    schedule.set_clock_period(20 * MS)
+    stamps = [*range(0, 401, 20), *range(2000, 2401, 20)]
+    due = [stamp for stamp in stamps if schedule.due(SECOND_NS + stamp * MS)]
+    assert due == [0, 100, 200, 300, 400, 2000, 2100, 2200, 2300, 2400]
+
+
+@given(st.lists(st.integers(-9, 9), min_size=40, max_size=80), st.integers(0, 39))
+def test_the_period_of_a_clock_is_measured(jitter: list[int], lost: int) -> None:
+    clock = ClockPeriod()
+    assert clock.period_ns == 0
+    for index, late in enumerate(jitter):
+        if index != lost:
+            clock.observe(index * 20 + late)
+            clock.observe(index * 20 + late)
+    assert 10 <= clock.period_ns <= 30
+
+
+def test_a_clock_that_changes_is_measured_again() -> None:
+    clock = ClockPeriod()
+    for stamp in range(0, 1000, 20):
+        clock.observe(stamp)
+    assert clock.period_ns == 20
+    # It starts over, jumps, and has another period.
+    for stamp in (0, 5_000, *range(5_005, 5_300, 5)):
+        clock.observe(stamp)
+    assert clock.period_ns == 5

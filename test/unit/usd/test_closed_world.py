@@ -17,6 +17,7 @@ from usd_ros_bridge.usd.values import plain
 GENERATED = str(DIRECTORY / "generatedSchema.usda")
 
 NOT_IN_SCHEMA = {
+    "usd_ros_bridge:source": "RosTopicAPI: which attribute a publisher shows; no schema says",
     **dict.fromkeys(
         (
             "usd_ros_bridge:gripper:joints",
@@ -26,6 +27,7 @@ NOT_IN_SCHEMA = {
             "usd_ros_bridge:gripper:allow_stalling",
             "usd_ros_bridge:gripper:max_effort",
             "usd_ros_bridge:gripper:action_monitor_rate",
+            "usd_ros_bridge:gripper:beyond_limits",
         ),
         "grippers have no schema: what their controller needs, in the bridge's own namespace",
     ),
@@ -36,6 +38,7 @@ NOT_IN_SCHEMA = {
         ),
         "the schema has no covariances: diff_drive_controller's, in the bridge's own namespace",
     ),
+    "usd_ros_bridge:joint_trajectory:beyond_limits": "the schema leaves it open: in the bridge's own namespace",
     "control:starts_enabled": "REP 0158 section 4.2.3 names it; the registry's schemas have no property for it",
     "ros:joint_state_broadcaster:frame_id": "the extension's text names it; its schema file does not",
     "usd_ros_bridge:camera:resolution": "what UsdGeomCamera leaves open, in the bridge's own namespace",

@@ -71,7 +71,7 @@ def "d" (prepend references = @package://sensors/sub/../lidar.usda@) {}
         sensors=sensors,
     )
     assert [record.path for record in records.topics] == ["/Robot/a", "/Robot/b/unit", "/Robot/c", "/Robot/d"]
-    assert records.diagnostics == ()
+    assert [(each.code, each.path) for each in records.diagnostics] == [("2.2.payload", "/Robot/b")]
 
 
 def test_sublayers(write: Write, sensors: Path) -> None:
@@ -123,6 +123,38 @@ def test_a_refused_arc_deep_in_another_layer(write: Write, sensors: Path) -> Non
     records = reading(write, 'def "a" (prepend references = @./deep.usda@) {}', sensors=sensors)
     assert records.topics == ()
     assert [(d.code, d.path) for d in records.diagnostics] == [("1.2.5.package", "/Robot/a/in")]
+
+
+def test_a_refusal_is_that_of_its_own_prim_and_layer(write: Write, sensors: Path) -> None:
+    """Two layers name the same unknown package, and a third has a syntax error in a line that names it."""
+    arc = "references = @package://gone/x.usda@"
+    write(f'def "Robot"\n{{\n    def "in" ({arc})\n    {{\n    }}\n}}', "deep.usda")
+    write(f'def "Robot"\n{{\n    def "bad" ({arc}) wrong\n}}', "broken.usda")
+    body = (
+        f'def "a" ({arc}) {{}}\ndef "b" (references = @./deep.usda@) {{}}\n'
+        'def "c" (references = @./broken.usda@) {}'
+    )
+    found = {d.path: d for d in reading(write, body, sensors=sensors).diagnostics}
+    assert {path: each.code for path, each in found.items()} == {
+        "/Robot/a": "1.2.5.package",
+        "/Robot/b/in": "1.2.5.package",
+        "/Robot/c": "1.2.5.asset",
+    }
+    assert "in the layer 'deep.usda'" in found["/Robot/b/in"].message
+    assert "in the layer 'deep.usda'" not in found["/Robot/a"].message
+
+
+def test_a_refused_path_takes_no_layer_from_those_who_name_it_rightly(write: Write, sensors: Path) -> None:
+    records = reading(
+        write,
+        'def "a" (prepend references = @package://sensors/lidar.usda@) {}\n'
+        'def "b" (prepend references = @package://gone/../sensors/lidar.usda@) {}',
+        sensors=sensors,
+    )
+    assert "/Robot/a" in [record.path for record in records.topics]
+    (diagnostic,) = [each for each in records.diagnostics if each.code == "1.2.5.package"]
+    assert "package://gone/../sensors/lidar.usda" in diagnostic.message
+    assert diagnostic.path in ("", "/Robot/b")
 
 
 def test_arcs_in_variants_that_are_not_selected_are_judged(write: Write, sensors: Path) -> None:

@@ -1,4 +1,4 @@
-"""Lights and geometry at or beside a prim are shown and hidden on the session layer, and nothing else is edited."""
+"""Lights and geometry at or above a prim are shown and hidden on the session layer, and nothing else is edited."""
 
 from __future__ import annotations
 
@@ -160,6 +160,106 @@ def Xform "fleet"
     }
 }
 
+def Xform "world_robot"
+{
+    def Xform "inner" (
+        prepend apiSchemas = ["RosContextAPI"]
+    )
+    {
+        def Scope "set_led"
+        {
+        }
+
+        def SphereLight "lamp"
+        {
+        }
+
+        def Xform "panel"
+        {
+            def SphereLight "led"
+            {
+            }
+
+            def Scope "services"
+            {
+                def Scope "set_led"
+                {
+                }
+            }
+        }
+
+        def Xform "head" (
+            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+        )
+        {
+            def SphereLight "led"
+            {
+            }
+
+            def Scope "set_led"
+            {
+            }
+
+            def Xform "mount"
+            {
+                def Scope "set_led"
+                {
+                }
+            }
+        }
+
+        def Xform "module" (
+            prepend apiSchemas = ["RosContextAPI"]
+        )
+        {
+            def SphereLight "led"
+            {
+            }
+
+            def Scope "set_led"
+            {
+            }
+        }
+
+        def Xform "blind" (
+            prepend apiSchemas = ["RosContextAPI"]
+        )
+        {
+            def Scope "set_led"
+            {
+            }
+        }
+
+        def Xform "group"
+        {
+            def Xform "empty"
+            {
+                def Scope "set_led"
+                {
+                }
+            }
+
+            def Xform "module" (
+                prepend apiSchemas = ["RosContextAPI"]
+            )
+            {
+                def SphereLight "led"
+                {
+                }
+            }
+
+            def Xform "body" (
+                prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+            )
+            {
+                def Scope "set_led"
+                {
+                }
+            }
+        }
+    }
+}
+
 def Xform "hidden"
 {
     token visibility = "invisible"
@@ -196,8 +296,17 @@ def visible(stage, path):
 @pytest.mark.parametrize(
     ("prim", "expected"),
     [
-        # Of siblings all lights, those on bodies too.
-        ("/robot/set_led", ["/robot/head/front/led", "/robot/blinking"]),
+        # Directly under the robot: what is beside it is not its own.
+        ("/robot/set_led", []),
+        ("/world_robot/inner/set_led", []),
+        # The nearest prim above that has any: lights on bodies too, other contexts never.
+        ("/world_robot/inner/panel/services/set_led", ["/world_robot/inner/panel/led"]),
+        ("/world_robot/inner/head/set_led", ["/world_robot/inner/head/led"]),
+        ("/world_robot/inner/head/mount/set_led", ["/world_robot/inner/head/led"]),
+        ("/world_robot/inner/module/set_led", ["/world_robot/inner/module/led"]),
+        ("/world_robot/inner/blind/set_led", []),
+        ("/world_robot/inner/group/empty/set_led", []),
+        ("/world_robot/inner/group/body/set_led", []),
         # Lights before geometry, below the prim or the prim itself.
         ("/robot/head", ["/robot/head/front/led"]),
         ("/robot/head/front/led", ["/robot/head/front/led"]),
@@ -251,7 +360,7 @@ def test_several_are_switched_together(stage, scene):
 def test_what_cannot_be_done_is_said(stage, scene):
     assert scene.switch("/nothing/service", True) == (
         False,
-        "there is neither a light nor visible geometry at /nothing/service or beside it",
+        "there is neither a light nor visible geometry at /nothing/service or above it, short of the robot",
     )
     done, message = scene.switch("/hidden/service", True)
     assert not done

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -72,12 +73,12 @@ def test_the_step_is_the_option_s_else_the_asset_s_else_two_milliseconds() -> No
 @pytest.mark.parametrize(
     ("key", "value", "possible"),
     [
-        ("dt", "0", "seconds"),
-        ("dt", "1", "seconds"),
+        ("dt", "0", "1e-06 to 0.1 s"),
+        ("dt", "1", "1e-06 to 0.1 s"),
         ("integrator", "verlet", "implicitfast"),
         ("on_divergence", "explode", "reset, hold"),
         ("gl", "glx", "osmesa"),
-        ("max_hulls", "0", "greater than zero"),
+        ("max_hulls", "0", "1 to 10000"),
     ],
 )
 def test_an_option_that_is_not_possible_says_what_is(key: str, value: str, possible: str) -> None:
@@ -272,3 +273,13 @@ def test_bounds_hold_what_hangs_from_a_body() -> None:
     found = Opened(with_physics(builder.build())).backend.entity_bounds("/robot/base")
     assert found is not None
     assert_allclose(found, ([-0.02, -0.02, -0.02], [1.02, 0.02, 0.02]), atol=1e-9)
+
+
+def test_mujoco_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened = Opened(unstable(), {"integrator": "euler"})
+    # MuJoCo itself warns of a velocity that is none.
+    simulation = opened.backend.simulation
+    simulation.data.qvel[0] = float("nan")
+    mujoco.mj_step(simulation.model, simulation.data)
+    assert list(tmp_path.iterdir()) == []

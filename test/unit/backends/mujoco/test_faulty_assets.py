@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pytest
@@ -12,7 +14,18 @@ from pxr import Usd
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.mujoco.spec import build
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.physics import (
+    WORLD_BODY,
+    Body,
+    Collider,
+    Dof,
+    Drive,
+    Inertial,
+    Joint,
+    PhysicsScene,
+    Sphere,
+)
+from usd_ros_bridge.model.plan import HERE, BridgePlan
 
 HEADER = """#usda 1.0
 (
@@ -263,3 +276,91 @@ def test_no_physics_at_all() -> None:
     assert "1.3.physics" in {each.code for each in plan.diagnostics}
     compiled = build(plan.physics, lambda kind, message: pytest.fail(f"{kind}: {message}")).compile()
     assert compiled.model.nbody == 1
+
+
+def joint_of_two(name: str, kind: str, lines: str = "") -> str:
+    return f"""
+def Physics{kind}Joint "{name}" {{
+    rel physics:body0 = </World/base>
+    rel physics:body1 = </World/link>
+    {lines}
+}}
+"""
+
+
+TWO_BODIES = """
+def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {
+    bool physics:kinematicEnabled = true
+}
+def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {
+    float physics:mass = 1
+}
+"""
+
+
+def test_joints_with_more_than_six_degrees_of_freedom_leave_the_rest_alone() -> None:
+    check(TWO_BODIES + joint_of_two("a", "") + joint_of_two("b", ""), named="/World/b")
+
+
+def test_a_joint_that_turns_after_a_spherical_one_leaves_the_rest_alone() -> None:
+    elsewhere = "\n".join(f"point3f physics:localPos{side} = (1, 0, 1)" for side in (0, 1))
+    turning = joint_of_two("b", "Revolute", f'uniform token physics:axis = "Y"\n{elsewhere}')
+    check(TWO_BODIES + joint_of_two("a", "Spherical") + turning, named=None)
+
+
+def arm_of(**changes: object) -> PhysicsScene:
+    """Returns a scene with two links, the second with a joint more than it has degrees of freedom."""
+    axes = ("rotX", "rotX", "rotY", "rotZ", "transX", "transY", "transZ", "rotX")
+    joints = tuple(
+        Joint(
+            path=f"/j{number}",
+            type="generic",
+            body0=0 if number else WORLD_BODY,
+            body1=1 if number else 0,
+            body0_from_joint=HERE,
+            body1_from_joint=HERE,
+            dofs=(Dof(axis=axis, drive=Drive(stiffness=1.0)),),
+        )
+        for number, axis in enumerate(axes)
+    )
+    inertial = Inertial(mass=1.0, diagonal=(1.0, 1.0, 1.0))
+    bodies = (
+        Body(path="/b0", joints=(0,), inertial=inertial),
+        Body(path="/b1", parent=0, joints=tuple(range(1, len(joints))), inertial=inertial),
+    )
+    return replace(PhysicsScene(bodies=bodies, joints=joints), **changes)
+
+
+def test_a_body_that_mujoco_refuses_is_held_fast_and_the_rest_moves() -> None:
+    reports: dict[str, str] = {}
+    compiled = build(arm_of(), reports.__setitem__).compile()
+    ((kind, message),) = reports.items()
+    assert kind.startswith("mujoco.refused:/b1")
+    assert "more than 6 dofs" in message
+    assert compiled.qpos_of_dof.tolist() == [0, *[-1] * 7]
+    assert compiled.position_actuator.tolist() == [0, *[-1] * 7]
+    data = mujoco.MjData(compiled.model)
+    compiled.start(data)
+    data.qvel[0] = 1.0
+    mujoco.mj_step(compiled.model, data)
+    assert data.qpos[0] > 0.0
+
+
+def test_a_shape_that_mujoco_refuses_is_left_out_and_the_others_stay() -> None:
+    made = build(
+        replace(
+            arm_of(joints=(), bodies=()),
+            colliders=tuple(
+                Collider(path=f"/c{number}", body=WORLD_BODY, body_from_shape=HERE, shape=Sphere(1.0))
+                for number in range(3)
+            ),
+        ),
+        lambda *_: None,
+    )
+    reports: dict[str, str] = {}
+    made.report = reports.__setitem__
+    made.spec.geom("/c1").size = [-1.0, 0.0, 0.0]
+    compiled = made.compile()
+    assert list(reports) == ["mujoco.refused:/c1"]
+    assert [len(ids) for ids in compiled.geom_ids] == [1, 0, 1]
+    assert compiled.model.ngeom == 2

@@ -22,6 +22,7 @@ from usd_ros_bridge.model.sensors import (
     ImuSensor,
     MagnetometerSensor,
     Sensor,
+    ThermometerSensor,
     WrenchSensor,
 )
 from usd_ros_bridge.model.transforms import quaternion_conjugate, rotate
@@ -328,6 +329,33 @@ def test_pressure_is_that_of_the_standard_atmosphere(height: float, pressure: fl
         body_from_sensor=at(0.0, 0.0, 20.0),
     )  # fmt: skip
     assert float(world(sensor).sense("/air")["fluid_pressure"]) == pytest.approx(pressure, rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("height", "temperature"), [(0.0, 15.0), (1000.0, 8.5), (11_000.0, -56.5), (15_000.0, -56.5)]
+)
+def test_temperature_is_that_of_the_standard_atmosphere(height: float, temperature: float) -> None:
+    sensor = ThermometerSensor(
+        path="/air", type="sensor_msgs/msg/Temperature", rate=10.0, altitude=height - 20.0,
+        body_from_sensor=at(0.0, 0.0, 20.0),
+    )  # fmt: skip
+    measured = world(sensor).sense("/air")
+    assert float(measured["temperature"]) == pytest.approx(temperature)
+    assert float(measured["variance"]) == 0.0
+
+
+def test_a_fixed_temperature_has_noise_and_its_variance() -> None:
+    sensor = ThermometerSensor(
+        path="/motor", type="sensor_msgs/msg/Temperature", rate=10.0, temperature=60.0, noise_stddev=0.5
+    )
+    here = world(sensor)
+    measured = []
+    for _ in range(200):
+        here.run(0.1)
+        measured.append(float(here.sense("/motor")["temperature"]))
+    assert np.mean(measured) == pytest.approx(60.0, abs=0.2)
+    assert np.std(measured) == pytest.approx(0.5, rel=0.2)
+    assert float(here.sense("/motor")["variance"]) == 0.25
 
 
 # --- Noise --------------------------------------------------------------------------------------------------------

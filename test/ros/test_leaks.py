@@ -1,0 +1,157 @@
+"""What runs changes again and again: the number of objects stays as it was.
+
+OBJECT_CHANGES says how many changes of each kind there are; each of them is taken back.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+from rclpy.parameter import Parameter
+
+from usd_ros_bridge import VariantSelection, load_plan
+
+CHANGES = int(os.environ.get("OBJECT_CHANGES", "6"))
+WARM_UP = 3
+SAMPLES = 3
+TIMEOUT_S = 30.0
+STATES = "/arm/Interfaces/joint_states"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+# The long form takes minutes, and a busy machine longer.
+pytestmark = pytest.mark.timeout(120 + 5 * CHANGES)
+
+
+def count_objects() -> Counter[str]:
+    for _ in range(3):
+        gc.collect()
+    return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+
+
+def least(change: Callable[[], object]) -> Counter[str]:
+    """Count the objects several times and keep the least of each type: what ends a moment later is no leak."""
+    found: Counter[str] = Counter()
+    for sample in range(SAMPLES):
+        change()
+        counted = count_objects()
+        found = found & counted if sample else counted
+    return found
+
+
+def grown(change: Callable[[], object]) -> dict[str, float]:
+    """Return how many objects of each type stay behind per change, each time that changes are counted.
+
+    Args:
+        change: Changes what runs, and takes it back to where it was.
+    """
+    for _ in range(WARM_UP):
+        change()
+    counts = [least(change)]
+    for _ in range(2):
+        for _ in range(CHANGES):
+            change()
+        counts.append(least(change))
+        last = {
+            name: (count - counts[-2][name]) / CHANGES
+            for name, count in counts[-1].items()
+            if count - counts[-2][name] > CHANGES // 2
+        }
+        if not last:
+            break
+    # What grows once, such as a module that is imported late, is no leak.
+    first = counts[1] - counts[0]
+    return {name: growth for name, growth in last.items() if first[name] > CHANGES // 2}
+
+
+@pytest.fixture
+def arm(start: Any) -> Any:
+    return start(load_plan(EXAMPLES / "arm" / "arm.usda"), "kinematic").bridge
+
+
+def test_variants(arm: Any) -> None:
+    def change() -> None:
+        for gripper in ("none", "suction", "parallel"):
+            wanted = VariantSelection("/arm", "gripper", gripper)
+            arm.change(variants=[wanted]).result(TIMEOUT_S)
+
+    assert grown(change) == {}
+
+
+def test_reload(start: Any, edited_asset: Path) -> None:
+    bridge = start(load_plan(edited_asset), "kinematic").bridge
+    text = edited_asset.read_text()
+    changed = text.replace('"rover"', '"wanderer"')
+    assert changed != text
+
+    def change() -> None:
+        for each in (changed, text):
+            edited_asset.write_text(each)
+            bridge.reload().result(TIMEOUT_S)
+
+    assert grown(change) == {}
+
+
+@pytest.mark.parametrize("kind", ["enabled", "rate"])
+def test_parameters(kind: str, arm: Any, ros_harness: Any) -> None:
+    names = [name for name in arm.node.get_parameters_by_prefix(kind) if name]
+    assert names
+    values: tuple[Any, ...] = (False, True) if kind == "enabled" else (5.0, 10.0)
+
+    def holds(value: Any) -> bool:
+        rows = [row for row in arm.status().interfaces if row.path == STATES]
+        assert rows
+        if kind == "rate":
+            return all(row.authored_rate == value for row in rows)
+        return all((row.state != "disabled") == value for row in rows)
+
+    def change() -> None:
+        for value in values:
+            given = [Parameter(f"{kind}.{name}", value=value) for name in names]
+            assert all(result.successful for result in arm.node.set_parameters(given))
+            ros_harness.wait_for(partial(holds, value), timeout=TIMEOUT_S, what=f"{kind} {value}")
+
+    assert grown(change) == {}
+
+
+def test_spawning(start: Any, ros_harness: Any, tmp_path: Path) -> None:
+    pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed")
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    from simulation_client import OK, Simulator
+    from simulation_interfaces.srv import DeleteEntity, SpawnEntity
+
+    from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
+    from usd_ros_bridge.runtime.time_control import TimeOptions
+
+    start(
+        load_plan(EXAMPLES / "rover" / "world.usda", physics=True),
+        "mujoco",
+        backend_options={"gl": "none"},
+        time_options=TimeOptions(paused=True),
+        spawning=SpawnOptions(roots=(str(EXAMPLES / "rover"),)),
+    )
+    simulator = Simulator(ros_harness)
+
+    def change() -> None:
+        request = SpawnEntity.Request()
+        request.initial_pose.pose.position.x = 5.0
+        request.initial_pose.pose.orientation.w = 1.0
+        response = simulator.ask(
+            SpawnEntity,
+            name="second",
+            uri="rover.usda",
+            entity_namespace="second",
+            initial_pose=request.initial_pose,
+        )
+        assert response.result.result == OK, response.result.error_message
+        assert simulator.ask(DeleteEntity, entity="second").result.result == OK
+
+    assert grown(change) == {}

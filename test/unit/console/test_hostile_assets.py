@@ -1,0 +1,144 @@
+"""Assets that try to end or to block `inspect`: it says what is wrong, soon, and in plain characters."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CPU_S = 30
+MEMORY = 6 * 2**30
+HEAD = '#usda 1.0\n(\n    defaultPrim = "robot"\n    metersPerUnit = 1\n    upAxis = "Z"\n{more})\n'
+TOPIC = """def Xform "robot" (prepend apiSchemas = ["RosContextAPI", "PhysicsRigidBodyAPI"])
+{{
+    {body}
+    def Xform "topic" (prepend apiSchemas = ["RosTopicAPI"])
+    {{
+        string ros:topic:name = "{name}"
+        token ros:topic:role = "{role}"
+        string ros:topic:type = "{type}"
+        double ros:topic:publish_rate = {rate}
+    }}
+}}
+"""
+ESCAPES = "\\x1b[2J\\x1b]0;title\\x07"
+
+Make = Callable[[Path], None]
+
+
+def layer(text: str, *, more: str = "") -> Make:
+    return lambda path: path.joinpath("asset.usda").write_text(HEAD.format(more=more) + text) and None
+
+
+def robot(*, body: str = "", more: str = "", **topic: str) -> Make:
+    authored = {
+        "name": "states",
+        "role": "publisher",
+        "type": "sensor_msgs/msg/JointState",
+        "rate": "10",
+        **topic,
+    }
+    return layer(TOPIC.format(body=body, **authored), more=more)
+
+
+def with_file(make_file: Callable[[Path], object], asset: Make) -> Make:
+    def make(path: Path) -> None:
+        make_file(path / "thing.usda")
+        asset(path)
+
+    return make
+
+
+def listen(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+def references(depth: int, width: int) -> Make:
+    """Layers of which each references the next one many times."""
+
+    def make(path: Path) -> None:
+        for level in range(depth):
+            name = "asset" if level == 0 else f"level_{level}"
+            prims = "".join(
+                f'def "p{index}" (references = @./level_{level + 1}.usda@</robot>) {{\n}}\n'
+                for index in range(width)
+            )
+            path.joinpath(f"{name}.usda").write_text(HEAD.format(more="") + f'def "robot"\n{{\n{prims}}}\n')
+        path.joinpath(f"level_{depth}.usda").write_text(HEAD.format(more="") + 'def "robot"\n{\n}\n')
+
+    return make
+
+
+def nested(depth: int) -> Make:
+    return layer('def "robot"\n{\n' + 'def "a"\n{\n' * depth + "}\n" * depth + "}\n")
+
+
+SUBLAYER = "    subLayers = [@./thing.usda@]\n"
+REFERENCE = 'def "robot" (references = @./thing.usda@) {\n}\n'
+HOSTILE: dict[str, Make] = {
+    "a FIFO as a sublayer": with_file(os.mkfifo, robot(more=SUBLAYER)),
+    "a FIFO as a reference": with_file(os.mkfifo, layer(REFERENCE)),
+    "a FIFO as a payload": with_file(os.mkfifo, layer(REFERENCE.replace("references", "payload"))),
+    "a device as a sublayer": with_file(lambda path: path.symlink_to("/dev/zero"), robot(more=SUBLAYER)),
+    "a directory as a reference": with_file(Path.mkdir, layer(REFERENCE)),
+    "a socket as a reference": with_file(listen, layer(REFERENCE)),
+    "an asset that is a FIFO": lambda path: os.mkfifo(path / "asset.usda"),
+    "an asset that is a device": lambda path: (path / "asset.usda").symlink_to("/dev/zero"),
+    "references that multiply": references(10, 10),
+    "prims without end": nested(100_000),
+    "a layer that references itself": layer('def "robot" (references = @./asset.usda@</robot>) {\n}\n'),
+    "turns of the wrong type": robot(
+        body='float xformOp:orient = 1\n    uniform token[] xformOpOrder = ["xformOp:orient"]'
+    ),
+    "moves of the wrong type": robot(
+        body="""string xformOp:translate.timeSamples = { 0: "a", 1: "b" }
+    uniform token[] xformOpOrder = ["xformOp:translate"]"""
+    ),
+    "markup as a role": robot(role="[/x]"),
+    "escape sequences as a role": robot(role=ESCAPES),
+    "escape sequences as a name": robot(name=ESCAPES),
+    "escape sequences as a type": robot(type=ESCAPES),
+    "escape sequences where text cannot be parsed": layer('def Xform "robot" \x1b[31m\x1b[2J (((\n'),
+    "a rate next to zero": robot(rate="1e-300"),
+    "a package by a variable": robot(
+        more='    expressionVariables = { string P = "package://usd_ros_bridge/../../../../etc/x.usda" }\n'
+        '    subLayers = [@`"${P}"`@]\n'
+    ),
+    "no text at all": lambda path: path.joinpath("asset.usda").write_bytes(bytes(range(256)) * 100) and None,
+    "a crate that is cut off": lambda path: (
+        path.joinpath("asset.usda").write_bytes(b"PXR-USDC" + bytes(80)) and None
+    ),
+}
+
+
+def limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_inspect_says_what_is_wrong(name: str, tmp_path: Path) -> None:
+    HOSTILE[name](tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "usd_ros_bridge.cli", "inspect", "--physics", str(tmp_path / "asset.usda")],
+        # The wheels' start-up mark would keep a child Python from finding its libraries.
+        env={key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"},
+        capture_output=True, check=False, timeout=60.0, preexec_fn=limit, cwd=tmp_path,
+    )  # fmt: skip
+    said = ran.stdout + ran.stderr
+    assert ran.returncode in {0, 1, 2}, said[-2000:]
+    assert b"Traceback" not in said, said[-2000:]
+    control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", said)
+    assert control is None, said[max(0, control.start() - 100) :][:200]
+    if ran.returncode == 2:
+        assert len(said.splitlines()) == 1, said[-2000:]
+    else:
+        assert re.search(rb"error|warning|1 robot", said), said[-2000:]

@@ -1,0 +1,68 @@
+"""Collection of this suite: what is not installed is skipped by name, and a file without tests fails the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).parents[2] / "conftest.py"
+
+# As launch_testing's plugin does: imports every test module before pytest does.
+IMPORTER = """
+import runpy
+import pytest
+
+def pytest_pycollect_makemodule(module_path, parent):
+    runpy.run_path(str(module_path))
+    return pytest.Module.from_parent(parent, path=module_path)
+"""
+NEEDS_WHAT_IS_MISSING = """
+import pytest
+pytest.importorskip("no_such_package_anywhere", reason="no_such_package_anywhere is not installed")
+import no_such_package_anywhere
+
+def test_nothing():
+    pass
+"""
+PASSES = "def test_something():\n    assert True\n"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    shutil.copyfile(CONFTEST, tmp_path / "conftest.py")
+    (tmp_path / "importer.py").write_text(IMPORTER)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_passes.py").write_text(PASSES)
+    return tmp_path
+
+
+def run(suite: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+    environment["PYTHONPATH"] = os.pathsep.join([str(suite), *filter(None, [environment.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "pytest", "-p", "importer", "-p", "no:cacheprovider", "-ra", *arguments]
+    return subprocess.run(
+        command, cwd=suite, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_module_that_needs_what_is_missing_is_one_skipped_test(suite: Path) -> None:
+    (suite / "test_needs.py").write_text(NEEDS_WHAT_IS_MISSING)
+    ran = run(suite)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed, 1 skipped" in ran.stdout
+    assert "no_such_package_anywhere is not installed" in ran.stdout
+
+
+def test_a_file_without_tests_fails_a_whole_run(suite: Path) -> None:
+    (suite / "test_empty.py").write_text("")
+    ran = run(suite)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "no test of these files ran: test_empty.py" in ran.stdout
+    assert run(suite, "test_passes.py").returncode == 0
+    assert run(suite, "-k", "something").returncode == 0

@@ -1,0 +1,62 @@
+"""Two test runs never share a ROS domain."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from usd_ros_bridge.testing import ros_domains
+from usd_ros_bridge.testing.ros_domains import reserve_domain
+
+RESERVE_AND_WAIT = """
+from usd_ros_bridge.testing.ros_domains import reserve_domain
+reservation = reserve_domain()
+print(reservation.domain_id, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def few_domains(monkeypatch, tmp_path):
+    """Three domains, and a directory of locks of this test's own."""
+    monkeypatch.setattr(ros_domains, "MAX_TEST_DOMAIN_ID", 3)
+    monkeypatch.setattr(ros_domains.tempfile, "gettempdir", lambda: str(tmp_path))
+    # Other suites may be in the real domains 1 to 3.
+    monkeypatch.setattr(ros_domains, "_is_silent", lambda _: True)
+
+
+def test_all_domains_are_given_out_once(few_domains):
+    reservations = [reserve_domain() for _ in range(3)]
+    assert sorted(each.domain_id for each in reservations) == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="1 to 3 are in use"):
+        reserve_domain()
+    reservations[1].close()
+    reservations[1].close()
+    assert reserve_domain().domain_id == reservations[1].domain_id
+    for each in reservations:
+        each.close()
+
+
+def test_a_process_that_is_killed_frees_its_domain(few_domains, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", RESERVE_AND_WAIT],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    with process:
+        theirs = int(process.stdout.readline())
+        lock = tmp_path / "usd_ros_bridge_test_domains" / f"{theirs}.lock"
+        assert ros_domains._try_lock(lock) is None
+        process.kill()
+    assert ros_domains._try_lock(lock) is not None
+
+
+def test_a_domain_that_somebody_listens_in_is_left_out():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        reservation = reserve_domain()
+        assert ros_domains._is_silent(reservation.domain_id)
+        listener.bind(("127.0.0.1", 7410 + 250 * reservation.domain_id))
+        assert not ros_domains._is_silent(reservation.domain_id)
+        reservation.close()
