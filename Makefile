@@ -31,8 +31,8 @@ setup-tests:
 run: setup ## run the bridge on ASSET
 	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
 
-test: setup-tests ## every test that needs no full ROS installation
-	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest $(ARGS)
+test: setup-tests ## every test that needs no full ROS installation, by two workers
+	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n 2 --dist worksteal $(ARGS)
 
 bench: setup-tests ## what the bridge costs, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
-import random
 import subprocess
 import sys
 import tempfile
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import ROOT, BenchmarkError
+from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
 
 GRACE_SECONDS = 5.0
 _REEXEC_MARK = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
@@ -23,12 +24,18 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Fast DDS keeps its segme
 _SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
 
 
+@functools.cache
+def _reserved_domain() -> DomainReservation:
+    """Reserve a domain until this process ends."""
+    return reserve_domain()
+
+
 def isolate() -> None:
     """Gives this process and those that it starts a ROS domain of their own, on the loopback alone.
 
-    To be called before rclpy makes a context. Ports of domains above 101 can be taken by outgoing connections.
+    To be called before rclpy makes a context.
     """
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randint(1, 101))
+    os.environ["ROS_DOMAIN_ID"] = str(_reserved_domain().domain_id)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     # Checked setters make message objects several times slower: no comparison is to gain from that.
     for name in ("ROS_STATIC_PEERS", "ROS_PYTHON_CHECK_FIELDS"):

@@ -45,6 +45,11 @@ FOREIGN = (
 )
 
 
+# What the package installs beside its modules, and the names that `ros2 run` knows.
+SHARED_FOLDERS = ("launch", "config", "examples")
+EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
+
+
 class SetupError(Exception):
     """What is missing or failed, in one line that says what to do."""
 
@@ -113,7 +118,7 @@ class Setup:
             parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in [*definitions, builder]]
             title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, by the rosidl generators"
             steps.append(("interfaces", title, digest(run_key, *parts), self.build_interfaces))
-        key = digest(venv_key, *version, *(path.read_text() for path in project_files))
+        key = digest(venv_key, *version, *(path.read_text() for path in project_files), *shared_files())
         steps.append(("project", "usd_ros_bridge itself, editable", key, self.install_project))
         if with_tests:
             key = digest(venv_key, (REQUIREMENTS / "test.txt").read_text())
@@ -259,6 +264,8 @@ class Setup:
         wanted = [line if line.startswith("usd-core") else re.split("==|;", line)[0] for line in names]
         # The oldest that can install a project editable from its pyproject.toml.
         wanted = ["setuptools>=64" if name == "setuptools" else name for name in wanted]
+        # launch_testing's plugin, which comes with ROS 2, does not work with pytest 9.
+        wanted = ["pytest<9" if name == "pytest" else name for name in wanted]
         numpy = subprocess.run(
             [self.bin / "python", "-c", "import numpy; print(numpy.__version__)"],
             env=environment(), capture_output=True, text=True, check=False,
@@ -294,9 +301,14 @@ class Setup:
         index = self.venv / "share" / "ament_index" / "resource_index" / "packages"
         for directory in (share, executables, index):
             directory.mkdir(parents=True, exist_ok=True)
-        links = {share / name: ROOT / name for name in ("package.xml", "launch", "config", "examples")}
-        links[executables / "bridge"] = self.bin / "bridge"
+        for name in SHARED_FOLDERS:
+            path = share / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        # Folders as such, and links to files: `ros2 launch` looks for its files by os.walk, which follows no links.
+        links = {share / name: ROOT / name for name in ("package.xml", *shared_files())}
+        links |= {executables / name: self.bin / name for name in EXECUTABLES}
         for link, target in links.items():
+            link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(target)
         (index / "usd_ros_bridge").write_text("")
@@ -317,6 +329,13 @@ class Setup:
                 (line for line in reversed(lines) if line.startswith("ERROR")), f"exit status {status}"
             )
             raise SetupError(f"{' '.join(command[1:4])} failed ({last}); all of it: {self.log(step)}")
+
+
+def shared_files() -> list[str]:
+    """Return the files of the shared folders, relative to the repository."""
+    found = [path for folder in SHARED_FOLDERS for path in (ROOT / folder).rglob("*")]
+    files = [path for path in found if path.is_file() and "__pycache__" not in path.parts]
+    return sorted(path.relative_to(ROOT).as_posix() for path in files)
 
 
 def sourced_distro() -> str:
