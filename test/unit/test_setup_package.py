@@ -62,6 +62,14 @@ def test_colcon_puts_executables_where_ros2_run_looks() -> None:
     assert config["develop"]["script_dir"] == "$base/lib/usd_ros_bridge"
 
 
+def test_setup_uses_nothing_deprecated() -> None:
+    """`colcon build` shows what setuptools says of it as stderr output of the package."""
+    command = [sys.executable, "-W", "always", "setup.py", "--version"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines()[-1:] == [usd_ros_bridge.__version__], done.stderr
+    assert "deprecat" not in done.stderr.lower()
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """A wheel of a copy of the tracked and untracked sources, as `pip install` would make it."""
