@@ -16,6 +16,8 @@ from usd_ros_bridge.planning import make_plan, plan_physics
 if TYPE_CHECKING:
     from pxr import Usd
 
+    from usd_ros_bridge.usd import PrimReader
+
 
 def load_plan(
     asset: str | os.PathLike[str] | Usd.Stage,
@@ -46,22 +48,25 @@ def load_plan(
             above none.
     """
     # Imported here because a host may bring its own pxr late, and planning alone needs none.
-    from usd_ros_bridge.usd import read_asset, read_stage
+    from usd_ros_bridge.usd import PrimReader, open_stage, read_stage
 
     # Paused until the records are gone: they are most of what the collector would search, in vain.
     with collector_paused():
         owned = isinstance(asset, (str, os.PathLike))
         if isinstance(asset, (str, os.PathLike)):
-            stage, records = read_asset(os.fspath(asset), read_options or ReadOptions())
+            name = os.fspath(asset)
+            stage = open_stage(name, read_options or ReadOptions())
         else:
-            stage, records = asset, read_stage(asset, asset=asset.GetRootLayer().identifier)
+            stage, name = asset, asset.GetRootLayer().identifier
+        prims = PrimReader(stage)
+        records = read_stage(stage, asset=name, prims=prims)
         plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
         plan = replace(
             plan, stage=stage, stage_owned=owned, options=plan_options or PlanOptions(), catalog=catalog,
             variants=read_options.variants if read_options is not None and owned else (),
             default_prim=_default_prim(stage),
         )  # fmt: skip
-        return _with_physics(plan, stage, records, plan_options or PlanOptions()) if physics else plan
+        return _with_physics(plan, prims, records, plan_options or PlanOptions()) if physics else plan
 
 
 def reread(
@@ -74,12 +79,13 @@ def reread(
         variants: The selections that are made on the stage's session layer.
         pause: Called often, between prims: whoever reads beside others may let them pass there.
     """
-    from usd_ros_bridge.usd import read_physics, read_stage
+    from usd_ros_bridge.usd import PrimReader, read_physics, read_stage
 
     stage = cast("Usd.Stage", plan.stage)
+    prims = PrimReader(stage, pause)
     with collector_paused():
-        records = read_stage(stage, asset=plan.asset, pause=pause)
-        physics = None if plan.physics is None else read_physics(stage, pause=pause)
+        records = read_stage(stage, asset=plan.asset, prims=prims)
+        physics = None if plan.physics is None else read_physics(stage, prims=prims)
         default_prim = _default_prim(stage)
 
     def finish(options: PlanOptions) -> BridgePlan:
@@ -128,12 +134,13 @@ def read_physics_for(
     """
     if plan.physics is not None or plan.stage is None:
         return lambda: plan
-    from usd_ros_bridge.usd import read_physics, read_stage
+    from usd_ros_bridge.usd import PrimReader, read_physics, read_stage
 
     stage, options = cast("Usd.Stage", plan.stage), plan_options or PlanOptions()
+    prims = PrimReader(stage, pause)
     with collector_paused():
-        records = read_stage(stage, asset=plan.asset, pause=pause)
-        physics = read_physics(stage, pause=pause, left_out=_left_out(plan, options))
+        records = read_stage(stage, asset=plan.asset, prims=prims)
+        physics = read_physics(stage, prims=prims, left_out=_left_out(plan, options))
 
     def finish() -> BridgePlan:
         with collector_paused():
@@ -144,11 +151,11 @@ def read_physics_for(
 
 
 def _with_physics(
-    plan: BridgePlan, stage: Usd.Stage, records: StageRecords, options: PlanOptions
+    plan: BridgePlan, prims: PrimReader, records: StageRecords, options: PlanOptions
 ) -> BridgePlan:
     from usd_ros_bridge.usd import read_physics
 
-    physics = read_physics(stage, left_out=_left_out(plan, options))
+    physics = read_physics(prims.stage, prims=prims, left_out=_left_out(plan, options))
     scene, found = plan_physics(records, physics, plan, options)
     return replace(plan, physics=scene, diagnostics=plan.diagnostics + found)
 

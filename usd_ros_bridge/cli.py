@@ -22,6 +22,7 @@ with ending_at_once(success=False):  # A signal while modules are imported is no
     from usd_ros_bridge.console.resolver_command import resolver
     from usd_ros_bridge.console.scaffold_command import scaffold
     from usd_ros_bridge.console.urdf_command import urdf
+    from usd_ros_bridge.model.collector import collector_paused
     from usd_ros_bridge.model.diagnostics import escaped, has_errors
     from usd_ros_bridge.model.errors import BridgeError, StrictError
     from usd_ros_bridge.model.parse import parse_key_values
@@ -56,21 +57,22 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     from usd_ros_bridge.console.text import standard_output, write_json
 
     read, plan_options = split_options(options)
-    plan = load_asset(
-        options["asset"],
-        read_options=read,
-        plan_options=plan_options,
-        catalog=installed_types(),
-        physics=physics,
-    )
-    if as_json:
-        from usd_ros_bridge.export.plan_json import plan_to_json
+    with collector_paused():
+        plan = load_asset(
+            options["asset"],
+            read_options=read,
+            plan_options=plan_options,
+            catalog=installed_types(),
+            physics=physics,
+        )
+        if as_json:
+            from usd_ros_bridge.export.plan_json import plan_to_json
 
-        write_json(plan_to_json(plan))
-    else:
-        from usd_ros_bridge.console.inspect import print_plan
+            write_json(plan_to_json(plan))
+        else:
+            from usd_ros_bridge.console.inspect import print_plan
 
-        print_plan(plan, standard_output())
+            print_plan(plan, standard_output())
     if strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options['asset']} has errors")
 

@@ -26,6 +26,7 @@ from usd_ros_bridge.export.plan_summary import plan_summary_text
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.usd.attributes import PrimProperties
 
 WHOLE = bool(os.environ.get("COSTLY_ASSETS"))
 MOST_S = 5.0
@@ -146,6 +147,18 @@ def test_cost_grows_in_proportion_to_size(name: str, tmp_path: Path, number_of_c
     once, twice = (costs(write(tmp_path, name, many), number_of_calls) for many in (size, 2 * size))
     grown = {step: (once[step], calls) for step, calls in twice.items() if calls > GROWTH * once[step]}
     assert not grown
+
+
+@pytest.mark.parametrize("name", ASSETS)
+def test_all_passes_over_a_stage_share_what_they_compose_of_a_prim(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    create = PrimProperties.__init__
+    monkeypatch.setattr(PrimProperties, "__init__", lambda self, *of: made.append(of[1]) or create(self, *of))
+    load_plan(str(write(tmp_path, name, 10)), physics=True)
+    assert "/robot" in made
+    assert len(made) == len(set(made))
 
 
 def test_inspect_of_many_rows_shows_every_row(tmp_path: Path) -> None:

@@ -169,16 +169,21 @@ def is_relationship(prop: Any) -> bool:
     return isinstance(strongest_spec(prop), Sdf.RelationshipSpec)
 
 
-class FieldReader:
-    """Reads records' fields and collects what is wrong with them.
+class PrimReader:
+    """Keep the properties of a stage's prims, so that all passes over the stage compose them once.
 
     A stage with a thousand references to one robot has a thousand prims for each of its prims, composed from the same
     specs: they have the same values (relationships apart, whose targets follow the reference), which are read once.
+
+    Attributes:
+        stage: The stage. It must not change between the passes.
+        pause: Called often, between prims, where others wait for the stage.
     """
 
-    def __init__(self, diagnostics: list[Diagnostic], pause: Pause | None = None) -> None:
-        self._diagnostics = diagnostics
-        self._pause = pause
+    def __init__(self, stage: Usd.Stage, pause: Pause | None = None) -> None:
+        self.stage = stage
+        self.pause = pause
+        self._sources: dict[str, PrimProperties] = {}
         self._memos: dict[tuple[Any, ...], tuple[int, dict[Any, Any]]] = {}
         self._repeats = 0
 
@@ -187,14 +192,26 @@ class FieldReader:
         """Whether prims composed from the same specs as others are, or may yet turn out to be, the rule."""
         return len(self._memos) < UNREPEATED + self._repeats
 
-    def source(self, prim: Usd.Prim, path: str) -> PrimProperties:
-        """Returns the properties of a prim, to read records from."""
-        return PrimProperties(prim, path, *self.memo(prim))
+    def source(
+        self, path: str, prim: Usd.Prim | None = None, memo: tuple[int, dict[Any, Any]] | None = None
+    ) -> PrimProperties:
+        """Returns the properties of a prim, to read records from.
+
+        Args:
+            path: Path of the prim.
+            prim: The prim itself, if at hand.
+            memo: What `memo` returned for it, if at hand.
+        """
+        source = self._sources.get(path)
+        if source is None:
+            prim = prim or self.stage.GetPrimAtPath(path)
+            source = self._sources[path] = PrimProperties(prim, path, *(memo or self.memo(prim)))
+        return source
 
     def memo(self, prim: Usd.Prim) -> tuple[int, dict[Any, Any]]:
         """Returns the number of the specs that a prim is composed from, and what is remembered of prims like it."""
-        if self._pause is not None:
-            self._pause()
+        if self.pause is not None:
+            self.pause()
         specs = tuple(prim.GetPrimStack())
         memo = self._memos.get(specs)
         if memo is None:
@@ -202,6 +219,14 @@ class FieldReader:
         else:
             self._repeats += 1
         return memo
+
+
+class FieldReader:
+    """Reads records' fields and collects what is wrong with them."""
+
+    def __init__(self, diagnostics: list[Diagnostic], pause: Pause | None = None) -> None:
+        self._diagnostics = diagnostics
+        self._pause = pause
 
     def record(
         self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str | None = None, **fields: Any
@@ -267,7 +292,10 @@ def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
     if not isinstance(spec, Sdf.AttributeSpec) or not isinstance(prop, Usd.Attribute):
         # A relationship where the schema has an attribute, or the reverse.
         raise Unusable
-    value = authored_value(prop)
+    value = spec.default
+    if not isinstance(value, (bool, int, float, str)):
+        # Only such a value is the same on the stage, wherever the layer stands.
+        value = authored_value(prop)
     if value is None:
         return None
     if slot.spec.type_name == "rel":

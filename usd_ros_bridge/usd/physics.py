@@ -14,7 +14,7 @@ from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords, SensorRecord
 from usd_ros_bridge.model.records import Record, attribute, fallback
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
 from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
 from usd_ros_bridge.usd.looks import Appearance, Part, Surface, appearances, contact_materials
@@ -22,7 +22,6 @@ from usd_ros_bridge.usd.opening import first_line
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
 from usd_ros_bridge.usd.skins import read_skin
 from usd_ros_bridge.usd.traversal import PREDICATE
-from usd_ros_bridge.usd.turns import Pause
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
@@ -115,9 +114,7 @@ class _Geometry(NamedTuple):
 class _Walk:
     """The state of one pass."""
 
-    def __init__(
-        self, stage: Usd.Stage, *, visuals: bool, pause: Pause | None, left_out: Collection[str] = ()
-    ) -> None:
+    def __init__(self, prims: PrimReader, *, visuals: bool, left_out: Collection[str] = ()) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.scenes: list[records.PhysicsSceneRecord] = []
         self.masses: dict[str, records.MassRecord] = {}
@@ -126,12 +123,12 @@ class _Walk:
         self.filtered_pairs: list[records.FilteredPairsRecord] = []
         self.joint_breaks: dict[str, tuple[float, float]] = {}
         self.bodies: dict[str, dict[str, Any]] = {}
-        self._stage = stage
+        self._stage = prims.stage
+        self._prims = prims
         self._visuals = visuals
         self._left_out = frozenset(left_out)
-        self._reader = FieldReader(self.diagnostics, pause)
+        self._reader = FieldReader(self.diagnostics, prims.pause)
         self._kinds: dict[tuple[str, ...], _Kind] = {}
-        self._sources: dict[str, PrimProperties] = {}
         self._geometries: list[_Geometry] = []
         self._cameras: dict[str, PrimProperties] = {}
         self._topics: list[PrimProperties] = []
@@ -163,12 +160,6 @@ class _Walk:
             kind = self._kinds[key] = _kind_of(prim, key[1:])
         return kind
 
-    def _source(self, path: str) -> PrimProperties:
-        source = self._sources.get(path)
-        if source is None:
-            source = self._sources[path] = self._reader.source(self._stage.GetPrimAtPath(path), path)
-        return source
-
     def _visit(self, prim: Usd.Prim, kind: _Kind) -> None:
         path = prim.GetPath().pathString
         # What is below a PointInstancer is copied elsewhere, and is nothing where it stands.
@@ -178,7 +169,7 @@ class _Walk:
         )
         if not (kind.has_records or seen):
             return
-        source = self._sources[path] = self._reader.source(prim, path)
+        source = self._prims.source(path, prim)
         if seen or (kind.collides and not is_prototype):
             self._geometries.append(_Geometry(source, kind, seen))
         if kind.instancer and not is_prototype:
@@ -225,7 +216,7 @@ class _Walk:
         found = self._geometries
         prims = [each.source.prim for each in found]
         paths = [each.source.path for each in found]
-        transforms = XformReader(self._stage, self._source, self.diagnostics)
+        transforms = XformReader(self._stage, self._prims.source, self.diagnostics)
         xforms = transforms.read(sorted(with_ancestors(paths)), {})
         resets = {path for path, xform in xforms.items() if xform.resets_stack}
         colliders = [each.source.prim for each in found if each.kind.collides]
@@ -317,7 +308,9 @@ class _Walk:
         default = self._stage.GetDefaultPrim()
         roots = self._stage.GetPseudoRoot().GetFilteredChildren(PREDICATE)
         paths = [prim.GetPath().pathString for prim in (*((default,) if default else ()), *roots)]
-        return read_origin(self._source(path) for path in (*paths, *(scene.path for scene in self.scenes)))
+        return read_origin(
+            self._prims.source(path) for path in (*paths, *(scene.path for scene in self.scenes))
+        )
 
 
 def _point_instancer(path: str) -> Diagnostic:
@@ -364,23 +357,23 @@ def read_physics(
     stage: Usd.Stage,
     *,
     visuals: bool = True,
-    pause: Pause | None = None,
     left_out: Collection[str] = (),
+    prims: PrimReader | None = None,
 ) -> PhysicsRecords:
     """Reads what engines need of an open stage beside what `read_stage` gives. The stage is not changed.
 
     Args:
         stage: The stage, as composed now.
         visuals: Whether geometry that is seen and does not collide is read, too.
-        pause: As for `read_stage`.
         left_out: Prims of which nothing is read, nor of what is below them.
+        prims: As for `read_stage`.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with transforms may stand in the
         diagnostics of `read_stage`, too.
     """
     with collector_paused():
-        walk = _Walk(stage, visuals=visuals, pause=pause, left_out=left_out)
+        walk = _Walk(prims or PrimReader(stage), visuals=visuals, left_out=left_out)
         walk.run()
         geometries = walk.geometries()
         return PhysicsRecords(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
 from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
 from usd_ros_bridge.usd.collections import collection_members
 from usd_ros_bridge.usd.composition import arc_diagnostics, composition_diagnostics
 from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint
@@ -24,7 +24,6 @@ from usd_ros_bridge.usd.robots import ReadRobot, can_be_repeated, has_relocates
 from usd_ros_bridge.usd.source_values import source_types
 from usd_ros_bridge.usd.tracks import value_tracks
 from usd_ros_bridge.usd.traversal import PREDICATE
-from usd_ros_bridge.usd.turns import Pause
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
@@ -83,15 +82,13 @@ class Kind(NamedTuple):
 class _Walk:
     """The state of one pass: records by collection, and the place of every prim in traversal order.
 
-    `sources` are the prims that records were read from, by path, joints apart.
     `originals` are robots that others are composed like, by root of the other.
     `xform_children` are the Xforms directly below bodies, which planning may make frames.
     """
 
-    def __init__(self, pause: Pause | None) -> None:
+    def __init__(self, prims: PrimReader) -> None:
         self.order: dict[str, int] = {}
         self.found: dict[str, list[Any]] = {}
-        self.sources: dict[str, PrimProperties] = {}
         self.xform_children: list[str] = []
         self.value_tracks: list[ValueTrackRecord] = []
         self.diagnostics: list[Diagnostic] = []
@@ -99,18 +96,19 @@ class _Walk:
         self._bodies: set[str] = set()
         self._robots: dict[tuple[Any, ...], ReadRobot] = {}
         self._kinds: dict[tuple[str, ...], Kind] = {}
-        self._reader = FieldReader(self.diagnostics, pause)
+        self._prims = prims
+        self._reader = FieldReader(self.diagnostics, prims.pause)
 
-    def run(self, stage: Usd.Stage) -> None:
+    def run(self) -> None:
         """Visits every prim once."""
-        reader = self._reader
+        reader, stage = self._prims, self._prims.stage
         self._names_are_specs = not has_relocates(stage)
         prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
         next(prims, None)
         for prim in prims:
             path = prim.GetPath().pathString
             # Where prims repeat, their specs say everything; where they do not, looking for them is in vain.
-            source = reader.source(prim, path) if reader.prims_repeat else None
+            source = reader.source(path, prim) if reader.prims_repeat else None
             kind = self._kind(prim) if source is None else self._known_kind(source)
             if source is not None and kind.is_context and self._names_are_specs:
                 self._read_robot(source, kind)
@@ -127,7 +125,7 @@ class _Walk:
         if kind.has_records:
             before = {name: len(found) for name, found in self.found.items()}
             try:
-                self._visit(source or self._reader.source(prim, path), kind)
+                self._visit(source or self._prims.source(path, prim), kind)
             except CONTAINED as error:
                 for name, found in self.found.items():
                     # A record of half of a prim's schemas may not fit the rest of the plan.
@@ -143,18 +141,16 @@ class _Walk:
         next(prims, None)
         below = []
         for prim in prims:
-            below.append((prim, *self._reader.memo(prim)))
-            if not self._reader.prims_repeat:
+            below.append((prim, self._prims.memo(prim)))
+            if not self._prims.prims_repeat:
                 break
-        specs = tuple([number for _, number, _ in below])
-        repeats = self._reader.prims_repeat
+        specs = tuple([number for _, (number, _) in below])
+        repeats = self._prims.prims_repeat
         key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
         if repeats and key in self._robots:
             self._repeat_robot(self._robots[key], root)
             return
-        sources = [
-            PrimProperties(prim, prim.GetPath().pathString, number, memo) for prim, number, memo in below
-        ]
+        sources = [self._prims.source(prim.GetPath().pathString, prim, memo) for prim, memo in below]
         robot = self._read_below(root, sources)
         if robot is not None and repeats:
             self._robots[key] = robot
@@ -204,12 +200,6 @@ class _Walk:
         if kind.joint:
             self.add("joints", read_joint(self._reader, source, kind.joint))
             self.value_tracks += value_tracks(source, self.diagnostics)
-        else:
-            self.sources[source.path] = source
-
-    def source(self, stage: Usd.Stage, path: str) -> PrimProperties:
-        """Returns the properties of a prim of the stage."""
-        return self.sources.get(path) or self._reader.source(stage.GetPrimAtPath(path), path)
 
     def add(self, collection: str, record: Record) -> None:
         """Adds a record to one of StageRecords' collections."""
@@ -274,27 +264,27 @@ def _asset_names(stage: Usd.Stage, paths: Iterable[str | None]) -> dict[str, str
     return {path: name for path, name in names.items() if isinstance(name, str) and name}
 
 
-def read_stage(stage: Usd.Stage, *, asset: str, pause: Pause | None = None) -> StageRecords:
+def read_stage(stage: Usd.Stage, *, asset: str, prims: PrimReader | None = None) -> StageRecords:
     """Reads an open stage, a host's included. The stage is not changed.
 
     Args:
         stage: The stage, as composed now: its variant selections, payloads and edits count.
         asset: The asset as the caller names it.
-        pause: Called often, between prims: whoever reads beside others may let them pass there.
+        prims: Prims of the stage, to share them with `read_physics`, or to pause between them.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
     with collector_paused():
-        return _read(stage, asset, pause)
+        return _read(stage, asset, prims or PrimReader(stage))
 
 
-def _read(stage: Usd.Stage, asset: str, pause: Pause | None) -> StageRecords:
+def _read(stage: Usd.Stage, asset: str, prims: PrimReader) -> StageRecords:
     metrics = stage_metrics(stage)
     diagnostics = [*composition_diagnostics(stage), *metric_diagnostics(stage, metrics)]
     default_prim = _default_prim(stage, diagnostics)
-    walk = _Walk(pause)
-    walk.run(stage)
+    walk = _Walk(prims)
+    walk.run()
     order = walk.order
     targets = walk.targets()
     collections = collection_members(
@@ -312,7 +302,7 @@ def _read(stage: Usd.Stage, asset: str, pause: Pause | None) -> StageRecords:
         if path in order
     )
     located = sorted(wanted, key=order.__getitem__)
-    xform_reader = XformReader(stage, partial(walk.source, stage), walk.diagnostics)
+    xform_reader = XformReader(stage, prims.source, walk.diagnostics)
     xforms = xform_reader.read(located, walk.originals)
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
     return StageRecords(

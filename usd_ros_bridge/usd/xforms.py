@@ -65,19 +65,22 @@ def _motion(prim: Usd.Prim) -> _Motion:
     xformable = UsdGeom.Xformable(prim)
     if not xformable:
         return _Motion(type_name, resets=False, varying=False, broken=False)
-    resets = xformable.GetResetXformStack()
     order = xformable.GetXformOpOrderAttr().Get()
-    if order is not None and not isinstance(order, Vt.TokenArray):
-        return _Motion(type_name, resets=resets, varying=False, broken=True)
-    missing = _missing_ops(prim, order or ())
+    if order is None:
+        return _Motion(type_name, resets=False, varying=False, broken=False)
+    if not isinstance(order, Vt.TokenArray):
+        return _Motion(type_name, resets=False, varying=False, broken=True)
+    resets = RESET in order
+    missing = _missing_ops(prim, order)
     if not all(name.startswith(OP_PREFIX) for name in missing):
         return _Motion(type_name, resets=resets, varying=False, broken=True)
     try:
+        ops = xformable.GetOrderedXformOps()
         return _Motion(
             type_name,
             resets=resets,
-            varying=xformable.TransformMightBeTimeVarying(),
-            broken=any(_is_unusable(op) for op in xformable.GetOrderedXformOps()),
+            varying=xformable.TransformMightBeTimeVarying(ops),
+            broken=any(_is_unusable(op) for op in ops),
             missing=missing,
         )
     except Tf.ErrorException:

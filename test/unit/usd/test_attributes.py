@@ -50,6 +50,30 @@ def test_values_that_lose_nothing_are_used_with_a_warning(
     assert found == [(f"2.4.{field}", "warning", line.split()[1])]
 
 
+def test_values_are_those_of_the_stage_where_layers_move_or_block_them() -> None:
+    weak = Sdf.Layer.CreateAnonymous("weak.usda")
+    weak.ImportFromString("""#usda 1.0
+def Xform "r" (prepend apiSchemas = ["RosTopicAPI"])
+{
+    timecode ros:topic:publish_rate = 3
+    string ros:topic:name = "a"
+    string ros:topic:role = "publisher"
+    int ros:topic:qos:depth = 5
+}
+""")
+    strong = Sdf.Layer.CreateAnonymous("strong.usda")
+    strong.ImportFromString(f"""#usda 1.0
+( subLayers = [@{weak.identifier}@ (offset = 10; scale = 2)] )
+over "r" {{
+    string ros:topic:name = "b"
+    string ros:topic:role = None
+    int ros:topic:qos:depth
+}}
+""")
+    (topic,) = read_stage(Usd.Stage.Open(strong), asset="x").topics
+    assert (topic.publish_rate, topic.name, topic.role, topic.depth) == (16.0, "b", None, 5)
+
+
 @pytest.mark.parametrize(
     ("line", "schema", "code"),
     [

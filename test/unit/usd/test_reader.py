@@ -13,7 +13,7 @@ from pxr import Usd
 from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterRecord, fallback
 from usd_ros_bridge.model.same import same
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.usd import read_asset, read_stage
+from usd_ros_bridge.usd import PrimReader, read_asset, read_stage
 
 Read = Callable[..., StageRecords]
 Write = Callable[..., str]
@@ -552,12 +552,14 @@ def test_a_joint_type_that_no_plugin_declares_is_no_joint() -> None:
 def test_whoever_reads_may_pause_between_prims_or_stop_there(write: Write) -> None:
     stage, records = read_asset(write(ROBOT))
     calls: list[None] = []
-    assert same(read_stage(stage, asset=records.asset, pause=lambda: calls.append(None)), records)
+    assert same(
+        read_stage(stage, asset=records.asset, prims=PrimReader(stage, lambda: calls.append(None))), records
+    )
     assert len(calls) >= len(records.order)
 
     def stop() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        read_stage(stage, asset=records.asset, pause=stop)
+        read_stage(stage, asset=records.asset, prims=PrimReader(stage, stop))
     assert same(read_stage(stage, asset=records.asset), records)

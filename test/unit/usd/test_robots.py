@@ -10,7 +10,7 @@ from reading import check_reading
 
 from usd_ros_bridge.testing.stages import write_fleet
 from usd_ros_bridge.usd import read_stage
-from usd_ros_bridge.usd.attributes import UNREPEATED, FieldReader
+from usd_ros_bridge.usd.attributes import UNREPEATED, PrimReader
 
 LINK = """
         def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
@@ -200,8 +200,8 @@ def test_specs_of_a_great_scene_below_a_robot_are_not_compared_to_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = []
-    memo = FieldReader.memo
-    monkeypatch.setattr(FieldReader, "memo", lambda self, prim: compared.append(prim) or memo(self, prim))
+    memo = PrimReader.memo
+    monkeypatch.setattr(PrimReader, "memo", lambda self, prim: compared.append(prim) or memo(self, prim))
     scenery = "\n".join(f'def Scope "rock_{number}" {{}}' for number in range(2 * UNREPEATED))
     content = f'def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{}}\n{scenery}\n{LINK}'
     stage = stage_of(
