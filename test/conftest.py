@@ -52,6 +52,7 @@ SHARED_MEMORY = Path("/dev/shm")
 # Fast DDS 2 and 3 name their files differently.
 SHARED_MEMORY_NAMES = ("fastrtps_*", "sem.fastrtps_*", "fastdds_*", "sem.fastdds_*")
 YOUNGEST_ABANDONED_SECONDS = 0.5
+LONGEST_VALUE_IN_A_NAME = 200
 
 
 def fast_dds_files() -> set[Path]:
@@ -157,6 +158,13 @@ def is_installed(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ImportError:
         return False
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten the name of a test whose parameter is a long text: `colcon test` stops at a line of 64 KiB."""
+    if isinstance(val, str) and len(val) > LONGEST_VALUE_IN_A_NAME:
+        return f"{val[:20]}... of {len(val)}"
+    return None
 
 
 REPORTED: set[Path] = set()

@@ -29,6 +29,13 @@ import no_such_package_anywhere
 def test_nothing():
     pass
 """
+HAS_A_LONG_VALUE = """
+import pytest
+
+@pytest.mark.parametrize("value", ["x" * 100_000, "x" * 99_999, "short"])
+def test_value(value):
+    assert value
+"""
 PASSES = "def test_something():\n    assert True\n"
 
 
@@ -66,3 +73,13 @@ def test_a_file_without_tests_fails_a_whole_run(suite: Path) -> None:
     assert "no test of these files ran: test_empty.py" in ran.stdout
     assert run(suite, "test_passes.py").returncode == 0
     assert run(suite, "-k", "something").returncode == 0
+
+
+def test_a_long_value_does_not_become_the_name_of_its_test(suite: Path) -> None:
+    """What reads a run's output line by line, as `colcon test` does, has a limit: it stops, and the run with it."""
+    (suite / "test_long.py").write_text(HAS_A_LONG_VALUE)
+    ran = run(suite, "-v")
+    assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "test_value[short]" in ran.stdout
+    assert "100000] PASSED" in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) < 200
