@@ -10,13 +10,13 @@ argument `package`. The other package's node gets its robot_description from the
 from __future__ import annotations
 
 import shlex
-import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import Command, LaunchConfiguration, TextSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+from launch_ros.substitutions import ExecutableInPackage
 
 NAME = "robot_state_publisher"
 OWN_PACKAGE = "usd_ros_bridge"
@@ -72,7 +72,9 @@ def parameters(context: LaunchContext) -> dict[str, ParameterValue]:
     description = LaunchConfiguration("robot_description")
     if not description.perform(context):
         asset, meshes = (LaunchConfiguration(name).perform(context) for name in ("asset", "mesh_directory"))
-        words = [sys.executable, "-m", "usd_ros_bridge.cli", "urdf", asset]
+        # Not the Python that runs `ros2 launch`: the executable names the one it was installed with, which has OpenUSD.
+        command_line = ExecutableInPackage(OWN_PACKAGE, OWN_PACKAGE).perform(context)
+        words = [command_line, "urdf", asset]
         words += ["--meshes", meshes] if meshes else []
         words += [word for variant in variants for word in ("--variant", variant)]
         # What the asset cannot say in URDF stands on stderr, and is no reason to give up.
