@@ -41,6 +41,7 @@ NODE_PARAMETERS = {
     "max_layers": int,
     "max_bytes": int,
     "max_nesting": int,
+    "max_arcs": int,
     "remote_control": str,
     "use_sim_time": bool,
 }
@@ -294,6 +295,12 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="",
                 description="Most levels of prims, and of brackets in a text layer; an asset with more is refused. "
                 "Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "max_arcs",
+                default_value="",
+                description="Most composition arcs of one prim, and API schemas applied to it; an asset with more is "
+                "refused. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "remote_control",

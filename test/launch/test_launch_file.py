@@ -60,6 +60,7 @@ ARGUMENTS = {
     "max_layers",
     "max_bytes",
     "max_nesting",
+    "max_arcs",
     "remote_control",
     "params_file",
     "respawn",
@@ -103,7 +104,7 @@ def test_every_argument_is_described(description: LaunchDescription) -> None:
         ({"asset": "42"}, {"asset": "42"}),
         ({"packages": "a=/x,b=/y", "strict": "true"}, {"packages": ["a=/x", "b=/y"], "strict": True}),
         ({"max_prims": "100", "max_layers": "3"}, {"max_prims": 100, "max_layers": 3}),
-        ({"max_bytes": "5000000000", "max_nesting": "64"}, {"max_bytes": 5000000000, "max_nesting": 64}),
+        ({"max_bytes": "5000000000", "max_arcs": "64"}, {"max_bytes": 5000000000, "max_arcs": 64}),
         (
             {"reload_timeout": "2", "remote_control": "read_only"},
             {"reload_timeout": 2.0, "remote_control": "read_only"},

@@ -39,6 +39,7 @@ LIMITS = {
     "max_layers": "layer files",
     "max_bytes": "bytes in all layer files",
     "max_nesting": "levels of prims, and of brackets in a text layer",
+    "max_arcs": "composition arcs of one prim, and API schemas applied to it",
 }
 
 

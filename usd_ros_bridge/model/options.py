@@ -39,6 +39,7 @@ class ReadOptions:
         max_layers: Most layer files.
         max_bytes: Most bytes in all layer files together.
         max_nesting: Most levels of prims, and of brackets in a text layer.
+        max_arcs: Most composition arcs of one prim, and most API schemas applied to it.
         reload_timeout: How long reading the files again may take, s.
         private_copies: Read layers from private copies: others may write the files in place at any time.
     """
@@ -50,6 +51,7 @@ class ReadOptions:
     max_layers: int = 10_000
     max_bytes: int = 2_000_000_000
     max_nesting: int = 10_000
+    max_arcs: int = 500
     reload_timeout: float = 10.0
     private_copies: bool = False
 

@@ -115,6 +115,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "Most levels of prims, and of brackets in a text layer.",
         range=ranges.LIMIT,
     ),
+    _spec(
+        "max_arcs",
+        "int",
+        500,
+        "Most composition arcs of one prim, and most API schemas applied to it.",
+        range=ranges.LIMIT,
+    ),
     _spec("strict", "bool", False, "Refuse to start if the asset has an error."),
     _spec(
         "backend", "string", "auto", "What moves the robot; auto: mujoco where forces matter, else kinematic."
@@ -374,6 +381,7 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
             max_layers=values["max_layers"],
             max_bytes=values["max_bytes"],
             max_nesting=values["max_nesting"],
+            max_arcs=values["max_arcs"],
             reload_timeout=values["reload_timeout"],
         ),
         plan=PlanOptions(**plan_values),

@@ -166,6 +166,7 @@ def exceeded(limit: str, value: int) -> str:
         "layers": "layers",
         "bytes": "bytes in its files",
         "nesting": "levels of nesting",
+        "arcs": "composition arcs or API schemas",
     }[limit]
     return f"more than {value:,} {what}; max_{limit} (--max-{limit}) raises the limit"
 

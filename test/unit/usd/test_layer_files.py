@@ -266,6 +266,30 @@ def test_nesting_through_references_is_refused(tmp_path: Path) -> None:
         open_stage(str(tmp_path / "p0.usda"), ReadOptions(max_nesting=150))
 
 
+def chain(arc: str, length: int) -> str:
+    """Return prims of which each has the next one as its reference or base class."""
+    prims = [f'def "c{each}" (\n    {arc} = </c{each + 1}>\n)\n{{\n}}\n' for each in range(length)]
+    return "".join(prims) + f'def "c{length}"\n{{\n}}\n'
+
+
+@pytest.mark.parametrize("arc", ["references", "inherits", "specializes"])
+def test_arcs_without_end_are_refused(write: Callable[..., str], arc: str) -> None:
+    asset = write(chain(arc, 3_000))
+    with pytest.raises(AssetError, match=r"</c\d+>: more than 500 composition arcs or API schemas; max_arcs"):
+        open_stage(asset)
+    assert open_stage(write(chain(arc, 100)), ReadOptions(max_arcs=100))
+
+
+def test_api_schemas_without_end_are_refused(write: Callable[..., str]) -> None:
+    def applied(count: int) -> str:
+        names = ", ".join(f'"CollectionAPI:c{each}"' for each in range(count))
+        return f'def "robot" (\n    prepend apiSchemas = [{names}]\n)\n{{\n}}\n'
+
+    with pytest.raises(AssetError, match=r"</robot>: more than 500 composition arcs or API schemas; max_arcs"):
+        open_stage(write(applied(20_000)))
+    assert open_stage(write(applied(500)))
+
+
 def test_brackets_in_strings_and_comments_do_not_nest(write: Callable[..., str]) -> None:
     body = 'def "Robot" (\n    doc = "' + "{" * 500 + '"\n)\n{\n    # ' + "[" * 500 + "\n}\n"
     assert open_stage(write(body), ReadOptions(max_nesting=100))
