@@ -60,8 +60,8 @@ def read_normals(source: PrimProperties, corners: Corners) -> Normals | None:
         rows = indices[rows]
     if rows.min() < 0 or rows.max() >= len(values) or not np.isfinite(values).all():
         return None
-    values = unit(values)
-    if not _are_smooth(values, rows, read_points(source), corners):
+    values, points = unit(values), read_points(source)
+    if not np.isfinite(points).all() or not _are_smooth(values, rows, points, corners):
         return None
     used = rows.astype(np.int32)
     values.flags.writeable = used.flags.writeable = False

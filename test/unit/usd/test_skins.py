@@ -468,3 +468,9 @@ def test_normals_of_facets_and_those_that_cannot_be_used_are_none(
     load: Load, content: tuple[str, ...]
 ) -> None:
     assert only(load(COLORS + mesh(*content, material="rel material:binding = </red>"))).skin is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_normals_of_points_without_a_place_are_none(load: Load) -> None:
+    content = COLORS + mesh(*BEND, material="").replace("(1, 1, 0)", "(inf, 1, 0)")
+    assert only(load(content)).skin is None

@@ -55,8 +55,10 @@ def _add_free(built: Built, index: int, body: Body, world_from_body: FloatArray)
     place(made, world_from_body)
     _add_inertial(built, made, body)
     if index not in built.held:
-        made.add_freejoint(name=body.path)
-        built.free_names[index] = body.path
+        # A faulty asset may have one prim as a body and a joint. MuJoCo takes a joint's name once.
+        is_joint = any(joint.path == body.path for joint in built.scene.joints)
+        built.free_names[index] = f"{body.path}:free" if is_joint else body.path
+        made.add_freejoint(name=built.free_names[index])
     return made
 
 

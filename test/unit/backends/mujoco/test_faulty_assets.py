@@ -308,6 +308,15 @@ def test_a_joint_that_turns_after_a_spherical_one_leaves_the_rest_alone() -> Non
     check(TWO_BODIES + joint_of_two("a", "Spherical") + turning, named=None)
 
 
+def test_a_prim_that_is_a_body_and_a_joint_leaves_the_rest_alone() -> None:
+    mass = "float physics:mass = 1\nfloat3 physics:diagonalInertia = (1, 1, 1)"
+    closes_a_loop = f"bool physics:excludeFromArticulation = 1\n{mass}"
+    both = joint_of_two("a", "Prismatic", closes_a_loop).replace(
+        "{", '(prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {', 1
+    )
+    check(TWO_BODIES + both, named=None)
+
+
 def arm_of(**changes: object) -> PhysicsScene:
     """Returns a scene with two links, the second with a joint more than it has degrees of freedom."""
     axes = ("rotX", "rotX", "rotY", "rotZ", "transX", "transY", "transZ", "rotX")
