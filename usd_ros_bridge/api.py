@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.usd import PrimReader
 
 
+# Paused until the records are gone, after the return: they are most of what the collector would search, in vain.
+@collector_paused()
 def load_plan(
     asset: str | os.PathLike[str] | Usd.Stage,
     *,
@@ -50,23 +52,21 @@ def load_plan(
     # Imported here because a host may bring its own pxr late, and planning alone needs none.
     from usd_ros_bridge.usd import PrimReader, open_stage, read_stage
 
-    # Paused until the records are gone: they are most of what the collector would search, in vain.
-    with collector_paused():
-        owned = isinstance(asset, (str, os.PathLike))
-        if isinstance(asset, (str, os.PathLike)):
-            name = os.fspath(asset)
-            stage = open_stage(name, read_options or ReadOptions())
-        else:
-            stage, name = asset, asset.GetRootLayer().identifier
-        prims = PrimReader(stage)
-        records = read_stage(stage, asset=name, prims=prims)
-        plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
-        plan = replace(
-            plan, stage=stage, stage_owned=owned, options=plan_options or PlanOptions(), catalog=catalog,
-            variants=read_options.variants if read_options is not None and owned else (),
-            default_prim=_default_prim(stage),
-        )  # fmt: skip
-        return _with_physics(plan, prims, records, plan_options or PlanOptions()) if physics else plan
+    owned = isinstance(asset, (str, os.PathLike))
+    if isinstance(asset, (str, os.PathLike)):
+        name = os.fspath(asset)
+        stage = open_stage(name, read_options or ReadOptions())
+    else:
+        stage, name = asset, asset.GetRootLayer().identifier
+    prims = PrimReader(stage)
+    records = read_stage(stage, asset=name, prims=prims)
+    plan = make_plan(records, plan_options or PlanOptions(), catalog=catalog)
+    plan = replace(
+        plan, stage=stage, stage_owned=owned, options=plan_options or PlanOptions(), catalog=catalog,
+        variants=read_options.variants if read_options is not None and owned else (),
+        default_prim=_default_prim(stage),
+    )  # fmt: skip
+    return _with_physics(plan, prims, records, plan_options or PlanOptions()) if physics else plan
 
 
 def reread(

@@ -16,7 +16,7 @@ from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
 from usd_ros_bridge.usd.turns import Pause
-from usd_ros_bridge.usd.values import Unusable, convert
+from usd_ros_bridge.usd.values import QUATERNIONS, VECTORS, Unusable, convert
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -39,6 +39,9 @@ UNREPEATED: Final = 4096
 """How many prims that are like no other are looked at before prims are no longer expected to repeat."""
 
 EARLIEST: Final = Usd.TimeCode.EarliestTime()
+
+_FIXED: Final = (bool, int, float, str, *VECTORS, *QUATERNIONS)
+"""Types of values that are the same on the stage, wherever the layer stands."""
 
 
 class Slot(NamedTuple):
@@ -293,8 +296,7 @@ def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
         # A relationship where the schema has an attribute, or the reverse.
         raise Unusable
     value = spec.default
-    if not isinstance(value, (bool, int, float, str)):
-        # Only such a value is the same on the stage, wherever the layer stands.
+    if not isinstance(value, _FIXED):
         value = authored_value(prop)
     if value is None:
         return None

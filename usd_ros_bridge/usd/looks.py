@@ -283,8 +283,10 @@ def _display_color(prim: Usd.Prim) -> Color | None:
 def _mean(prim: Usd.Prim, name: str) -> Any:
     """Returns the mean of a primvar over a prim, None where none is authored."""
     primvar = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(f"primvars:{name}")
+    if not primvar:
+        return None
     try:
-        values = np.array(primvar.ComputeFlattened(EARLIEST) if primvar else None, dtype=np.float64)
+        values = np.array(primvar.ComputeFlattened(EARLIEST), dtype=np.float64)
     except (TypeError, ValueError, Tf.ErrorException):
         return None
     with np.errstate(invalid="ignore", over="ignore"):

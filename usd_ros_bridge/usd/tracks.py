@@ -11,6 +11,7 @@ from usd_ros_bridge.usd.attributes import PrimProperties
 from usd_ros_bridge.usd.values import Unusable, convert
 
 SAMPLED = (("state:", ":physics:position"), ("drive:", ":physics:targetPosition"))
+PREFIXES = tuple(prefix for prefix, _ in SAMPLED)
 
 
 def value_tracks(source: PrimProperties, diagnostics: list[Diagnostic]) -> list[ValueTrackRecord]:
@@ -25,7 +26,9 @@ def value_tracks(source: PrimProperties, diagnostics: list[Diagnostic]) -> list[
 
 
 def _is_sampled(source: PrimProperties, name: str) -> bool:
-    if not any(name.startswith(prefix) and name.endswith(suffix) for prefix, suffix in SAMPLED):
+    if not name.startswith(PREFIXES) or not any(
+        name.startswith(prefix) and name.endswith(suffix) for prefix, suffix in SAMPLED
+    ):
         return False
     prop = source.properties[name]
     return isinstance(prop, Usd.Attribute) and prop.GetNumTimeSamples() > 0

@@ -13,7 +13,7 @@ from pxr import Gf, Tf, Usd, UsdGeom, Vt
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
 from usd_ros_bridge.usd.attributes import EARLIEST, PrimProperties
-from usd_ros_bridge.usd.values import QUATERNIONS
+from usd_ros_bridge.usd.values import QUATERNIONS, elements
 
 _SHORTEST_QUATERNION = 1e-6
 _SMALLEST_VOLUME = 1e-9
@@ -70,8 +70,9 @@ def _motion(prim: Usd.Prim) -> _Motion:
         return _Motion(type_name, resets=False, varying=False, broken=False)
     if not isinstance(order, Vt.TokenArray):
         return _Motion(type_name, resets=False, varying=False, broken=True)
-    resets = RESET in order
-    missing = _missing_ops(prim, order)
+    names = elements(order)
+    resets = RESET in names
+    missing = _missing_ops(prim, names)
     if not all(name.startswith(OP_PREFIX) for name in missing):
         return _Motion(type_name, resets=resets, varying=False, broken=True)
     try:
@@ -100,7 +101,7 @@ def _shared_motion(source: PrimProperties) -> _Motion:
 
 def _missing_ops(prim: Usd.Prim, order: Sequence[str]) -> tuple[str, ...]:
     """Returns the ops that a prim's order names and that are not there, which OpenUSD leaves out in silence."""
-    names = (name.removeprefix("!invert!") for name in map(str, order) if name != RESET)
+    names = (name.removeprefix("!invert!") for name in order if name != RESET)
     return tuple(name for name in names if not (name and prim.HasAttribute(name)))
 
 

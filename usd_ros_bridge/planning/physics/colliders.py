@@ -13,7 +13,7 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.model.transforms import FloatArray, compose, relative
+from usd_ros_bridge.model.transforms import FloatArray, compose, relative, to_matrix
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
@@ -108,7 +108,14 @@ class _Planner:
         prim_from_shape = np.array([placed.prim_from_shape for _, placed, _ in found]).reshape(-1, 7)
         body_from_prim = relative(world_from_body, world_from_prim)
         body_from_shape = compose(body_from_prim, prim_from_shape)
-        rows = zip(found, bodies, as_poses(body_from_shape), body_from_shape, body_from_prim, strict=True)
+        rows = zip(
+            found,
+            bodies,
+            as_poses(body_from_shape),
+            to_matrix(body_from_shape),
+            to_matrix(body_from_prim),
+            strict=True,
+        )
         for (record, placed, number), body, pose, of_shape, of_prim in rows:
             if not (record.collides and record.collision_enabled):
                 self._shapes.visuals.append(

@@ -43,8 +43,8 @@ class ColliderMass:
     Attributes:
         path: Prim path.
         shape: Its shape.
-        body_from_shape: (7,) where that is in the body.
-        body_from_prim: (7,) where the prim's own axes are: a mass of its own is authored in them.
+        body_from_shape: (4, 4) where that is in the body.
+        body_from_prim: (4, 4) where the prim's own axes are: a mass of its own is authored in them.
         scale: (3,) world scale of the prim.
         record: PhysicsMassAPI on the collider itself, None where it is not applied.
         density: Of the bound material, in stage units; 0 for none.
@@ -139,10 +139,10 @@ class MassPlanner:
             principal = self._axes(record)
         else:
             moments, principal = diagonalized(_ball(mass) if together is None else together.inertia)
-        if not (moments > 0.0).all():
+        if not all(moment > 0.0 for moment in moments):
             # Below the smallest numbers there are: engines take no body without inertia.
-            moments = np.full(3, max(float(moments.max()), _LEAST))
-        return Inertial(mass=mass, center=_vector(center), diagonal=_vector(moments), principal=principal)
+            moments = (max(*moments, _LEAST),) * 3
+        return Inertial(mass=mass, center=_vector(center), diagonal=moments, principal=principal)
 
     def _kilograms(
         self, path: str, record: MassRecord | None, together: _Lump | None, has_colliders: bool
@@ -215,13 +215,13 @@ class MassPlanner:
         )
         return None
 
-    def _moments(self, record: MassRecord | None) -> FloatArray | None:
+    def _moments(self, record: MassRecord | None) -> Vector3 | None:
         moments = None if record is None else record.diagonal_inertia
         if record is None or moments is None or not any(moments):
             return None
         result: FloatArray = np.array(moments) * self._units.kilograms * self._units.meters**2
         if _is_possible(result) and (np.array(moments) <= MAX_MAGNITUDE).all():
-            return _repaired(result)
+            return _repaired(result.tolist())
         wrong = "are not all positive"
         if (result > 0.0).all():
             wrong = "violate the triangle inequality: no body has one above the sum of the others"
@@ -271,12 +271,12 @@ class MassPlanner:
             mass, inertia = solid.volume * density, solid.inertia * density
         else:
             inertia = solid.inertia * (mass / solid.volume) if solid.volume > 0.0 else _ball(mass)
-        shape = to_matrix(collider.body_from_shape)
+        shape = collider.body_from_shape
         turn = shape[:3, :3]
         lump = _Lump(mass, turn @ solid.center + shape[:3, 3], turn @ inertia @ turn.T)
         if record is None:
             return lump
-        prim = to_matrix(collider.body_from_prim)
+        prim = collider.body_from_prim
         center = self._center(record, collider.scale)
         if center is not None:
             lump = lump.moved_to(prim[:3, :3] @ center + prim[:3, 3])
@@ -287,18 +287,18 @@ class MassPlanner:
         return lump
 
 
-def diagonalized(tensor: FloatArray) -> tuple[FloatArray, Quaternion]:
+def diagonalized(tensor: FloatArray) -> tuple[Vector3, Quaternion]:
     """Returns principal moments, and `body_from_principal` x, y, z, w, of an inertia tensor (3, 3)."""
     # numpy takes ten times as long for nine numbers.
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = tensor.tolist()
     off = max(map(abs, (xy, xz, yx, yz, zx, zy)))
     if off <= 1e-12 * max(off, abs(xx), abs(yy), abs(zz)):
-        return _repaired(np.array((xx, yy, zz))), _IDENTITY
+        return _repaired((xx, yy, zz)), _IDENTITY
     moments, axes = np.linalg.eigh(0.5 * (tensor + tensor.T))
     if np.linalg.det(axes) < 0.0:
         axes[:, 2] *= -1.0
     x, y, z, w = from_rotation_matrix(axes).tolist()
-    return _repaired(moments), (x, y, z, w)
+    return _repaired(moments.tolist()), (x, y, z, w)
 
 
 def _is_possible(moments: FloatArray) -> bool:
@@ -306,16 +306,16 @@ def _is_possible(moments: FloatArray) -> bool:
     return bool((moments > 0.0).all()) and largest <= float(moments.sum()) - largest + _ROUNDING * largest
 
 
-def _repaired(moments: FloatArray) -> FloatArray:
+def _repaired(moments: Sequence[float]) -> Vector3:
     """Returns moments that engines take: what rounding has left above the triangle inequality is taken off."""
-    values = moments.tolist()
+    values = list(moments)
     largest = max(values)
     row = values.index(largest)
     others = values[:row] + values[row + 1 :]
     # Not below the second: that would then be the largest, and above the sum.
     values[row] = min(largest, max(sum(others) * (1.0 - _MARGIN), *others))
-    result: FloatArray = np.array(values)
-    return result
+    x, y, z = values
+    return x, y, z
 
 
 def _ball(mass: float) -> FloatArray:
