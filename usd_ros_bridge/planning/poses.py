@@ -164,8 +164,7 @@ def as_poses(poses: FloatArray) -> list[Pose]:
     clean = np.concatenate((poses[:, :3], poses[:, 3:] * flipped), axis=-1) + 0.0
     known: dict[bytes, Pose] = {}
     keys = clean.view(f"V{7 * clean.itemsize}").ravel().tolist()
-    for number, key in enumerate(keys):
+    for key, (x, y, z, i, j, k, w) in zip(keys, clean.tolist(), strict=True):
         if key not in known:
-            x, y, z, i, j, k, w = clean[number].tolist()
             known[key] = Pose((x, y, z), (i, j, k, w))
     return [known[key] for key in keys]

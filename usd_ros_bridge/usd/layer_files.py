@@ -43,8 +43,9 @@ _REST_S: Final = 0.05
 
 _CRATE: Final = b"PXR-USDC"
 _TEXT: Final = (b"#usda", b"#sdf")
-_OPENING: Final = tuple(b"{[(")
-_CLOSING: Final = tuple(b"}])")
+_STEPS: Final = bytes.maketrans(b"{[(}])", b"\x01\x01\x01\xff\xff\xff")
+"""Brackets as signed bytes: a level more, a level less."""
+_OTHERS: Final = bytes(set(range(256)).difference(b"{[(}])"))
 _QUOTED: Final = re.compile(
     rb'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
     rb"|@@@.*?@@@|@[^@\n]*@|/\*.*?\*/|(?:#|//)[^\n]*",
@@ -321,9 +322,10 @@ def _depth(content: bytes) -> int:
     """Return the levels of brackets; closing ones without an opening one do not hide others."""
     level = lowest = deepest = 0
     for start in range(0, len(content), _CHUNK):
-        text = np.frombuffer(content[start : start + _CHUNK], dtype=np.uint8)
-        steps = np.isin(text, _OPENING).astype(np.int8) - np.isin(text, _CLOSING).astype(np.int8)
-        levels = level + np.cumsum(steps, dtype=np.int64)
+        steps = content[start : start + _CHUNK].translate(_STEPS, _OTHERS)
+        if not steps:
+            continue
+        levels = level + np.cumsum(np.frombuffer(steps, dtype=np.int8), dtype=np.int64)
         floors = np.minimum(np.minimum.accumulate(levels), lowest)
         deepest = max(deepest, int((levels - floors).max(initial=0)))
         level, lowest = int(levels[-1]), int(floors[-1])
