@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import cProfile
 import importlib.util
+import logging
 import os
 import signal
 import time
@@ -202,6 +203,13 @@ def expected_files(config: pytest.Config) -> set[Path]:
             if not left_out & set(path.relative_to(folder).parts[:-1]):
                 files.add(path.resolve().relative_to(config.rootpath.resolve()))
     return files
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    """As pytest's, where launch_testing is installed too: loggers that are made after it do not propagate."""
+    monkeypatch.setattr(logging.getLogger("usd_ros_bridge"), "propagate", True)
+    return caplog
 
 
 @pytest.fixture(scope="session", autouse=True)

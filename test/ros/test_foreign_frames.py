@@ -148,6 +148,44 @@ def test_an_unknown_frame_is_refused_until_it_is_known(ros_harness):
         other.sends_to(pose_in("map", 1.0), [6.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize(
+    ("unusable", "said"),
+    [
+        (transform("", "cart", 1.0), "'cart' has no parent"),
+        (transform("world", "", 1.0), "'world' has no child"),
+        (transform("/cart", "cart", 1.0), "'cart' is its own parent"),
+        (transform("world", "cart", float("nan")), "that of 'cart' is not finite"),
+        (transform("world", "cart", float("inf")), "that of 'cart' is not finite"),
+        (
+            transform("world", "cart", 1.0, rotation=(0.0, 0.0, 0.0, 1.1)),
+            "the quaternion of 'cart' is not of length 1",
+        ),
+        (
+            transform("world", "cart", 1.0, rotation=(0.0, 0.0, 0.0, 1e300)),
+            "the quaternion of 'cart' is not of length 1",
+        ),
+        (transform("world", "map", 9.0, time_ns=SECOND), "'map' is ignored: it is 98.0 s older"),
+    ],
+    ids=["no parent", "no child", "own parent", "nan", "inf", "length", "overflow", "old"],
+)
+def test_transforms_that_tf2_refuses_are_said_once_and_not_logged(ros_harness, capfd, unusable, said):
+    """tf2 logs a line for each: a peer may send them at any rate."""
+    requires_tf2()
+    warnings = []
+    with Bridge(plan(POSE), report=lambda _, message: warnings.append(message)) as bridge:
+        other = Commander(ros_harness, bridge)
+        frames = other.tf("/tf", 100)
+        frames.publish(transform("world", "map", 5.0, time_ns=99 * SECOND))
+        other.sends_to(pose_in("map", 1.0), [6.0, 0.0, 0.0])
+        for _ in range(20):
+            frames.publish(unusable)
+        # What was sent last arrives last.
+        frames.publish(transform("world", "map", 7.0, time_ns=100 * SECOND))
+        other.sends_to(pose_in("map", 1.0), [8.0, 0.0, 0.0])
+    assert len([each for each in warnings if said in each]) == 1, warnings
+    assert "TF_" not in capfd.readouterr().err
+
+
 def test_moving_frames_are_forgotten_when_time_starts_over_and_static_ones_are_not(ros_harness):
     requires_tf2()
     with Bridge(plan(POSE)) as bridge:

@@ -284,7 +284,9 @@ def test_an_installed_distribution_serves_a_service_of_a_bridge(install, tmp_pat
             sys.stdin.read()
         """
     )
-    environment = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parent}:{Path(__file__).parents[2]}"}
+    # After these, the path as it is: `colcon test` has the installed bridge there.
+    path = [str(tmp_path), str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    environment = {"PYTHONPATH": ":".join([*path, *filter(None, [os.environ.get("PYTHONPATH")])])}
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, **environment},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from rclpy.duration import Duration
 from rclpy.time import Time
 from tf2_msgs.msg import TFMessage
 
@@ -21,6 +23,10 @@ from usd_ros_bridge.runtime.sinks import UnknownFrameError
 
 MAX_FRAMES = 100_000
 """Frames of a TF tree that are remembered: tf2 forgets old transforms, but never a frame."""
+KEPT_NS: Final = 10_000_000_000
+"""How long transforms are kept, in nanoseconds: the default of tf2."""
+NORM_TOLERANCE: Final = 10e-3
+"""How far the square of a quaternion's norm may be from 1 (tf2, BufferCore::setTransform)."""
 # A static topic has as many latched messages as it has publishers; tf2's own listeners keep 100, too.
 _STATIC_QOS = replace(qos.TF_STATIC_QOS, depth=100)
 
@@ -134,7 +140,8 @@ class _Tree:
         self.name = name
         self._report = report
         self._frames: set[str] = set()
-        self._buffer = tf2_ros.Buffer()
+        self._latest_ns: dict[str, int] = {}
+        self._buffer = tf2_ros.Buffer(cache_time=Duration(nanoseconds=KEPT_NS))
         self._unknown = tf2_ros.TransformException
         self._subscriptions: tuple[TopicSubscription, ...] = ()
 
@@ -145,7 +152,7 @@ class _Tree:
 
     def take(self, message: Any) -> None:
         for transform in message.transforms:
-            if self._admit(transform):
+            if self._admit(transform) and self._is_recent(transform):
                 self._buffer.set_transform(transform, "")
 
     def take_static(self, message: Any) -> None:
@@ -154,7 +161,14 @@ class _Tree:
                 self._buffer.set_transform_static(transform, "")
 
     def _admit(self, transform: Any) -> bool:
-        """Return whether a transform is taken: not if its frames are new and there are too many already."""
+        """Return whether a transform is taken: not if it is unusable, or if its frames are new and too many.
+
+        tf2 checks the same, and logs a line for each transform that it refuses, at whatever rate a peer sends them.
+        """
+        fault = transform_fault(transform)
+        if fault:
+            self._report(f"tf.unusable:{self.name}", f"{self.name}: unusable transforms are ignored: {fault}")
+            return False
         frames = self._frames
         for name in (transform.child_frame_id, transform.header.frame_id):
             if name in frames:
@@ -166,6 +180,21 @@ class _Tree:
                 )
                 return False
             frames.add(name)
+        return True
+
+    def _is_recent(self, transform: Any) -> bool:
+        """Return whether tf2 still keeps transforms of this stamp."""
+        name, stamp = transform.child_frame_id, transform.header.stamp
+        time_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
+        latest_ns = self._latest_ns.get(name, time_ns)
+        if time_ns < latest_ns - KEPT_NS:
+            self._report(
+                f"tf.old:{self.name}",
+                f"{self.name}: a transform of {quoted(name)} is ignored: it is {(latest_ns - time_ns) * 1e-9:.1f} s "
+                "older than the latest one; does another clock, or a second publisher, set its stamps?",
+            )
+            return False
+        self._latest_ns[name] = max(time_ns, latest_ns)
         return True
 
     def look_up(self, parent: str, frame_id: str, stamp_ns: int) -> FloatArray | None:
@@ -180,8 +209,29 @@ class _Tree:
         return None
 
     def clear(self) -> None:
+        self._latest_ns.clear()
         self._buffer.clear()
 
     def close(self) -> None:
         for subscription in self._subscriptions:
             subscription.close()
+
+
+def transform_fault(transform: Any) -> str:
+    """Return why tf2 refuses a TransformStamped (BufferCore::setTransform), "" if it does not.
+
+    Beyond that, infinite numbers are a fault.
+    """
+    parent, child = transform.header.frame_id.removeprefix("/"), transform.child_frame_id.removeprefix("/")
+    if not parent or not child:
+        return f"{quoted(child or parent)} has no {'parent' if child else 'child'}"
+    if parent == child:
+        return f"{quoted(child)} is its own parent"
+    translation, rotation = transform.transform.translation, transform.transform.rotation
+    quaternion = (rotation.x, rotation.y, rotation.z, rotation.w)
+    if not all(map(math.isfinite, (translation.x, translation.y, translation.z, *quaternion))):
+        return f"that of {quoted(child)} is not finite"
+    # Not math.hypot: the square of great numbers is infinite, and must not raise.
+    if not abs(sum(each * each for each in quaternion) - 1.0) < NORM_TOLERANCE:
+        return f"the quaternion of {quoted(child)} is not of length 1"
+    return ""
