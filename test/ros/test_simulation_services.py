@@ -442,11 +442,12 @@ class Steps:
         )
         harness.wait_for(sent.done, what="the goal's acceptance")
         self.handle = sent.result()
-        self._result = self.handle.get_result_async() if self.handle.accepted else None
 
     def end(self):
-        self.harness.wait_for(self._result.done, what="the goal's end")
-        return self._result.result()
+        """Asks for the result and waits for it. rclpy's client drops the goal's feedback that it takes after that."""
+        result = self.handle.get_result_async()
+        self.harness.wait_for(result.done, what="the goal's end")
+        return result.result()
 
 
 def test_steps_of_an_action_give_feedback_each(simulator):
@@ -458,8 +459,8 @@ def test_steps_of_an_action_give_feedback_each(simulator):
         steps.send(1)
         taken += 1
     steps.send(20)
-    assert steps.end().result.result.result == OK
     simulator.harness.wait_for(lambda: len(steps.feedback) == 20, what="all feedback")
+    assert steps.end().result.result.result == OK
     told = [(each.completed_steps, each.remaining_steps) for each in steps.feedback]
     assert told == [(done, 20 - done) for done in range(1, 21)]
     time_s = seconds(simulator.ask(GetEntityState, entity="crate").state)
