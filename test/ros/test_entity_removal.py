@@ -23,7 +23,7 @@ import rclpy
 from entity_storm import EXECUTORS, run_cycles, storm
 from rclpy.action import ActionServer
 from rclpy.context import Context
-from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.event_handler import EventHandler, PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -154,6 +154,45 @@ def test_a_spinning_executor_lets_go_of_every_kind_of_entity(kind: str, ros_harn
             thread.join()
             executor.shutdown()
     assert failures == []
+
+
+@pytest.mark.parametrize("kind", ["single", "multi"])
+def test_an_executor_that_is_just_adding_an_event_to_its_wait_set_is_waited_for(kind: str) -> None:
+    """The method was called before the destruction, and uses the handle of the event after it has begun."""
+    within, destroyed = threading.Event(), threading.Event()
+    failures: list[str] = []
+    raised: list[BaseException] = []
+
+    def pause(frame: Any, event: str, _: Any) -> None:
+        adds = event == "call" and frame.f_code is EventHandler.add_to_wait_set.__code__
+        if adds and frame.f_locals["self"] in publisher.event_handlers:
+            within.set()
+            destroyed.wait(0.2)
+
+    with make_node("adds_events") as node:
+        domain = make_domain(node, failures)
+        callbacks = PublisherEventCallbacks(matched=lambda _: None)
+        publisher = node.create_publisher(String, "out", 10, event_callbacks=callbacks)
+        executor = KINDS[kind](context=node.context)
+        executor.add_node(node)
+
+        def spin() -> None:
+            sys.settrace(pause)
+            try:
+                executor.spin_once(timeout_sec=0.0)
+            except BaseException as error:  # noqa: BLE001 - whatever would end a host's executor
+                raised.append(error)
+            finally:
+                sys.settrace(None)
+
+        thread = threading.Thread(target=spin)
+        thread.start()
+        assert within.wait(10.0)
+        domain.destroy(publisher)
+        destroyed.set()
+        thread.join(10.0)
+        executor.shutdown()
+    assert (raised, failures) == ([], [])
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "none"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import sys
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -35,6 +37,11 @@ _EVENTS_EXECUTORS = (
     ("rclpy.experimental.events_executor", "EventsExecutor"),
     ("rclpy.executors", "EventsExecutor"),
 )
+
+_REPLACED = ("add_to_wait_set", "is_ready", "take_data")
+"""Methods of a waitable that an executor may call in another thread while the waitable is destroyed."""
+_CALLERS_S = 1.0
+"""How long to wait for such a call to end: it takes microseconds, unless a debugger holds the thread."""
 
 _ACTION_SERVER_CALLBACKS = tuple(
     f"rcl_action_server_set_{part}_callback" for part in ("goal_service", "cancel_service", "result_service")
@@ -122,10 +129,12 @@ def destroy_entity(node: Any, entity: Any) -> None:
         node: The node that it was created on.
         entity: Publisher, subscription, service, client, timer, action server or action client.
     """
-    for waitable in _waitables(entity):
+    waitables = _waitables(entity)
+    for waitable in waitables:
         waitable.add_to_wait_set = _nothing
         waitable.is_ready = _nothing
         waitable.take_data = dict
+    _wait_for_callers(waitables)
     destroyers: tuple[tuple[type, Callable[[Any], bool]], ...] = (
         (Publisher, node.destroy_publisher),
         (Subscription, node.destroy_subscription),
@@ -149,6 +158,33 @@ def destroy_entity(node: Any, entity: Any) -> None:
         # ValueError: actions take themselves out once more, last.
         with suppress(ValueError):
             entity.destroy()
+
+
+def _wait_for_callers(waitables: Sequence[Any]) -> None:
+    """Wait until no other thread is within a method of some waitables that `destroy_entity` has just replaced.
+
+    It may be about to use the handle, which raises once its destruction is requested. None of these methods waits.
+    """
+    codes = {
+        method.__code__
+        for each in waitables
+        for name in _REPLACED
+        if (method := getattr(type(each), name, None))
+    }
+    deadline = time.monotonic() + _CALLERS_S
+    while codes and _has_caller(waitables, codes) and time.monotonic() < deadline:
+        time.sleep(1e-4)
+
+
+def _has_caller(waitables: Sequence[Any], codes: set[Any]) -> bool:
+    own = threading.get_ident()
+    for thread, top in sys._current_frames().items():
+        frame: Any = None if thread == own else top
+        while frame is not None:
+            if frame.f_code in codes and any(frame.f_locals.get("self") is each for each in waitables):
+                return True
+            frame = frame.f_back
+    return False
 
 
 def _leave_callback_group(entity: Any) -> None:
