@@ -177,9 +177,11 @@ def _wait_for_callers(waitables: Sequence[Any]) -> None:
 
 
 def _has_caller(waitables: Sequence[Any], codes: set[Any]) -> bool:
-    own = threading.get_ident()
-    for thread, top in sys._current_frames().items():
-        frame: Any = None if thread == own else top
+    frames = sys._current_frames()
+    # This frame would refer to itself, and be freed by a garbage collection only.
+    del frames[threading.get_ident()]
+    for top in frames.values():
+        frame: Any = top
         while frame is not None:
             if frame.f_code in codes and any(frame.f_locals.get("self") is each for each in waitables):
                 return True
