@@ -336,7 +336,7 @@ class PhysicsScene:
         colliders: In traversal order.
         visuals: In traversal order; empty where nobody asked for them.
         apart_bodies: Pairs of body indices that do not collide with each other, smaller first: joints whose
-            `collides` is false, and filtered pairs.
+            `collides` is false, with what fixed joints weld to their ends, and filtered pairs.
         apart_colliders: Pairs of collider indices that do not, smaller first.
         groups: Prim paths of the collision groups.
         apart_groups: Pairs of group indices that do not collide, smaller first; a group may be apart from itself.

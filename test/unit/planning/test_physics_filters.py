@@ -15,6 +15,7 @@ from physics_stages import BALL, at, body, findings, open_text, plan_text, prim,
 from pxr import UsdPhysics
 
 from usd_ros_bridge.model.physics import PhysicsScene
+from usd_ros_bridge.planning.physics import filters
 
 COLLISION = "PhysicsCollisionAPI"
 NAMES, OTHERS = "abcd", "xyz"
@@ -108,6 +109,108 @@ def test_articulations_without_self_collision(attribute: str) -> None:
 def test_targets_that_do_not_collide() -> None:
     plan = plan_text(world(body("a", filtered("nowhere"), BALL, schemas=PAIRS)))
     assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/a"]
+
+
+# --- Welded bodies ------------------------------------------------------------------------------------------------
+
+
+def link(kind: str, first: str, second: str, *content: str) -> str:
+    ends = f"rel physics:body0 = </World/{first}>" if first else ""
+    return prim(
+        f"Physics{kind}Joint", f"{first or 'world'}_{second}", "",
+        ends, f"rel physics:body1 = </World/{second}>", *content,
+    )  # fmt: skip
+
+
+def row_of(names: str, *content: str) -> str:
+    """Bodies in a row, each with a ball."""
+    return world(*(body(name, BALL, at(place, 0, 0)) for place, name in enumerate(names)), *content)
+
+
+def all_of(*names: str) -> set[frozenset[str]]:
+    return {frozenset(pair) for pair in names}
+
+
+COLLIDES = "bool physics:collisionEnabled = 1"
+
+
+def test_a_joint_keeps_apart_what_is_welded_to_its_ends() -> None:
+    scene = scene_of(
+        row_of(
+            "abcde",
+            link("Fixed", "a", "b"),
+            link("Revolute", "b", "c"),
+            link("Fixed", "c", "d"),
+            link("Revolute", "d", "e"),
+        )
+    )
+    assert pairs_of_bodies(scene) == all_of("ab", "bc", "ac", "ad", "bd", "cd", "de", "ce")
+
+
+def test_bodies_without_colliders_make_no_further_pairs() -> None:
+    free_of_colliders = [body(name, at(place, 0, 0)) for place, name in enumerate("xyz")]
+    links = [link("Fixed", "a", name) for name in "xyz"]
+    scene = scene_of(row_of("ab", link("Revolute", "a", "b"), *free_of_colliders, *links))
+    assert pairs_of_bodies(scene) == all_of("ab", "ax", "ay", "az")
+
+
+def test_the_world_welds_nothing_together() -> None:
+    """Two bases on one floor: the first link of each collides with the floor and the other's base."""
+    scene = scene_of(
+        row_of(
+            "abcd",
+            link("Fixed", "", "a"),
+            link("Fixed", "", "c"),
+            link("Revolute", "a", "b"),
+            link("Revolute", "", "d"),
+            ball("floor"),
+        )
+    )
+    assert pairs_of_bodies(scene) == all_of("ab")
+    assert pairs_of_colliders(scene) == set()
+
+
+def test_a_joint_that_lets_its_ends_collide_keeps_nothing_apart() -> None:
+    scene = scene_of(row_of("abc", link("Fixed", "a", "b"), link("Revolute", "b", "c", COLLIDES)))
+    assert pairs_of_bodies(scene) == all_of("ab")
+
+
+def test_two_bodies_whose_own_joint_lets_them_collide_do() -> None:
+    """Two joints between the same groups: one keeps them apart, but not the two bodies of the other."""
+    scene = scene_of(
+        row_of(
+            "abcd",
+            link("Fixed", "a", "b"),
+            link("Revolute", "b", "c"),
+            link("Fixed", "c", "d"),
+            link("Revolute", "a", "d", COLLIDES, "bool physics:excludeFromArticulation = 1"),
+        )
+    )
+    assert pairs_of_bodies(scene) == all_of("ab", "cd", "bc", "ac", "bd")
+
+
+def test_a_joint_that_closes_a_loop_keeps_groups_apart_and_welds_nothing() -> None:
+    out = "bool physics:excludeFromArticulation = 1"
+    scene = scene_of(
+        row_of(
+            "abcd",
+            link("Fixed", "a", "b"),
+            link("Revolute", "a", "c"),
+            link("Revolute", "c", "d"),
+            link("Fixed", "b", "d", out),
+        )
+    )
+    assert pairs_of_bodies(scene) == all_of("ab", "ac", "bc", "cd", "bd", "ad")
+
+
+def test_the_number_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MOST_WELDED_PAIRS", 3)
+    plan = plan_text(
+        row_of("abcd", link("Fixed", "a", "b"), link("Revolute", "b", "c"), link("Fixed", "c", "d"))
+    )
+    assert plan.physics is not None
+    assert pairs_of_bodies(plan.physics) == all_of("ab", "bc", "cd")
+    assert [finding.path for finding in findings(plan, "1.3.filter")] == ["/World/b_c"]
 
 
 # --- Groups -------------------------------------------------------------------------------------------------------

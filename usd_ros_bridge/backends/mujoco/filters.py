@@ -1,7 +1,7 @@
 """What does not collide with what: bodies become excludes, groups and pairs of colliders bits of the geoms.
 
 MuJoCo's own rule, that bodies next to each other in the tree never collide, is switched off: UsdPhysics lets a joint
-say so (physics:collisionEnabled), and the rule would also pass over fixed joints, which UsdPhysics does not.
+say so (physics:collisionEnabled). What fixed joints weld to the ends of a joint is among the scene's pairs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Joint
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Joint
 from usd_ros_bridge.model.physics_records import CollisionGroupRecord, GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.findings import Findings
@@ -19,6 +19,9 @@ from usd_ros_bridge.planning.stage_index import StageIndex
 
 Pairs = tuple[tuple[int, int], ...]
 
+MOST_WELDED_PAIRS = 100_000
+"""Pairs of bodies kept apart because of what is welded to the ends of joints: MuJoCo takes 1 s for as many."""
+
 
 def _pair(first: int, second: int) -> tuple[int, int]:
     return (first, second) if first < second else (second, first)
@@ -28,19 +31,28 @@ def plan_filters(
     physics: PhysicsRecords,
     table: BodyTable,
     forest: Forest,
+    scene_bodies: Sequence[Body],
     joints: Sequence[Joint],
     colliders: Sequence[Collider],
     index: StageIndex,
     solvers: Sequence[str],
     findings: Findings,
 ) -> tuple[Pairs, Pairs]:
-    """Returns the pairs of bodies, and the pairs of colliders, that do not collide."""
+    """Returns the pairs of bodies, and the pairs of colliders, that do not collide.
+
+    Args:
+        physics: Filtered pairs, solver attributes of articulations.
+        table: The bodies' order.
+        forest: The trees, for articulations.
+        scene_bodies: The bodies, parents before children.
+        joints: All joints of the scene.
+        colliders: All colliders of the scene.
+        index: The stage.
+        solvers: Solvers in order of priority.
+        findings: Takes what is wrong.
+    """
     articulations = _Articulations(table, forest, index)
-    bodies = {
-        _pair(joint.body0, joint.body1)
-        for joint in joints
-        if not joint.collides and WORLD_BODY not in (joint.body0, joint.body1)
-    }
+    bodies = _jointed(scene_bodies, joints, colliders, findings)
     for record in index.records.articulation_roots:
         authored = physics.body_solver_attributes.get(record.path, {})
         if resolve_all(authored, ARTICULATION, solvers).get("self_collision") is False:
@@ -59,6 +71,69 @@ def plan_filters(
             else:
                 pairs.update(_pair(a, b) for a, b in product(first.colliders(), second.colliders()) if a != b)
     return tuple(sorted(bodies)), tuple(sorted(pairs))
+
+
+def _jointed(
+    bodies: Sequence[Body], joints: Sequence[Joint], colliders: Sequence[Collider], findings: Findings
+) -> set[tuple[int, int]]:
+    """Returns the pairs of bodies that joints keep apart.
+
+    Bodies that are welded are one body: all of those at one end do not collide with all of those at the other. An end
+    at the world keeps nothing apart. Two bodies whose own joint lets them collide do so, whatever joints between
+    others of the same two groups say.
+    """
+    filtering = [joint for joint in joints if not joint.collides and _is_between_bodies(joint)]
+    pairs = {_pair(joint.body0, joint.body1) for joint in filtering}
+    welds = welded_to(bodies, joints)
+    groups: dict[int, list[int]] = {}
+    for body in sorted({collider.body for collider in colliders} - {WORLD_BODY}):
+        groups.setdefault(welds[body], []).append(body)
+    colliding = {_pair(joint.body0, joint.body1) for joint in joints if joint.collides} - pairs
+    count, seen = 0, set[tuple[int, int]]()
+    for joint in filtering:
+        ends = _pair(welds[joint.body0], welds[joint.body1])
+        if ends in seen or ends[0] == ends[1]:
+            continue
+        seen.add(ends)
+        first, second = (groups.get(end, []) for end in ends)
+        count += len(first) * len(second)
+        if count > MOST_WELDED_PAIRS:
+            _report_welds(joint.path, findings)
+            break
+        pairs.update({_pair(a, b) for a, b in product(first, second)} - colliding)
+    return pairs
+
+
+def _is_between_bodies(joint: Joint) -> bool:
+    return WORLD_BODY not in (joint.body0, joint.body1)
+
+
+def welded_to(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[int]:
+    """Returns for each body the first one of those that it is welded to: itself where nothing fixes it to another.
+
+    Only joints of the tree weld, not those that close loops. The world is no body: two bodies that are fixed to it
+    are not welded to each other.
+    """
+    first: list[int] = []
+    for number, body in enumerate(bodies):
+        carrying = [joints[joint] for joint in body.joints]
+        is_welded = (
+            body.parent != WORLD_BODY
+            and bool(carrying)
+            and not any(joint.dofs or joint.type == "distance" for joint in carrying)
+        )
+        first.append(first[body.parent] if is_welded else number)
+    return first
+
+
+def _report_welds(path: str, findings: Findings) -> None:
+    findings.warning(
+        "1.3.filter",
+        path,
+        f"more than {MOST_WELDED_PAIRS} pairs of bodies that fixed joints weld to the two ends of joints: from this "
+        "joint on only the two bodies of each joint are kept apart",
+        "merge links that do not move against each other",
+    )
 
 
 def _report_target(path: str, target: str, findings: Findings) -> None:

@@ -79,7 +79,7 @@ def _plan(
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     apart_bodies, apart_colliders = plan_filters(
-        physics, table, forest, joints, shapes.colliders, index, solvers, findings
+        physics, table, forest, bodies, joints, shapes.colliders, index, solvers, findings
     )
     colliders, groups, apart_groups = plan_groups(physics, shapes.colliders, shapes.records, findings)
     if not (bodies or joints or colliders):

@@ -196,3 +196,57 @@ def test_the_backend_shows_ball_joints_as_the_plan_knows_them() -> None:
         before = state.joint_position.copy()
     backend.close()
     assert moved > 0.3
+
+
+# --- What collides --------------------------------------------------------------------------------------------------
+
+_BALL = 'def Sphere "ball" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {\n double radius = 0.1\n}'
+
+
+def tree_of_balls(parents: list[int], fixed: list[bool]) -> tuple[str, str]:
+    """Returns a stage and an MJCF model of a free tree of balls, all in one place, beside a free and a static ball."""
+    stage = "#usda 1.0\n"
+    for number, parent in enumerate((*parents, -1)):
+        stage += f'def Xform "b{number}" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{\n{_BALL}\n}}\n'
+        if parent >= 0:
+            kind = "Fixed" if fixed[number] else "Revolute"
+            ends = f"rel physics:body0 = </b{parent}>\nrel physics:body1 = </b{number}>"
+            stage += f'def Physics{kind}Joint "j{number}" {{\n{ends}\n}}\n'
+    stage += _BALL.replace('"ball"', '"floor"')
+    geom = '<geom name="{}" size="0.1"/>'
+
+    def element(number: int) -> str:
+        inside = "".join(element(child) for child, parent in enumerate(parents) if parent == number)
+        joint = "" if fixed[number] else '<joint axis="1 0 0"/>'
+        joint = "<freejoint/>" if number in (0, len(parents)) else joint
+        return f"<body>{joint}{geom.format(f'/b{number}/ball')}{inside}</body>"
+
+    world = element(0) + element(len(parents)) + geom.format("/floor")
+    return stage, f"<mujoco><worldbody>{world}</worldbody></mujoco>"
+
+
+def contacts(model: Any, data: Any) -> set[frozenset[str]]:
+    """Returns the pairs of geoms that touch, by their names."""
+    mujoco.mj_forward(model, data)
+    return {
+        frozenset(model.geom(int(geom)).name for geom in contact.geom)
+        for contact in data.contact[: data.ncon]
+    }
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_welded_collides_as_in_mujoco(seed: int) -> None:
+    """MuJoCo's rule for parents and children takes welded bodies as one, too, unless they are fixed to the world."""
+    random = np.random.default_rng(seed)
+    parents = [-1, *(int(random.integers(number)) for number in range(1, 12))]
+    fixed = [False, *(bool(random.random() < 0.6) for _ in parents[1:]), False]
+    stage, mjcf = tree_of_balls(parents, fixed)
+    opened = Usd.Stage.CreateInMemory()
+    opened.GetRootLayer().ImportFromString(stage)
+    scene = load_plan(opened, physics=True).physics
+    assert scene is not None
+    _, model, data = simulated(scene)
+    original = mujoco.MjModel.from_xml_string(mjcf)
+    expected = contacts(original, mujoco.MjData(original))
+    assert len(expected) > len(parents)
+    assert contacts(model, data) == expected
