@@ -519,23 +519,25 @@ def test_joints_that_break_are_told() -> None:
 # --- Bodies and scenes --------------------------------------------------------------------------------------------
 
 
-def test_velocities_are_in_the_space_of_the_parent() -> None:
+def test_velocities_are_in_the_axes_of_the_body() -> None:
+    """In those of its parent the linear one would be along Y."""
+    turn = "float xformOp:rotateZ = 90", 'uniform token[] xformOpOrder = ["xformOp:rotateZ"]'
     turned = prim(
         "Xform",
         "x",
         "",
-        "float xformOp:rotateZ = 90",
-        'uniform token[] xformOpOrder = ["xformOp:rotateZ"]',
+        *turn,
         body(
             "b",
             BALL,
+            *turn,
             "vector3f physics:velocity = (100, 0, 0)",
             "vector3f physics:angularVelocity = (0, 180, 0)",
         ),
     )
     found = bodies(scene_of(world(turned), meters=0.01))["b"]
-    assert found.linear_velocity == pytest.approx((0, 1, 0), abs=1e-7)
-    assert found.angular_velocity == pytest.approx((-math.pi, 0, 0), abs=1e-6)
+    assert found.linear_velocity == pytest.approx((-1, 0, 0), abs=1e-7)
+    assert found.angular_velocity == pytest.approx((0, -math.pi, 0), abs=1e-6)
 
 
 def test_velocities_on_a_y_up_stage() -> None:

@@ -1,5 +1,7 @@
 """Ball joints: spherical joints that nothing drives, and the three angles that the plan knows them by.
 
+Springs, dampers, armature and friction are a ball's where they are alike in all directions.
+
 Three hinges would do the same, but for poses in which two of their axes coincide: there, forces grow without bound.
 """
 
@@ -51,11 +53,17 @@ class Ball:
 def round_cone(joint: Joint) -> float | None:
     """Returns the half angle by which a spherical joint that nothing drives may swing, inf where it is free.
 
-    None for a joint that three hinges have to make: one that is driven or rubs, or whose limits are no round cone.
+    None for a joint that three hinges have to make: one that is driven, that moves more easily about one axis than
+    about another, whose spring rests elsewhere than at zero, or whose limits are no round cone.
     """
     if joint.type != "spherical" or tuple(dof.axis for dof in joint.dofs) != _AXES:
         return None
-    if not all(_is_passive(dof) for dof in joint.dofs):
+    if any(dof.drive is not None or dof.mimic is not None for dof in joint.dofs):
+        return None
+    # MuJoCo's ball has its spring act along the shortest turn back to zero, whatever its `springref`.
+    if len({_passive(dof) for dof in joint.dofs}) > 1 or any(
+        dof.stiffness and dof.spring_position for dof in joint.dofs
+    ):
         return None
     limited = [dof for dof in joint.dofs if math.isfinite(dof.lower) or math.isfinite(dof.upper)]
     if not limited:
@@ -67,14 +75,13 @@ def round_cone(joint: Joint) -> float | None:
     return angle if alike and is_cone and _ALIKE < angle < math.pi else None
 
 
-def _is_passive(dof: Dof) -> bool:
-    acts = dof.friction or dof.stiffness or dof.damping or dof.armature
-    return dof.drive is None and dof.mimic is None and not acts
+def _passive(dof: Dof) -> tuple[float, float, float, float]:
+    return dof.armature, dof.friction, dof.damping, dof.stiffness
 
 
 def add_ball(
     built: Built, body: Any, parent: Any, index: int, frames: tuple[FloatArray, FloatArray], *, inverted: bool
-) -> None:
+) -> Any:
     """Adds a ball joint, and a limit to how far apart the joint's axis is in the two bodies.
 
     Args:
@@ -84,14 +91,17 @@ def add_ball(
         index: Index of the joint in the scene.
         frames: `parent_from_joint` and `body_from_joint`.
         inverted: Whether the body is body0 of the joint.
+
+    Returns:
+        MuJoCo's joint.
     """
     joint = built.scene.joints[index]
-    body.add_joint(name=joint.path, type=mujoco.mjtJoint.mjJNT_BALL, pos=frames[1][:3])
+    made = body.add_joint(name=joint.path, type=mujoco.mjtJoint.mjJNT_BALL, pos=frames[1][:3])
     first = built.offsets[index]
     built.balls.append(Ball(name=joint.path, first=first, frame=frames[1][3:], inverted=inverted))
     angle = round_cone(joint)
     if angle is None or math.isinf(angle) or joint.axis is None:
-        return
+        return made
     tip = make_pose(_LEVER * np.eye(3)["XYZ".index(joint.axis)])
     tendon = built.spec.add_tendon(name=f"{joint.path}:cone")
     tendon.group = _SITE_GROUP
@@ -102,6 +112,11 @@ def add_ball(
     tendon.limited = 1
     tendon.range = [0.0, 2.0 * _LEVER * math.sin(0.5 * angle)]
     tendon.solref_limit = [5.0 * built.spec.option.timestep, 1.0]
+    for key in ("solref_limit", "solimp_limit"):
+        if key in joint.solver:
+            values = np.atleast_1d(np.asarray(joint.solver[key], dtype=np.float64))
+            getattr(tendon, key)[: len(values)] = values
+    return made
 
 
 class Balls:

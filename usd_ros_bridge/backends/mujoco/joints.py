@@ -55,7 +55,8 @@ def add_joints(built: Built, body: Any, child: int, edge: Sequence[tuple[int, Jo
         )
         if is_last_turn and index not in built.mimicked and round_cone(joint) is not None:
             parent = built.body(joint.body1 if inverted else joint.body0)
-            add_ball(built, body, parent, index, (pose_of(parent_side), frame), inverted=inverted)
+            ball = add_ball(built, body, parent, index, (pose_of(parent_side), frame), inverted=inverted)
+            _set_passive(ball, joint, joint.dofs[0])
             continue
         dofs = range(len(joint.dofs))
         # The inverse of a product has its factors in reverse order, and each turns the other way.
@@ -87,21 +88,25 @@ def add_dof(
         type=mujoco.mjtJoint.mjJNT_HINGE if hinge else mujoco.mjtJoint.mjJNT_SLIDE,
         pos=frame[:3],
         axis=rotate(frame[3:], unit),
-        armature=dof.armature,
-        frictionloss=dof.friction,
         springref=dof.spring_position,
     )
-    _set_first(made, "damping", dof.damping)
-    _set_first(made, "stiffness", dof.stiffness)
     _limit(made, dof)
     made.solref_limit = [_STEPS * built.spec.option.timestep, 1.0]
     bounds_effort(made, dof)
+    _set_passive(made, joint, dof)
+    built.joint_names[offset + place] = name
+    add_drive(built, name, dof, offset + place)
+
+
+def _set_passive(made: Any, joint: Joint, dof: Dof) -> None:
+    """Sets what acts without a drive, and how hard limits and friction are."""
+    made.armature, made.frictionloss = dof.armature, dof.friction
+    _set_first(made, "damping", dof.damping)
+    _set_first(made, "stiffness", dof.stiffness)
     for key in ("solref_limit", "solimp_limit", "solref_friction", "solimp_friction"):
         if key in joint.solver:
             values = np.atleast_1d(np.asarray(joint.solver[key], dtype=np.float64))
             getattr(made, key)[: len(values)] = values
-    built.joint_names[offset + place] = name
-    add_drive(built, name, dof, offset + place)
 
 
 def _limit(made: Any, dof: Dof) -> None:

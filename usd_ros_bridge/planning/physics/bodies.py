@@ -15,7 +15,6 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import RigidBodyRecord, Vector3, fallback
 from usd_ros_bridge.model.transforms import FloatArray, rotate
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.paths import parent_path
 from usd_ros_bridge.planning.physics.forest import Forest
 from usd_ros_bridge.planning.physics.solvers import BODY, resolve_all
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
@@ -98,7 +97,7 @@ def plan_bodies(
         record = index.bodies[path]
         hang = forest.hangs.get(path)
         authored = resolve_all(physics.body_solver_attributes.get(path, {}), BODY, solvers)
-        linear, angular = _velocities(record, index, findings)
+        linear, angular = _velocities(record, np.array(pose.rotation), index, findings)
         bodies.append(
             Body(
                 path=path,
@@ -124,8 +123,10 @@ def _gravity_scale(authored: Mapping[str, object]) -> float:
     return 1.0 - compensation if isinstance(compensation, float) else 1.0
 
 
-def _velocities(record: RigidBodyRecord, index: StageIndex, findings: Findings) -> tuple[Vector3, Vector3]:
-    """Returns the body's velocities at the start in the world; they are authored in the parent prim's space."""
+def _velocities(
+    record: RigidBodyRecord, rotation: FloatArray, index: StageIndex, findings: Findings
+) -> tuple[Vector3, Vector3]:
+    """Returns the body's velocities at the start in the world; they are authored in the body's own axes."""
     if record.velocity is None and record.angular_velocity is None:
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     linear, angular = (np.array(fallback(record, name)) for name in ("velocity", "angular_velocity"))
@@ -139,13 +140,9 @@ def _velocities(record: RigidBodyRecord, index: StageIndex, findings: Findings) 
             attribute="physics:velocity",
         )
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    xform = index.records.xforms[record.path]
-    parent = "" if xform.resets_stack else parent_path(record.path)
-    row = index.poses.row(parent)
-    units = index.units
-    rotation = (index.poses.world_from_prim[row] if parent else units.world_from_stage)[3:]
+    row = index.poses.row(record.path)
     return (
-        _vector(rotate(rotation, linear * index.poses.scale[row] * units.meters)),
+        _vector(rotate(rotation, linear * index.poses.scale[row] * index.units.meters)),
         _vector(rotate(rotation, angular * _RADIANS)),
     )
 

@@ -26,7 +26,7 @@ from spec_scenes import (
 )
 
 from usd_ros_bridge.backends.mujoco.joints import parent_from_child
-from usd_ros_bridge.backends.mujoco.poses import pose_of
+from usd_ros_bridge.backends.mujoco.poses import pose_of, xyzw
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -383,6 +383,81 @@ def test_angles_of_a_ball_are_those_of_the_plan(child_first: bool) -> None:
         moved = data.qpos.copy()
         mujoco.mj_integratePos(model, moved, data.qvel, step)
         assert balls.angles(moved)[0] == pytest.approx(angles + step * rates, abs=1e-9)
+
+
+_BALL = """
+<mujoco>
+  <compiler angle="radian"/>
+  <option timestep="0.002" integrator="implicitfast" cone="elliptic" impratio="10"><flag multiccd="disable"/></option>
+  <worldbody>
+    <body name="body">
+      <joint name="ball" type="ball" {attributes}/>
+      <inertial pos="0.1 0.2 0.5" mass="1.5" diaginertia="0.02 0.03 0.01"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+"""A body on a ball joint, as MuJoCo's own users write it."""
+
+
+@pytest.mark.parametrize(
+    "passive",
+    [
+        {"damping": 0.3},
+        {"armature": 0.05},
+        {"friction": 0.4},
+        {"stiffness": 6.0},
+        {"damping": 0.1, "armature": 0.02, "friction": 0.1, "stiffness": 3.0},
+    ],
+)
+@pytest.mark.parametrize("child_first", [False, True])
+def test_a_ball_with_what_acts_alike_in_all_directions_swings_as_mujocos(
+    passive: dict[str, float], child_first: bool
+) -> None:
+    dofs = tuple(Dof(axis=axis, **passive) for axis in ROTATIONS)
+    frame = Pose((0.0, 0.0, 0.0), random_pose(np.random.default_rng(6)).rotation)
+    joint = Joint(
+        path="/ball", type="spherical", body0=0 if child_first else WORLD_BODY,
+        body1=WORLD_BODY if child_first else 0, dofs=dofs, body0_from_joint=frame, body1_from_joint=frame,
+    )  # fmt: skip
+    inertial = Inertial(mass=1.5, center=(0.1, 0.2, 0.5), diagonal=(0.02, 0.03, 0.01))
+    compiled, model, data = simulated(
+        PhysicsScene(bodies=(Body(path="/body", inertial=inertial, joints=(0,)),), joints=(joint,))
+    )
+    assert len(compiled.balls) == 1
+    attributes = " ".join(
+        f'{ {"friction": "frictionloss"}.get(name, name) }="{value}"' for name, value in passive.items()
+    )
+    oracle = mujoco.MjModel.from_xml_string(_BALL.format(attributes=attributes))
+    oracle_data = mujoco.MjData(oracle)
+    for each, other in ((model, data), (oracle, oracle_data)):
+        other.qvel[:] = [1.0, -2.0, 3.0]
+        mujoco.mj_step(each, other, nstep=500)
+        mujoco.mj_forward(each, other)
+    assert body_pose(compiled, data, 0)[3:] == pytest.approx(xyzw(oracle_data.body("body").xquat), abs=1e-6)
+    assert data.qfrc_passive == pytest.approx(oracle_data.qfrc_passive, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"damping": 0.2}, {"armature": 0.1}, {"friction": 0.1}, {"stiffness": 1.0}],
+)
+def test_what_acts_about_one_axis_only_makes_three_hinges_of_a_ball(others: dict[str, float]) -> None:
+    dofs = (Dof(axis="rotX", **others), Dof(axis="rotY"), Dof(axis="rotZ"))
+    joint = Joint(path="/ball", type="spherical", body0=WORLD_BODY, body1=0, dofs=dofs)
+    scene = PhysicsScene(bodies=(Body(path="/body", inertial=UNIT, joints=(0,)),), joints=(joint,))
+    compiled, model, _ = simulated(scene)
+    assert len(compiled.balls) == 0
+    assert model.njnt == 3
+
+
+def test_a_spring_that_rests_elsewhere_makes_three_hinges_of_a_ball() -> None:
+    dofs = tuple(Dof(axis=axis, stiffness=2.0, spring_position=0.1) for axis in ROTATIONS)
+    joint = Joint(path="/ball", type="spherical", body0=WORLD_BODY, body1=0, dofs=dofs)
+    scene = PhysicsScene(bodies=(Body(path="/body", inertial=UNIT, joints=(0,)),), joints=(joint,))
+    compiled, model, _ = simulated(scene)
+    assert len(compiled.balls) == 0
+    assert model.qpos_spring.tolist() == [0.1, 0.1, 0.1]
 
 
 def test_a_joint_that_starts_outside_its_limits_starts_at_them() -> None:
