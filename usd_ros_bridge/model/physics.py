@@ -6,7 +6,7 @@ the world here (Z-up, metres); bodies are named by prim path and numbered parent
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -102,7 +102,8 @@ class Inertial:
     Attributes:
         mass: kg.
         center: Centre of mass in the body's frame, m.
-        diagonal: Principal moments of inertia about the centre of mass, kg m^2.
+        diagonal: Principal moments of inertia about the centre of mass, kg m^2; of plans none is above the sum of the
+            other two, and at most one is 0 (a rod).
         principal: `body_from_principal`, x, y, z, w.
     """
 
@@ -110,6 +111,28 @@ class Inertial:
     center: Vector3 = (0.0, 0.0, 0.0)
     diagonal: Vector3 = (0.0, 0.0, 0.0)
     principal: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+def nearest_moments(moments: Sequence[float]) -> Vector3:
+    """Returns the principal moments of inertia of a rigid body that are nearest (Euclidean) to given ones.
+
+    A rigid body has none above the sum of the other two; (0, I, I) is a rod and valid. Of moments that are not
+    negative only the greatest can be above that sum: the nearest point of that plane is a third of the excess off
+    along each axis, and meets the other two conditions.
+
+    Args:
+        moments: Three finite numbers, kg m^2; a negative one counts as 0.
+    """
+    values = [max(moment, 0.0) for moment in moments]
+    row = values.index(max(values))
+    one, other = values[row - 2], values[row - 1]
+    excess = values[row] - one - other
+    if excess > 0.0:
+        one, other = one + excess / 3.0, other + excess / 3.0
+        # The sum as engines make it: rounding would leave the greatest above it.
+        values[row - 2], values[row - 1], values[row] = one, other, one + other
+    x, y, z = values
+    return x, y, z
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

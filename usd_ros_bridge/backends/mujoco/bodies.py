@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,17 @@ import numpy as np
 from usd_ros_bridge.backends.mujoco.built import Built, tree_joints
 from usd_ros_bridge.backends.mujoco.joints import add_joints, parent_from_child
 from usd_ros_bridge.backends.mujoco.poses import FloatArray, place, pose_of, wxyz
-from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial, nearest_moments
+from usd_ros_bridge.model.records import Vector3
 
 SMALLEST_MASS = 1e-12
 """Least mass of a body that moves, kg: below its own least number MuJoCo refuses the whole model."""
-SMALLEST_MOMENT = 1e-9
-"""Least principal moment of inertia of a body that turns, kg m^2: MuJoCo needs one, and a point mass has none."""
+SMALLEST_MOMENT = 1e-14
+"""Least principal moment of inertia of a body that turns, kg m^2: ten times what MuJoCo refuses."""
+POINT_MOMENT = 1e-9
+"""kg m^2, of a point mass."""
+_THIN = 1e-6
+"""Share of a rod's greatest moment that it has about its axis."""
 _SHARE = 0.2
 """Share of a body that hangs by the joint that closes a loop: alike masses keep the weld between them stiff."""
 _ROUNDING = 1e-3
@@ -104,24 +110,25 @@ def _add_inertial(built: Built, made: Any, body: Body) -> None:
     made.inertia = _moments(built, body)
 
 
-def _moments(built: Built, body: Body) -> FloatArray:
-    """Returns principal moments that a rigid body can have, as MuJoCo insists."""
+def _moments(built: Built, body: Body) -> Vector3:
+    """Returns principal moments that a rigid body can have, as MuJoCo insists, none of them 0."""
     moments = np.array(body.inertial.diagonal, dtype=np.float64)
-    possible = np.where(np.isfinite(moments), moments, 0.0).clip(SMALLEST_MOMENT)
-    largest = int(possible.argmax())
-    bound = possible.sum() - possible[largest]
-    # A hair below the bound: MuJoCo's own sum of the two may round differently.
-    possible[largest] = min(possible[largest], bound * (1.0 - 1e-12))
-    if np.any(np.abs(possible - moments) > _ROUNDING * possible + SMALLEST_MOMENT) or not np.all(
-        np.isfinite(moments)
-    ):
+    nearest = nearest_moments(np.where(np.isfinite(moments), moments, 0.0).tolist())
+    largest = max(nearest)
+    if not np.allclose(nearest, moments, rtol=0.0, atol=_ROUNDING * largest):
         built.report(
             f"mujoco.inertia:{body.path}",
-            f"{body.path}: no rigid body has the principal moments {_text(moments)} kg m^2: "
-            f"{_text(possible)} are used",
+            f"{body.path}: no rigid body has the principal moments {_text(moments.tolist())} kg m^2: "
+            f"{_text(nearest)} are used",
         )
-    return possible
+    least = POINT_MOMENT if largest < SMALLEST_MOMENT else max(SMALLEST_MOMENT, _THIN * largest)
+    possible = [moment if moment >= SMALLEST_MOMENT else least for moment in nearest]
+    low, middle, high = sorted(possible)
+    # A hair below the bound: the sum of shares of a body's moments may round differently.
+    possible[possible.index(high)] = min(high, max(middle, (low + middle) * (1.0 - 1e-12)))
+    x, y, z = possible
+    return x, y, z
 
 
-def _text(values: FloatArray) -> str:
-    return ", ".join(f"{value:g}" for value in values.tolist())
+def _text(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.physics import Inertial, Shape
+from usd_ros_bridge.model.physics import Inertial, Shape, nearest_moments
 from usd_ros_bridge.model.physics_records import MassRecord
 from usd_ros_bridge.model.records import Quaternion, Vector3
 from usd_ros_bridge.model.transforms import FloatArray, from_rotation_matrix, to_matrix
@@ -29,10 +29,9 @@ WATER: Final = 1000.0
 POINT_RADIUS: Final = 0.1
 """m, of the ball that a body with mass and without colliders is taken for."""
 _ROUNDING: Final = 1e-3
-"""Share of the largest moment by which it may exceed the sum of the others: what a few decimals leave."""
+"""Share of the largest moment by which moments are changed without a word: what a few decimals leave."""
 _LEAST: Final = float(np.finfo(np.float64).tiny)
 """kg m^2: the smallest moment of inertia there is."""
-_MARGIN: Final = 1e-9
 _IDENTITY: Final = (0.0, 0.0, 0.0, 1.0)
 
 
@@ -139,9 +138,9 @@ class MassPlanner:
             principal = self._axes(record)
         else:
             moments, principal = diagonalized(_ball(mass) if together is None else together.inertia)
-        if not all(moment > 0.0 for moment in moments):
+        if not any(moments):
             # Below the smallest numbers there are: engines take no body without inertia.
-            moments = (max(*moments, _LEAST),) * 3
+            moments = (_LEAST,) * 3
         return Inertial(mass=mass, center=_vector(center), diagonal=moments, principal=principal)
 
     def _kilograms(
@@ -219,20 +218,30 @@ class MassPlanner:
         moments = None if record is None else record.diagonal_inertia
         if record is None or moments is None or not any(moments):
             return None
-        result: FloatArray = np.array(moments) * self._units.kilograms * self._units.meters**2
-        if _is_possible(result) and (np.array(moments) <= MAX_MAGNITUDE).all():
-            return _repaired(result.tolist())
-        wrong = "are not all positive"
-        if (result > 0.0).all():
-            wrong = "violate the triangle inequality: no body has one above the sum of the others"
-        self._findings.error(
-            "1.3.inertia",
-            record.path,
-            f"the principal moments of inertia {quoted(moments)} {wrong}; they count as not authored",
-            "author positive moments, each at most the sum of the other two",
-            attribute="physics:diagonalInertia",
-        )
-        return None
+        values = [moment * self._units.kilograms * self._units.meters**2 for moment in moments]
+        largest = max(values)
+        if not all(-_ROUNDING * largest <= value <= MAX_MAGNITUDE for value in (*values, *moments)):
+            self._findings.error(
+                "1.3.inertia",
+                record.path,
+                f"the principal moments of inertia {quoted(moments)} cannot be used: one is negative or no finite "
+                "number; they count as not authored",
+                "author positive moments, each at most the sum of the other two",
+                attribute="physics:diagonalInertia",
+            )
+            return None
+        nearest = nearest_moments(values)
+        if any(abs(one - other) > _ROUNDING * largest for one, other in zip(nearest, values, strict=True)):
+            self._findings.warning(
+                "1.3.inertia",
+                record.path,
+                f"the principal moments of inertia {quoted(moments)} violate the triangle inequality: no body has one "
+                f"above the sum of the others; the nearest that a body can have are used, "
+                f"{', '.join(f'{value:.6g}' for value in nearest)} kg m^2",
+                "author moments each at most the sum of the other two",
+                attribute="physics:diagonalInertia",
+            )
+        return nearest
 
     def _axes(self, record: MassRecord | None) -> Quaternion:
         axes = None if record is None else record.principal_axes
@@ -293,29 +302,12 @@ def diagonalized(tensor: FloatArray) -> tuple[Vector3, Quaternion]:
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = tensor.tolist()
     off = max(map(abs, (xy, xz, yx, yz, zx, zy)))
     if off <= 1e-12 * max(off, abs(xx), abs(yy), abs(zz)):
-        return _repaired((xx, yy, zz)), _IDENTITY
+        return nearest_moments((xx, yy, zz)), _IDENTITY
     moments, axes = np.linalg.eigh(0.5 * (tensor + tensor.T))
     if np.linalg.det(axes) < 0.0:
         axes[:, 2] *= -1.0
     x, y, z, w = from_rotation_matrix(axes).tolist()
-    return _repaired(moments.tolist()), (x, y, z, w)
-
-
-def _is_possible(moments: FloatArray) -> bool:
-    largest = float(moments.max())
-    return bool((moments > 0.0).all()) and largest <= float(moments.sum()) - largest + _ROUNDING * largest
-
-
-def _repaired(moments: Sequence[float]) -> Vector3:
-    """Returns moments that engines take: what rounding has left above the triangle inequality is taken off."""
-    values = list(moments)
-    largest = max(values)
-    row = values.index(largest)
-    others = values[:row] + values[row + 1 :]
-    # Not below the second: that would then be the largest, and above the sum.
-    values[row] = min(largest, max(sum(others) * (1.0 - _MARGIN), *others))
-    x, y, z = values
-    return x, y, z
+    return nearest_moments(moments.tolist()), (x, y, z, w)
 
 
 def _ball(mass: float) -> FloatArray:

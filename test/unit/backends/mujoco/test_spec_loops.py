@@ -253,10 +253,16 @@ def test_moments_that_no_body_has_are_mended_and_reported() -> None:
             ("/rounded", (0.1, 0.2, 0.3 + 1e-8)),
             ("/point", (0.0, 0.0, 0.0)),
             ("/negative", (-0.1, 0.1, 0.1)),
+            ("/rod", (0.1, 0.0, 0.1)),
+            ("/tiny", (1e-12, 2e-12, 2e-12)),
         )
     )
-    _, model, data = simulated(PhysicsScene(bodies=bodies), reports)
+    compiled, model, data = simulated(PhysicsScene(bodies=bodies), reports)
     assert sorted(reports) == ["mujoco.inertia:/impossible", "mujoco.inertia:/negative"]
+    impossible, _, _, _, rod, tiny = model.body_inertia[compiled.body_ids].tolist()
+    assert impossible == pytest.approx((0.2, 0.2, 0.4))
+    assert rod == pytest.approx((0.1, 0.0, 0.1), abs=1e-6)
+    assert tiny == pytest.approx((1e-12, 2e-12, 2e-12))
     run(model, data, 0.1)
     assert np.isfinite(data.qpos).all()
 
