@@ -49,6 +49,31 @@ def test_what_nothing_drives_is_not() -> None:
     assert line.startswith("backend kinematic: nothing in the asset needs forces")
 
 
+def test_what_would_move_under_forces_all_the_same_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
+    choice, line = chosen(load_plan(ROOT / "test" / "assets" / "frame_chain.usda"))
+    assert choice.name == "kinematic"
+    assert line == (
+        "backend kinematic: no joint has a drive: under forces all would give way; the backend mujoco simulates them"
+    )
+    crates = tmp_path / "crates.usda"
+    crates.write_text(
+        """#usda 1.0
+(defaultPrim = "scene")
+def Xform "scene" {
+    def Cube "floor" ( prepend apiSchemas = ["PhysicsCollisionAPI"] ) {}
+    def Cube "a" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] ) {}
+    def Cube "b" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] ) {}
+}
+"""
+    )
+    choice, line = chosen(load_plan(crates))
+    assert choice.name == "kinematic"
+    assert line == (
+        "backend kinematic: 2 bodies that are free belong to no robot; the backend mujoco simulates them"
+    )
+
+
 def test_a_robot_that_would_fall_for_ever_is_not_dropped() -> None:
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     alone, line = chosen(load_plan(ROVER / "rover.usda"))

@@ -59,8 +59,9 @@ def name_joints(
 ) -> dict[str, str]:
     """Returns the name of each joint by path, unique in messages about all of `joints`.
 
-    Of joints that want one name, the first keeps it; authored names come before others. A later one gets the label of
-    its nearest distinguishing context in front, else the name of its nearest distinguishing ancestor.
+    Of joints that want one name, the first keeps it; authored names come before others, and joints that move before
+    fixed ones. A later one gets the label of its nearest distinguishing context in front, else the name of its nearest
+    distinguishing ancestor. Nothing speaks of fixed joints by name: theirs change without a warning.
 
     Args:
         joints: Those of one robot, or of one nested context, in traversal order.
@@ -75,7 +76,7 @@ def name_joints(
         name = authored.get(joint.path)
         if name is not None and unique.claim(name, joint.path):
             result[joint.path] = name
-    for joint in joints:
+    for joint in sorted(joints, key=lambda joint: joint.kind == "fixed"):
         path = joint.path
         if path in result:
             continue
@@ -84,7 +85,7 @@ def name_joints(
         result[path] = _claim(unique, name, path, contexts, is_authored=path in authored)
         if owner is not None and path in authored:
             _report_equal(joint, name, owner, result[path], contexts, findings)
-        elif owner is not None:
+        elif owner is not None and joint.kind != "fixed":
             findings.warning(
                 "2.10.name",
                 path,

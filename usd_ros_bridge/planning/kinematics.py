@@ -25,6 +25,7 @@ from usd_ros_bridge.planning.rest import RestSolver
 from usd_ros_bridge.planning.robot_dofs import (
     find_mimics,
     find_motions,
+    hold_all_followers,
     joint_state_order,
     name_all_joints,
     name_context_dofs,
@@ -109,6 +110,7 @@ def plan_kinematics(
     flat = [joint for robot in robots for joint in robot.joints]
     joint_rows = {joint.path: row for row, joint in enumerate(flat)}
     kinds, motions = find_motions(flat, index, options, findings)
+    hold_all_followers(robots, joint_rows, motions, index, options)
     anchors = [robot.anchor for robot in robots for _ in robot.joints]
     solver = RestSolver(flat, motions, anchors, index)
     edges = [edge for robot in robots for edge in robot.edges]

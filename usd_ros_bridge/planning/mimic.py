@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from usd_ros_bridge.model.diagnostics import quoted
@@ -162,6 +162,16 @@ def resolve_mimics(
         rule = authored_rule(joint.record, solvers)
         if rule is None:
             continue
+        held = _held(rule, joint, motions)
+        if held:
+            findings.warning(
+                "1.3.mimic",
+                joint.path,
+                held,
+                "let it follow a joint that moves, or take the rule away",
+                attribute=rule.attribute,
+            )
+            continue
         fault = _fault(rule, joint, motions)
         if fault:
             findings.error(
@@ -186,6 +196,45 @@ def resolve_mimics(
     return collapse_chains(direct, paths, findings)
 
 
+def hold_followers(
+    joints: Sequence[Joint],
+    motions: Mapping[str, Sequence[Motion]],
+    *,
+    solvers: Sequence[str],
+    units: Units,
+) -> dict[str, tuple[Motion, ...]]:
+    """Return the degrees of freedom of joints that follow a fixed one, by joint path: they are locked at the offset.
+
+    Args:
+        joints: The robot's joints.
+        motions: Degrees of freedom by joint path.
+        solvers: Solvers in order of priority.
+        units: The stage's units.
+    """
+    result = {}
+    for joint in joints:
+        own = motions[joint.path]
+        rule = authored_rule(joint.record, solvers) if own else None
+        if rule is None or not _held(rule, joint, motions) or not math.isfinite(rule.offset):
+            continue
+        number = _dof(own, rule.follower_axis)
+        place = _offset(rule, own[number].axis, units)
+        held = replace(own[number], lower=place, upper=place, authored_position=place)
+        result[joint.path] = (*own[:number], held, *own[number + 1 :])
+    return result
+
+
+def _held(rule: MimicRule, joint: Joint, motions: Mapping[str, Sequence[Motion]]) -> str:
+    """Return why a joint stays where it is, "" where it has to follow: an end of the rule is a fixed joint."""
+    if not rule.leader or rule.leader == joint.path or rule.leader not in motions:
+        return ""
+    if not motions.get(joint.path):
+        return "the joint is fixed and follows nothing; its mimic rule is ignored"
+    if not motions[rule.leader]:
+        return f"the leader {quoted(rule.leader)} is fixed; the joint stays at the offset of its mimic rule"
+    return ""
+
+
 def _fault(rule: MimicRule, joint: Joint, motions: Mapping[str, Sequence[Motion]]) -> str:
     if not rule.leader:
         return "the mimic schema names no leader"
@@ -193,8 +242,6 @@ def _fault(rule: MimicRule, joint: Joint, motions: Mapping[str, Sequence[Motion]
         return "the mimic joint follows itself"
     if not motions.get(rule.leader):
         return f"the leader {quoted(rule.leader)} is no movable joint of the robot"
-    if not motions.get(joint.path):
-        return "a mimic joint must be movable"
     if not (math.isfinite(rule.multiplier) and math.isfinite(rule.offset)):
         return f"the rule {quoted(rule.multiplier)} * leader + {quoted(rule.offset)} is not finite"
     return ""
@@ -214,9 +261,14 @@ def _plan(rule: MimicRule, follower: DofAxis, leader: DofAxis, row: int, units: 
         multiplier *= units.meters
     elif follower.startswith("rot") and leader.startswith("trans"):
         multiplier /= units.meters
+    return MimicPlan(leader=row, multiplier=multiplier, offset=_offset(rule, follower, units))
+
+
+def _offset(rule: MimicRule, follower: DofAxis, units: Units) -> float:
+    """Return the offset of a rule in rad or m."""
     if rule.si_offset and follower.startswith("rot"):
-        unit = 1.0
-    return MimicPlan(leader=row, multiplier=multiplier, offset=rule.offset * unit)
+        return rule.offset
+    return rule.offset * motion_unit(follower, units)
 
 
 def collapse_chains(

@@ -11,7 +11,7 @@ from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.dofs import Motion, joint_motions
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
-from usd_ros_bridge.planning.mimic import resolve_mimics
+from usd_ros_bridge.planning.mimic import hold_followers, resolve_mimics
 from usd_ros_bridge.planning.rest import RestSolver, lengths
 from usd_ros_bridge.planning.robot_tree import RobotTree
 from usd_ros_bridge.planning.stage_index import StageIndex
@@ -44,6 +44,25 @@ def find_motions(
         kinds.append(kind)
         motions.append(of_joint)
     return kinds, motions
+
+
+def hold_all_followers(
+    robots: Sequence[RobotTree],
+    joint_rows: Mapping[str, int],
+    motions: list[tuple[Motion, ...]],
+    index: StageIndex,
+    options: PlanOptions,
+) -> None:
+    """Lock the degrees of freedom that mimic a fixed joint, in place: they stay at the rule's offset."""
+    for robot in robots:
+        held = hold_followers(
+            robot.joints,
+            {joint.path: motions[joint_rows[joint.path]] for joint in robot.joints},
+            solvers=options.schema_resolvers,
+            units=index.units,
+        )
+        for path, of_joint in held.items():
+            motions[joint_rows[path]] = of_joint
 
 
 def name_all_joints(

@@ -87,7 +87,7 @@ def choose(
     elif plan.physics.needs_forces:
         name, why = MUJOCO, "the asset has drives, or bodies that fall"
     else:
-        name, why = KINEMATIC, "nothing in the asset needs forces: it has neither drives nor bodies that fall"
+        name, why = KINEMATIC, _why_without_forces(plan.physics)
     try:
         made = load_backend(name)
     except BackendError as error:
@@ -138,6 +138,22 @@ def falls_forever(scene: PhysicsScene) -> bool:
         collider.body != WORLD_BODY and not scene.bodies[collider.body].kinematic
         for collider in scene.colliders
     )
+
+
+def _why_without_forces(scene: PhysicsScene) -> str:
+    """Return why a scene without drives, and whose robots do not fall, is shown without forces."""
+    sagging = any(joint.dofs for joint in scene.joints)
+    props = sum(body.robot < 0 and not (body.joints or body.kinematic) for body in scene.bodies)
+    found = []
+    if sagging:
+        found.append("no joint has a drive: under forces all would give way")
+    if props:
+        found.append(
+            f"{props} {'body that is free belongs' if props == 1 else 'bodies that are free belong'} to no robot"
+        )
+    if not found:
+        return "nothing in the asset needs forces: it has neither drives nor bodies that fall"
+    return f"{', and '.join(found)}; the backend {MUJOCO} simulates them"
 
 
 def _can_simulate() -> bool:

@@ -340,6 +340,22 @@ def test_of_two_prim_names_the_first_stays() -> None:
     assert list(joints(stage.plan())) == ["finger", "right_finger"]
 
 
+def test_fixed_joints_make_way_for_those_that_move_in_silence() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/base")
+    for side, kind in (("a", "Fixed"), ("b", "Revolute"), ("c", "Fixed")):
+        stage.body(f"/robot/{side}")
+        stage.joint(f"/robot/{side}/joint", "/robot/base", f"/robot/{side}", kind)
+    plan = stage.plan()
+    assert {joint.path: joint.name for joint in plan.robots[0].joints} == {
+        "/robot/a/joint": "a_joint",
+        "/robot/b/joint": "joint",
+        "/robot/c/joint": "c_joint",
+    }
+    assert not found(plan, "2.10.name")
+
+
 def test_the_second_of_two_equal_authored_names_in_one_context_gets_another() -> None:
     stage = Stage()
     stage.context()
@@ -544,7 +560,6 @@ def test_a_disabled_rule_is_none() -> None:
     [
         {"newton__mimicJoint": ("/robot/follow",)},
         {"newton__mimicJoint": ("/robot/nowhere",)},
-        {"newton__mimicJoint": ("/robot/anchor",)},
         {"newton__mimicJoint": ()},
         {"newton__mimicJoint": ("/robot/pan",), "newton__mimicCoef1": math.nan},
     ],
@@ -553,6 +568,23 @@ def test_rules_that_cannot_be_followed_are_errors(attributes: Any) -> None:
     plan = follower(**attributes).plan()
     assert joints(plan)["follow"].dofs[0].mimic is None
     assert found(plan, "1.3.mimic")[0].severity == "error"
+
+
+def test_who_follows_a_fixed_joint_stays_at_the_offset() -> None:
+    plan = follower(newton__mimicJoint=("/robot/anchor",), newton__mimicCoef0=30.0).plan()
+    (dof,) = joints(plan)["follow"].dofs
+    assert dof.mimic is None
+    assert (dof.lower, dof.position, dof.upper) == pytest.approx([math.radians(30.0)] * 3)
+    (finding,) = found(plan, "1.3.mimic")
+    assert (finding.severity, finding.path) == ("warning", "/robot/follow")
+    assert "stays at the offset" in finding.message
+
+
+def test_a_rule_on_a_fixed_joint_is_a_warning() -> None:
+    plan = follower("Fixed", newton__mimicJoint=("/robot/pan",)).plan()
+    assert joints(plan)["follow"].dofs == ()
+    (finding,) = found(plan, "1.3.mimic")
+    assert (finding.severity, finding.path) == ("warning", "/robot/follow")
 
 
 def chain(*leaders: str) -> Stage:
