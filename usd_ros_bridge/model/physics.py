@@ -354,6 +354,7 @@ class PhysicsScene:
         gravity: In the world frame, m/s^2.
         timestep: Seconds, as a solver's attribute of the PhysicsScene prim has it; None where none does.
         solver: Other solver attributes of the PhysicsScene prim by resolved name: `iterations`, `cone`, `integrator`.
+        mujoco_options: Whether `solver` is all that MuJoCo's options are: nothing is left for an engine to choose.
         bodies: Parents before children; otherwise in traversal order.
         joints: In traversal order.
         colliders: In traversal order.
@@ -369,6 +370,7 @@ class PhysicsScene:
     gravity: Vector3 = (0.0, 0.0, -9.81)
     timestep: float | None = None
     solver: Mapping[str, Any] = field(default_factory=dict)
+    mujoco_options: bool = False
     bodies: tuple[Body, ...] = ()
     joints: tuple[Joint, ...] = ()
     colliders: tuple[Collider, ...] = ()

@@ -23,11 +23,13 @@ class PhysicsSceneRecord(Record):
     """A PhysicsScene prim.
 
     Attributes:
+        applied: Applied API schemas of solvers (Newton, Physx, Mjc).
         solver_attributes: Every authored property under a vendor's prefix (newton:, physxScene:, mjc:) by USD name.
     """
 
     gravity_direction: Vector3 | None = attribute("physics:gravityDirection", "vector3f", (0.0, 0.0, 0.0))
     gravity_magnitude: float | None = attribute("physics:gravityMagnitude", "float", -float("inf"))
+    applied: tuple[str, ...] = ()
     solver_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -49,6 +51,7 @@ class MaterialRecord(Record):
     """PhysicsMaterialAPI.
 
     Attributes:
+        applied: Applied API schemas of solvers (Newton, Physx, Mjc).
         solver_attributes: Every authored property under a vendor's prefix (newton:, physxMaterial:, mjc:) by USD name.
     """
 
@@ -56,6 +59,7 @@ class MaterialRecord(Record):
     dynamic_friction: float | None = attribute("physics:dynamicFriction", "float", 0.0)
     restitution: float | None = attribute("physics:restitution", "float", 0.0)
     density: float | None = attribute("physics:density", "float", 0.0)
+    applied: tuple[str, ...] = ()
     solver_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -82,6 +86,7 @@ class GeometryRecord(Record):
         skin: Of a Mesh with a texture, or with several colours; None for others.
         material: Bound material with PhysicsMaterialAPI (purpose physics, else all-purpose), "" for none.
         group_paths: PhysicsCollisionGroup prims whose `colliders` collection includes the prim, in traversal order.
+        applied: Applied API schemas of solvers (Newton, Physx, Mjc).
         solver_attributes: Every authored property under a vendor's prefix (newton:, physxCollision:, mjc:).
     """
 
@@ -99,6 +104,7 @@ class GeometryRecord(Record):
     skin: Skin | None = None
     material: str = ""
     group_paths: tuple[str, ...] = ()
+    applied: tuple[str, ...] = ()
     solver_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -56,6 +56,7 @@ class _Kind(NamedTuple):
     """What a combination of prim type and applied schemas means to this reader."""
 
     applied: frozenset[str]
+    solver_apis: tuple[str, ...]
     geometry: str
     scene: bool
     group: bool
@@ -87,6 +88,9 @@ APPLIED: Final = frozenset(
 )
 """Applied API schemas that this reader looks for."""
 
+_SOLVER_APIS: Final = ("Newton", "Physx", "Mjc")
+"""What the names of solvers' own schemas begin with."""
+
 _SOLVED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"})
 """Those of bodies and articulations, of which solvers' attributes are kept."""
 
@@ -94,6 +98,7 @@ _SOLVED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"}
 def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> _Kind:
     return _Kind(
         applied=APPLIED.intersection(applied),
+        solver_apis=tuple(name for name in applied if name.startswith(_SOLVER_APIS)),
         geometry=geometry_type(prim),
         scene=prim.IsA(UsdPhysics.Scene),
         group=prim.IsA(UsdPhysics.CollisionGroup),
@@ -178,13 +183,17 @@ class _Walk:
         if kind.camera:
             self._cameras[path] = source
         self._visit_prim(source, kind)
-        self._visit_applied(source, kind.applied)
+        self._visit_applied(source, kind)
 
     def _visit_prim(self, source: PrimProperties, kind: _Kind) -> None:
         if kind.scene:
-            solver = solver_attributes(source)
             self.scenes.append(
-                self._reader.record(records.PhysicsSceneRecord, source, solver_attributes=solver)
+                self._reader.record(
+                    records.PhysicsSceneRecord,
+                    source,
+                    applied=kind.solver_apis,
+                    solver_attributes=solver_attributes(source),
+                )
             )
         if kind.group:
             self.groups.append(self._reader.record(records.CollisionGroupRecord, source))
@@ -194,13 +203,16 @@ class _Walk:
             if force < math.inf or torque < math.inf:
                 self.joint_breaks[source.path] = (force, torque)
 
-    def _visit_applied(self, source: PrimProperties, applied: frozenset[str]) -> None:
-        path = source.path
+    def _visit_applied(self, source: PrimProperties, kind: _Kind) -> None:
+        path, applied = source.path, kind.applied
         if "PhysicsMassAPI" in applied:
             self.masses[path] = self._reader.record(records.MassRecord, source)
         if "PhysicsMaterialAPI" in applied:
             self.materials[path] = self._reader.record(
-                records.MaterialRecord, source, solver_attributes=solver_attributes(source)
+                records.MaterialRecord,
+                source,
+                applied=kind.solver_apis,
+                solver_attributes=solver_attributes(source),
             )
         if "PhysicsFilteredPairsAPI" in applied:
             self.filtered_pairs.append(self._reader.record(records.FilteredPairsRecord, source))
@@ -278,6 +290,7 @@ class _Walk:
             type_name=type_name,
             values=values,
             collides=kind.collides,
+            applied=kind.solver_apis,
             seen=geometry.seen,
             color=appearance.color,
             **fields,

@@ -28,7 +28,7 @@ def test_solver_attributes() -> None:
     assert found == {
         place: {
             wanted: {
-                solver: [attribute.name, *([attribute.minus] if attribute.minus else [])]
+                solver: [name for name in (attribute.name, attribute.minus, attribute.also) if name]
                 for solver, attribute in by_solver.items()
             }
             for wanted, by_solver in table.items()

@@ -615,6 +615,50 @@ token mjc:option:cone = "elliptic"
     assert scene.solver == {"iterations": 50, "cone": "elliptic"}
 
 
+def test_fallbacks_of_applied_schemas() -> None:
+    """A converter leaves out what equals the schema's fallback: 1000 steps a second, MuJoCo's own options."""
+    applied = "NewtonSceneAPI MjcSceneAPI"
+    scene = scene_of(world(prim("PhysicsScene", "scene", applied)))
+    assert scene.timestep == pytest.approx(0.001)
+    assert scene.mujoco_options
+    assert scene.solver["integrator"] == "euler"
+    assert scene.solver["cone"] == "pyramidal"
+    assert (scene.solver["impratio"], scene.solver["iterations"]) == (1.0, 100)
+    assert scene.solver["flag_contact"] is True
+    assert scene.solver["flag_override"] is False
+    of_mjc = scene_of(world(prim("PhysicsScene", "scene", "MjcSceneAPI")))
+    assert of_mjc.timestep == pytest.approx(0.002)
+
+
+def test_what_is_authored_counts_before_fallbacks() -> None:
+    """As in Newton's resolvers: a value of the last solver, before the fallback of the first."""
+    content = "double mjc:option:timestep = 0.004\nbool mjc:flag:gravity = false"
+    scene = scene_of(world(prim("PhysicsScene", "scene", "NewtonSceneAPI", content)))
+    assert scene.timestep == pytest.approx(0.004)
+    assert scene.gravity == (0.0, 0.0, 0.0)
+    assert not scene.mujoco_options
+
+
+def test_fallbacks_of_joints() -> None:
+    plain, applied = (
+        scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, schemas=schemas)))
+        for schemas in ("", "MjcJointAPI")
+    )
+    assert joints(plain)["j"].solver == {}
+    assert joints(applied)["j"].solver == {"solref_limit": (0.02, 1.0)}
+
+
+def test_what_a_medium_is_like() -> None:
+    content = """double mjc:option:density = 0.001
+double mjc:option:viscosity = 0.2
+double3 mjc:option:wind = (0, 200, 0)
+"""
+    scene = scene_of(world(prim("PhysicsScene", "scene", "", content)), meters=0.01, up="Y")
+    assert scene.solver["density"] == pytest.approx(1000.0)
+    assert scene.solver["viscosity"] == pytest.approx(20.0)
+    assert scene.solver["wind"] == pytest.approx((0.0, 0.0, 2.0))
+
+
 def test_no_physics_at_all() -> None:
     plan = plan_text(world(prim("Sphere", "s")))
     assert plan.physics is not None

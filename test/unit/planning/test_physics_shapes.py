@@ -347,6 +347,14 @@ def test_impossible_restitution(value: str, used: float) -> None:
     assert [finding.attribute for finding in findings(plan, "1.3.material")] == ["physics:restitution"]
 
 
+def test_fallbacks_of_colliders() -> None:
+    text = prim("Sphere", "c", "PhysicsCollisionAPI MjcCollisionAPI")
+    assert only(scene_of(world(text))).solver == {
+        "margin": 0.0, "condim": 3, "priority": 0, "solmix": 1.0,
+        "friction_combine": "max", "restitution_combine": "max",
+    }  # fmt: skip
+
+
 def test_solver_attributes_of_colliders() -> None:
     own = """float newton:contactMargin = 2
 float physxCollision:contactOffset = 5

@@ -91,6 +91,9 @@ def compile_model(built: Built) -> Compiled:
     """
     model = compile_spec(built)
     scene = built.scene
+    if "total_mass" in scene.solver:
+        mujoco.mj_setTotalmass(model, scene.solver["total_mass"])
+        mujoco.mj_setConst(model, mujoco.MjData(model))
     body_ids = _ids(model, mujoco.mjtObj.mjOBJ_BODY, [body.path for body in scene.bodies])
     joints = _ids(model, mujoco.mjtObj.mjOBJ_JOINT, built.joint_names)
     free = _ids(model, mujoco.mjtObj.mjOBJ_JOINT, built.free_names)

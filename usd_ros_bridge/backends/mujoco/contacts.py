@@ -36,6 +36,8 @@ def set_contact(built: Built, geom: Any, collider: Collider) -> None:
     geom.solmix = float(collider.solver.get("solmix", geom.solmix))
     geom.condim = int(collider.solver.get("condim", geom.condim))
     geom.priority = int(collider.solver.get("priority", geom.priority))
+    if {"contact_stiffness", "contact_damping"} <= collider.solver.keys():
+        geom.solref = spring(collider.solver["contact_stiffness"], collider.solver["contact_damping"])
     for name in ("solref", "solimp"):
         if name in collider.solver:
             values = np.atleast_1d(np.asarray(collider.solver[name], dtype=np.float64))
@@ -43,6 +45,11 @@ def set_contact(built: Built, geom: Any, collider: Collider) -> None:
     for place, name in ((1, "torsional_friction"), (2, "rolling_friction")):
         if name in collider.solver:
             geom.friction[place] = float(collider.solver[name])
+
+
+def spring(stiffness: float, damping: float) -> list[float]:
+    """Returns MuJoCo's time constant and damping ratio of a stiffness and a damping, as Newton converts them."""
+    return [2.0 / damping, 0.5 * damping / math.sqrt(stiffness)]
 
 
 def set_bounce(element: Any, restitution: float, timestep: float) -> None:

@@ -107,6 +107,10 @@ def _set_passive(made: Any, joint: Joint, dof: Dof) -> None:
         if key in joint.solver:
             values = np.atleast_1d(np.asarray(joint.solver[key], dtype=np.float64))
             getattr(made, key)[: len(values)] = values
+    made.margin = float(joint.solver.get("limit_margin", 0.0))
+    made.actgravcomp = int(joint.solver.get("actuator_gravity_compensation", False))
+    if "spring_damper" in joint.solver:
+        made.springdamper = joint.solver["spring_damper"]
 
 
 def _limit(made: Any, dof: Dof) -> None:

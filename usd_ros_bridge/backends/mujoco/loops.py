@@ -73,19 +73,20 @@ def _is_plain(joint: Joint) -> bool:
 
 def _weld(built: Built, joint: Joint) -> None:
     sites = _sites(built, joint, joint.path)
-    _equality(built, mujoco.mjtEq.mjEQ_WELD, joint.path, sites)
+    equality = _equality(built, mujoco.mjtEq.mjEQ_WELD, joint.path, sites, joint)
+    equality.data[10] = float(joint.solver.get("torque_scale", 1.0))
 
 
 def _connect(built: Built, joint: Joint) -> None:
     """Makes one point coincide for a ball joint, two on the axis for a hinge."""
     sites = _sites(built, joint, joint.path)
-    _equality(built, mujoco.mjtEq.mjEQ_CONNECT, joint.path, sites)
+    _equality(built, mujoco.mjtEq.mjEQ_CONNECT, joint.path, sites, joint)
     if joint.type == "spherical":
         return
     unit = np.zeros(3)
     unit["XYZ".index(joint.dofs[0].axis[-1])] = _LEVER
     name = f"{joint.path}:axis"
-    _equality(built, mujoco.mjtEq.mjEQ_CONNECT, name, _sites(built, joint, name, offset=unit))
+    _equality(built, mujoco.mjtEq.mjEQ_CONNECT, name, _sites(built, joint, name, offset=unit), joint)
 
 
 def _split(built: Built, index: int, joint: Joint) -> None:
@@ -105,7 +106,7 @@ def _split(built: Built, index: int, joint: Joint) -> None:
     names = f"{joint.path}:0", f"{joint.path}:1"
     for body, name in zip((built.body(child), share), names, strict=True):
         _add_site(body, name, frame)
-    _equality(built, mujoco.mjtEq.mjEQ_WELD, joint.path, names)
+    _equality(built, mujoco.mjtEq.mjEQ_WELD, joint.path, names, joint)
 
 
 def _sites(built: Built, joint: Joint, name: str, offset: FloatArray | None = None) -> tuple[str, str]:
@@ -125,17 +126,19 @@ def _add_site(body: Any, name: str, pose: FloatArray) -> None:
     place(site, pose)
 
 
-def _equality(built: Built, kind: Any, name: str, objects: tuple[str, str]) -> Any:
+def _equality(built: Built, kind: Any, name: str, objects: tuple[str, str], joint: Joint) -> Any:
     equality = built.spec.add_equality(
         name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, name1=objects[0], name2=objects[1]
     )
-    _stiffen(built, equality)
+    _stiffen(built, equality, joint)
     return equality
 
 
-def _stiffen(built: Built, equality: Any) -> None:
-    equality.solref = [_STEPS * built.spec.option.timestep, 1.0]
-    equality.solimp = _SOLIMP
+def _stiffen(built: Built, equality: Any, joint: Joint) -> None:
+    """Sets how an equality gives way: as its joint says, else so little that it looks rigid."""
+    for name, stiff in (("solref", (_STEPS * built.spec.option.timestep, 1.0)), ("solimp", _SOLIMP)):
+        values = joint.solver.get(name, stiff)
+        getattr(equality, name)[: len(values)] = values
 
 
 def _add_distance(built: Built, joint: Joint) -> None:
@@ -155,7 +158,7 @@ def _add_distance(built: Built, joint: Joint) -> None:
             name1=joint.path,
         )
         equality.data[:5] = 0.0
-        _stiffen(built, equality)
+        _stiffen(built, equality, joint)
         built.rods[joint.path] = 0.5 * (lower + upper)
         return
     tendon.limited = 1
@@ -186,4 +189,4 @@ def _add_mimics(built: Built) -> None:
                 name2=leader,
             )
             equality.data[:5] = [dof.mimic.offset, dof.mimic.multiplier, 0.0, 0.0, 0.0]
-            _stiffen(built, equality)
+            _stiffen(built, equality, joint)

@@ -45,6 +45,23 @@ _JACOBIANS = {
     "sparse": mujoco.mjtJacobian.mjJAC_SPARSE,
     "auto": mujoco.mjtJacobian.mjJAC_AUTO,
 }
+_OPTIONS = (
+    "tolerance",
+    "ls_iterations",
+    "ls_tolerance",
+    "noslip_iterations",
+    "noslip_tolerance",
+    "ccd_iterations",
+    "ccd_tolerance",
+    "sdf_initpoints",
+    "sdf_iterations",
+    "density",
+    "viscosity",
+    "o_margin",
+)
+"""Numbers of `option` that have the same name in a scene's solver attributes."""
+_VECTORS = ("wind", "magnetic", "o_solref", "o_solimp", "o_friction")
+"""Likewise those of several numbers."""
 _FEWEST = 20
 """Solver iterations that are allowed at least: other engines' counts, often 1, mean something else."""
 _IMPRATIO = 10.0
@@ -99,13 +116,64 @@ def _set_options(built: Built) -> None:
     spec.option.solver = _SOLVERS[_authored(scene, "solver", _SOLVERS, "newton")]
     spec.option.jacobian = _JACOBIANS[_authored(scene, "jacobian", _JACOBIANS, "auto")]
     spec.option.impratio = float(scene.solver.get("impratio", _IMPRATIO))
-    spec.option.tolerance = float(scene.solver.get("tolerance", spec.option.tolerance))
-    spec.option.iterations = max(int(scene.solver.get("iterations", 0)) or spec.option.iterations, _FEWEST)
-    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
-    # Several points of contact for one pair of convex geoms: wheels would scrub on their rims' corners.
-    multiccd = getattr(mujoco.mjtDisableBit, "mjDSBL_MULTICCD", None)
-    if multiccd is not None:
-        spec.option.disableflags |= multiccd
+    spec.option.iterations = _iterations(scene, spec.option.iterations)
+    for name in _OPTIONS:
+        if name in scene.solver:
+            default = getattr(spec.option, name)
+            setattr(spec.option, name, type(default)(scene.solver[name]))
+    for name in _VECTORS:
+        values = scene.solver.get(name, ())
+        getattr(spec.option, name)[: len(values)] = values
+    spec.option.disableactuator = sum(
+        1 << group for group in {*scene.solver.get("disabled_actuator_groups", ())} if 0 <= group <= 30
+    )
+    _set_flags(built)
+    _set_masses(built)
+
+
+def _iterations(scene: PhysicsScene, default: int) -> int:
+    """Returns the solver's iterations: exactly as many as asked for where MuJoCo's own schema is in use."""
+    wanted = int(scene.solver.get("iterations", 0)) or default
+    return wanted if scene.mujoco_options else max(wanted, _FEWEST)
+
+
+def _set_flags(built: Built) -> None:
+    """Sets MuJoCo's switches as authored; those that nobody authored are the bridge's own or MuJoCo's.
+
+    Releases differ in what they have switches for, and in whether they are on unless disabled.
+    """
+    scene, option = built.scene, built.spec.option
+    filters_parents = not any(joint.collides for joint in scene.joints)
+    chosen = {"filterparent": False, "multiccd": False} | {
+        name.removeprefix("flag_"): bool(value)
+        for name, value in scene.solver.items()
+        if name.startswith("flag_")
+    }
+    # A joint whose bodies collide says so in UsdPhysics' words; MuJoCo's rule would keep them apart.
+    chosen["filterparent"] &= filters_parents
+    for name, on in chosen.items():
+        disable = getattr(mujoco.mjtDisableBit, f"mjDSBL_{name.upper()}", None)
+        enable = getattr(mujoco.mjtEnableBit, f"mjENBL_{name.upper()}", None)
+        if disable is not None:
+            option.disableflags = _with_bit(option.disableflags, disable, on=not on)
+        elif enable is not None:
+            option.enableflags = _with_bit(option.enableflags, enable, on=on)
+        elif name in ("spring", "damper") and not on:
+            # Releases that have one switch for both.
+            both = not (chosen.get("spring", True) or chosen.get("damper", True))
+            option.disableflags |= mujoco.mjtDisableBit.mjDSBL_PASSIVE if both else 0
+
+
+def _with_bit(bits: int, bit: Any, *, on: bool) -> int:
+    return bits | int(bit) if on else bits & ~int(bit)
+
+
+def _set_masses(built: Built) -> None:
+    """Sets what MuJoCo's compiler does to masses and moments of inertia."""
+    solver, compiler = built.scene.solver, built.spec.compiler
+    compiler.balanceinertia = bool(solver.get("balance_inertia", False))
+    compiler.boundmass = float(solver.get("bound_mass", 0.0))
+    compiler.boundinertia = float(solver.get("bound_inertia", 0.0))
 
 
 def _authored(scene: PhysicsScene, name: str, known: dict[str, Any], default: str) -> str:

@@ -35,6 +35,7 @@ class Start:
         free_dof: (F,) addresses in `qvel` of the free joints.
         weight: (F,) how much of gravity acts on those bodies.
         trees: By free joint, the addresses in `qvel` of everything that hangs from the body, its own included.
+        leapfrog: Whether what flies freely starts half a step early.
     """
 
     qpos: FloatArray
@@ -43,19 +44,25 @@ class Start:
     free_dof: IndexArray
     weight: FloatArray
     trees: tuple[IndexArray, ...]
+    leapfrog: bool = True
 
     def apply(self, model: Any, data: Any) -> None:
         """Puts `data` to the start.
 
         What flies freely gets half a step's worth of gravity less: MuJoCo's integrators move by the velocity at the
         end of a step, so that a fall would be ahead by `g t dt / 2` (10 mm after 1 s at 2 ms). Velocities taken half a
-        step early make it exact, as the leapfrog scheme does.
+        step early make it exact, as the leapfrog scheme does. An asset with MuJoCo's own options
+        starts as MuJoCo does.
         """
         mujoco.mj_resetData(model, data)
         data.qpos[:], data.qvel[:], data.ctrl[:] = self.qpos, self.qvel, self.ctrl
         mujoco.mj_forward(model, data)
         semi_implicit = model.opt.integrator != mujoco.mjtIntegrator.mjINT_RK4
-        if semi_implicit and not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
+        if (
+            self.leapfrog
+            and semi_implicit
+            and not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+        ):
             half = 0.5 * model.opt.timestep * model.opt.gravity
             for address, tree, weight in zip(self.free_dof.tolist(), self.trees, self.weight, strict=True):
                 if not data.qfrc_constraint[tree].any():
@@ -126,6 +133,7 @@ def make_start(
             [scene.bodies[index].gravity_scale for index in np.flatnonzero(frees[0] >= 0).tolist()]
         ),
         trees=tuple(trees),
+        leapfrog=not scene.mujoco_options,
     )
 
 

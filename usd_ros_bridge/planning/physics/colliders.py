@@ -23,6 +23,8 @@ from usd_ros_bridge.planning.physics.solvers import COLLIDER, MATERIAL, resolve_
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
 
+_MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
+"""How MuJoCo combines what two colliders say, which is what MjcCollisionAPI is authored for."""
 GREY: Final = (0.6, 0.6, 0.6, 1.0)
 
 
@@ -146,7 +148,13 @@ class _Planner:
 
     def _collider(self, record: GeometryRecord, placed: Placed, body: str, pose: Any) -> None:
         material, solver, _ = self._material(record.material)
-        own = resolve_all(record.solver_attributes, COLLIDER, self._solvers, meters=self._index.units.meters)
+        own = resolve_all(
+            record.solver_attributes,
+            COLLIDER,
+            self._solvers,
+            meters=self._index.units.meters,
+            applied=record.applied,
+        )
         self._shapes.records.append(record)
         self._shapes.colliders.append(
             Collider(
@@ -155,7 +163,7 @@ class _Planner:
                 body_from_shape=pose,
                 shape=placed.shape,
                 material=material if record.material in self._physics.materials else None,
-                solver={**solver, **own},
+                solver={**(_MUJOCO_MIXES if "MjcCollisionAPI" in record.applied else {}), **solver, **own},
                 color=_color(record) if record.seen else None,
             )
         )
@@ -202,7 +210,11 @@ class _Planner:
         )
         density = self._checked(record, "density", "density")
         solver = resolve_all(
-            record.solver_attributes, MATERIAL, self._solvers, meters=self._index.units.meters
+            record.solver_attributes,
+            MATERIAL,
+            self._solvers,
+            meters=self._index.units.meters,
+            applied=record.applied,
         )
         return contact, solver, density
 

@@ -183,7 +183,7 @@ class _Planner:
             distance=self._distance(record) if kind == "distance" else None,
             collides=bool(fallback(record, "collision_enabled")),
             closes_loop=closes_loop,
-            solver=resolve_all(record.solver_attributes, JOINT, self._solvers),
+            solver=resolve_all(record.solver_attributes, JOINT, self._solvers, applied=record.applied),
         )
 
     def _resolved(self, joint: Joint) -> tuple[JointType, Sequence[DofPlan], Sequence[Mimic | None]]:

@@ -93,6 +93,7 @@ def _plan(
         gravity=world.gravity,
         timestep=world.timestep,
         solver=world.solver,
+        mujoco_options=world.mujoco_options,
         bodies=bodies,
         joints=joints,
         colliders=colliders,

@@ -29,6 +29,7 @@ class World:
     gravity: Vector3 = (0.0, 0.0, -EARTH)
     timestep: float | None = None
     solver: dict[str, Any] = field(default_factory=dict)
+    mujoco_options: bool = False
 
 
 def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], findings: Findings) -> World:
@@ -43,14 +44,35 @@ def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], fi
             f"the stage has a physics scene already, {record.path}; everything is simulated in that one",
             "keep one PhysicsScene",
         )
-    solver = resolve_all(record.solver_attributes, SCENE, solvers)
+    solver = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied)
     timestep = _timestep(solver.pop("timestep", None), record.path, findings)
     gravity = _gravity(record, units, findings)
+    _to_si(solver, units)
     return World(
         gravity=gravity if solver.pop("gravity_enabled", True) else (0.0, 0.0, 0.0),
         timestep=timestep,
         solver=solver,
+        mujoco_options="MjcSceneAPI" in record.applied and "mjc" in solvers,
     )
+
+
+def _to_si(solver: dict[str, Any], units: Units) -> None:
+    """Turns what the medium is like into SI units, and vectors into the ROS world's axes."""
+    factors = {
+        "density": units.kilograms / units.meters**3,
+        "viscosity": units.kilograms / units.meters,
+        "wind": units.meters,
+        "magnetic": 1.0,
+        "o_margin": units.meters,
+        "total_mass": units.kilograms,
+        "bound_mass": units.kilograms,
+        "bound_inertia": units.kilograms * units.meters**2,
+    }
+    for name in factors.keys() & solver.keys():
+        value = np.asarray(solver[name]) * factors[name]
+        if value.ndim:
+            value = rotate(units.world_from_stage[3:], value) + 0.0
+        solver[name] = tuple(value.tolist()) if value.ndim else float(value)
 
 
 def _timestep(seconds: float | None, path: str, findings: Findings) -> float | None:

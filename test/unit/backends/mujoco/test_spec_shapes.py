@@ -23,6 +23,7 @@ from usd_ros_bridge.model.physics import (
     Cone,
     ContactMaterial,
     Cylinder,
+    Inertial,
     Mesh,
     PhysicsScene,
     Plane,
@@ -325,6 +326,61 @@ def test_the_caller_decides_before_the_asset() -> None:
     assert option.integrator == mujoco.mjtIntegrator.mjINT_EULER
     assert option.iterations == 20
     assert option.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
+
+
+def test_the_medium_and_the_solver() -> None:
+    solver = {
+        "density": 1000.0, "viscosity": 0.1, "wind": (1.0, 2.0, 3.0), "magnetic": (0.0, 0.0, 1.0),
+        "noslip_iterations": 4, "noslip_tolerance": 1e-5, "ls_iterations": 7, "ls_tolerance": 0.1,
+        "ccd_iterations": 9, "ccd_tolerance": 1e-4, "sdf_initpoints": 3, "sdf_iterations": 2,
+        "o_margin": 0.1, "o_solref": (0.1, 1.0), "o_friction": (2.0, 2.0, 0.1, 0.01, 0.01),
+    }  # fmt: skip
+    option = built(PhysicsScene(solver=solver | {"disabled_actuator_groups": (1, 3)})).spec.option
+    assert {name: np.array(getattr(option, name)).tolist() for name in solver} == {
+        name: list(value) if isinstance(value, tuple) else value for name, value in solver.items()
+    }
+    assert option.disableactuator == 0b1010
+
+
+FLAGS = [
+    flag
+    for flag in (
+        "actuation", "clampctrl", "constraint", "contact", "damper", "equality", "eulerdamp", "filterparent",
+        "frictionloss", "island", "limit", "midphase", "multiccd", "nativeccd", "refsafe", "spring", "warmstart",
+    )
+    if hasattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_flags_of_the_scene(flag: str) -> None:
+    bit = int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))
+    flags = [
+        int(built(PhysicsScene(solver={f"flag_{flag}": on})).spec.option.disableflags) & bit
+        for on in (False, True)
+    ]
+    assert flags == [bit, 0]
+
+
+def test_contacts_are_overridden_where_asked() -> None:
+    option = built(PhysicsScene(solver={"flag_override": True})).spec.option
+    assert option.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE
+
+
+def test_iterations_of_mujocos_own_options_are_exact() -> None:
+    scene = PhysicsScene(solver={"iterations": 4}, mujoco_options=True)
+    assert built(scene).spec.option.iterations == 4
+
+
+def test_masses_are_bounded_and_scaled() -> None:
+    inertial = Inertial(mass=1.0, diagonal=(0.1, 0.1, 0.1))
+    bodies = tuple(Body(path=f"/{name}", inertial=inertial) for name in "ab")
+    _, model, _ = simulated(PhysicsScene(bodies=bodies, solver={"bound_mass": 2.0, "bound_inertia": 0.3}))
+    assert model.body_mass[1:].tolist() == [2.0, 2.0]
+    assert model.body_inertia[1:].min() == 0.3
+    _, model, _ = simulated(PhysicsScene(bodies=bodies, solver={"total_mass": 14.0}))
+    assert model.body_mass[1:].tolist() == [7.0, 7.0]
+    assert model.body_inertia[1].tolist() == pytest.approx([0.7] * 3)
 
 
 def test_the_hull_has_no_more_vertices_than_asked_for() -> None:
