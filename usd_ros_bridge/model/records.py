@@ -267,7 +267,7 @@ class JointRecord(Record):
 
     Attributes:
         type_name: USD type, for example `PhysicsRevoluteJoint`; `PhysicsJoint` is the generic (D6) joint.
-        display_name: Prim metadata; converters keep a name there that USD cannot carry.
+        kept_name: The joint's name before a converter, which kept it as the display name: USD cannot carry it.
         limits: PhysicsLimitAPI instances, in order of application.
         drives: PhysicsDriveAPI instances, in order of application.
         applied: Applied API schemas except those of limits and drives, in order; multiple-apply ones with their
@@ -279,7 +279,7 @@ class JointRecord(Record):
     """
 
     type_name: str
-    display_name: str = ""
+    kept_name: str = ""
     limits: tuple[AxisLimitRecord, ...] = ()
     drives: tuple[DriveRecord, ...] = ()
     applied: tuple[str, ...] = ()

@@ -40,6 +40,7 @@ class XformRecord(Record):
         animated: Whether the prim's own transform has time samples that differ.
         resets_stack: Whether its xformOpOrder starts with `!resetXformStack!`.
         instance_proxy: Whether the prim lies below an instance.
+        kept_name: The prim's name before a converter, which kept it as the display name: USD cannot carry it.
     """
 
     type_name: str
@@ -47,6 +48,7 @@ class XformRecord(Record):
     animated: bool = False
     resets_stack: bool = False
     instance_proxy: bool = False
+    kept_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -289,12 +289,12 @@ class FramePlanner:
 
     def _name(self, draft: FrameDraft, table: names.UniqueNames, isaac: str) -> None:
         authored = self._authored_id(draft.path)
-        wanted = (
-            authored
-            or (names.valid_frame_id(isaac) if isaac else "")
-            or names.valid_name(prim_name(draft.path))
-        )
-        draft.name = table.claim_near(wanted, draft.path, names.valid_frame_id)
+        wanted = authored or (names.valid_frame_id(isaac) if isaac else "")
+        make_valid = names.valid_frame_id
+        if not wanted and (kept := self._kept_id(draft.path, table)):
+            wanted, make_valid = kept, names.kept_frame_id
+        wanted = wanted or names.valid_name(prim_name(draft.path))
+        draft.name = table.claim_near(wanted, draft.path, make_valid)
         if draft.name == wanted:
             return
         owner = table.owner(wanted) or "the robot's parent_frame or odometry"
@@ -304,6 +304,14 @@ class FramePlanner:
             self._findings.error("2.7.id", draft.path, message, remedy, attribute="ros:frame:id")
         else:
             self._findings.warning("2.7.id", draft.path, message, remedy, attribute="ros:frame:id")
+
+    def _kept_id(self, path: str, table: names.UniqueNames) -> str:
+        """Return the name that a converter kept, "" where there is none or another frame has it."""
+        xform = self._index.records.xforms.get(path)
+        kept = xform.kept_name if xform is not None else ""
+        if kept and names.is_numbered(prim_name(path), kept) and table.owner(kept) is not None:
+            return ""
+        return names.kept_frame_id(kept)
 
     def _authored_id(self, path: str) -> str:
         record = self._records.get(path)

@@ -80,9 +80,10 @@ def name_joints(
         path = joint.path
         if path in result:
             continue
-        name = authored.get(path) or _given_name(path, isaac.get(path, ""), findings)
+        name = authored.get(path) or _given_name(joint, isaac.get(path, ""), unique, findings)
         owner = unique.owner(name)
-        result[path] = _claim(unique, name, path, contexts, is_authored=path in authored)
+        free = path in authored or name == joint.record.kept_name
+        result[path] = _claim(unique, name, path, contexts, is_free=free)
         if owner is not None and path in authored:
             _report_equal(joint, name, owner, result[path], contexts, findings)
         elif owner is not None and joint.kind != "fixed":
@@ -95,8 +96,9 @@ def name_joints(
     return result
 
 
-def _given_name(path: str, isaac: str, findings: Findings) -> str:
-    """Returns the name of a joint that has no authored one."""
+def _given_name(joint: Joint, isaac: str, unique: names.UniqueNames, findings: Findings) -> str:
+    """Returns the name that a joint without an authored one wants."""
+    path, kept = joint.path, joint.record.kept_name
     if isaac and not _is_name(isaac):
         findings.warning(
             "2.10.name",
@@ -106,7 +108,9 @@ def _given_name(path: str, isaac: str, findings: Findings) -> str:
             attribute="isaac:nameOverride",
         )
         isaac = ""
-    return isaac or prim_name(path)[: names.MAX_NAME]
+    if names.is_numbered(prim_name(path), kept) and unique.owner(kept) is not None:
+        kept = ""
+    return isaac or kept or prim_name(path)[: names.MAX_NAME]
 
 
 def _claim(
@@ -115,9 +119,9 @@ def _claim(
     path: str,
     contexts: Mapping[str, Sequence[Context]],
     *,
-    is_authored: bool,
+    is_free: bool,
 ) -> str:
-    """Return `name`, else one that a context or an ancestor tells apart."""
+    """Return `name`, else one that a context or an ancestor tells apart: any text where the name `is_free`."""
     owner = unique.owner(name)
     theirs = [context.label for context in contexts.get(owner or "", ())]
     for height, context in enumerate(contexts.get(path, ()) if owner is not None else ()):
@@ -126,7 +130,7 @@ def _claim(
         candidate = _bounded(f"{context.label}_{name}")
         if unique.claim(candidate, path):
             return candidate
-    return unique.claim_near(name, path, _bounded if is_authored else names.valid_name)
+    return unique.claim_near(name, path, _bounded if is_free else names.valid_name)
 
 
 def _bounded(name: str) -> str:

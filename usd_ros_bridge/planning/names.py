@@ -95,6 +95,16 @@ def valid_frame_id(text: str) -> str:
     return _NOT_IN_A_FRAME_ID.sub("_", text)[:MAX_NAME].lstrip("/")
 
 
+def kept_frame_id(text: str) -> str:
+    """Return a name that a converter kept as a frame id: as it is, but for white space and a leading slash."""
+    return re.sub(r"\s", "_", text)[:MAX_NAME].lstrip("/")
+
+
+def is_numbered(name: str, kept: str) -> bool:
+    """Return whether a prim is called as it is because a sibling has the name that a converter kept."""
+    return re.fullmatch(rf"{re.escape(kept)}_\d+", name) is not None
+
+
 class UniqueNames:
     """Names that must differ. The first to claim a name keeps it."""
 

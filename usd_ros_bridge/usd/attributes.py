@@ -6,6 +6,7 @@ schema's type without loss is used, with a warning; any other is an error, and c
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -39,6 +40,13 @@ UNREPEATED: Final = 4096
 """How many prims that are like no other are looked at before prims are no longer expected to repeat."""
 
 EARLIEST: Final = Usd.TimeCode.EarliestTime()
+
+_TRANSCODED: Final = "tn__"
+"""What OpenUSD Exchange's transcoded prim names begin with."""
+
+_MAX_SHOWN: Final = 256
+_ALLOWED: Final = re.compile(r"[A-Za-z0-9_]")
+_NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_]")
 
 _FIXED: Final = (bool, int, float, str, *VECTORS, *QUATERNIONS)
 """Types of values that are the same on the stage, wherever the layer stands."""
@@ -170,6 +178,57 @@ def strongest_spec(prop: Any) -> Any:
 def is_relationship(prop: Any) -> bool:
     """Returns whether a property is authored as a relationship, whatever a registered schema says that it is."""
     return isinstance(strongest_spec(prop), Sdf.RelationshipSpec)
+
+
+def kept_name(source: PrimProperties) -> str:
+    """Return a prim's name before a converter, which kept it as the display name, "" where there is none."""
+    name = source.path.rpartition("/")[2]
+    # Whatever is made of a name that cannot be a prim's has one.
+    if "_" not in name:
+        return ""
+    kept: str | None = source.memo.get(kept_name)
+    if kept is None:
+        prim = source.prim
+        shown = _display_name(prim)
+        siblings = prim.GetParent() if shown and Sdf.Path.IsValidIdentifier(shown) else None
+        taken = bool(siblings and siblings.GetChild(shown))
+        kept = source.memo[kept_name] = shown if is_name_of(name, shown, taken=taken) else ""
+    return kept
+
+
+def _display_name(prim: Usd.Prim) -> str:
+    """Return the display name: the metadata itself, else that of `uiHints`, which is its successor in OpenUSD."""
+    shown = prim.GetDisplayName()
+    if not shown and prim.HasAuthoredMetadata("uiHints"):
+        hints = prim.GetMetadata("uiHints")
+        shown = hints.get("displayName", "") if hasattr(hints, "get") else ""
+    return str(shown)
+
+
+def is_name_of(name: str, shown: str, *, taken: bool = False) -> bool:
+    """Return whether a prim's name was made of its display name, rather than the other being a remark for people.
+
+    Three ways of making one are known: OpenUSD Exchange's transcoding (`joint_0.0` becomes `tn__joint_00_nC`), `_` for
+    each character that USD does not allow (TfMakeValidIdentifier), and a number where a sibling has the name.
+
+    Args:
+        name: The prim's name.
+        shown: Its display name.
+        taken: Whether a sibling is called `shown`.
+    """
+    if not shown or shown == name or len(shown) > _MAX_SHOWN or not shown.isprintable():
+        return False
+    if name.startswith(_TRANSCODED):
+        basic = "".join(_ALLOWED.findall(shown))
+        number = r"(_\d+)?_" if basic else ""
+        return re.fullmatch(f"{_TRANSCODED}{basic}{number}[A-Za-z0-9]*", name) is not None
+    if taken:
+        return re.fullmatch(rf"{re.escape(shown)}_\d+", name) is not None
+    replaced = _NOT_ALLOWED.sub("_", shown)
+    identifiers = (
+        {replaced, f"_{replaced}"} if not shown[0].isdigit() else {f"_{replaced[1:]}", f"_{replaced}"}
+    )
+    return name in identifiers and not any(character.isspace() for character in shown)
 
 
 class PrimReader:

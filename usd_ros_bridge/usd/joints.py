@@ -8,7 +8,13 @@ from typing import Any, Final, NamedTuple
 from pxr import Usd, UsdPhysics
 
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, JointRecord
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, authored_value, is_relationship
+from usd_ros_bridge.usd.attributes import (
+    FieldReader,
+    PrimProperties,
+    authored_value,
+    is_relationship,
+    kept_name,
+)
 from usd_ros_bridge.usd.values import plain
 
 JOINT_TYPES: Final = {
@@ -99,13 +105,6 @@ def solver_attributes(source: PrimProperties) -> dict[str, Any]:
     return {**solver.values, **{name: paths for name, paths in targets.items() if paths is not None}}
 
 
-def _display_name(source: PrimProperties) -> str:
-    name = source.memo.get(_display_name)
-    if name is None:
-        name = source.memo[_display_name] = source.prim.GetDisplayName()
-    return str(name)
-
-
 def read_joint(reader: FieldReader, source: PrimProperties, kind: JointKind) -> JointRecord:
     """Returns the record of a joint.
 
@@ -118,7 +117,7 @@ def read_joint(reader: FieldReader, source: PrimProperties, kind: JointKind) -> 
         JointRecord,
         source,
         type_name=kind.type_name,
-        display_name=_display_name(source),
+        kept_name=kept_name(source),
         limits=tuple([reader.record(AxisLimitRecord, source, axis=axis) for axis in kind.limits]),
         drives=tuple([reader.record(DriveRecord, source, axis=axis) for axis in kind.drives]),
         applied=kind.applied,

@@ -32,7 +32,6 @@ _WORDS: Final = frozenset(
         "customData",
         "customLayerData",
         "displayGroup",
-        "displayName",
         "documentation",
         "hidden",
         "propertyOrder",

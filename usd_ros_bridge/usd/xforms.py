@@ -12,7 +12,7 @@ from pxr import Gf, Tf, Usd, UsdGeom, Vt
 
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
-from usd_ros_bridge.usd.attributes import EARLIEST, PrimProperties
+from usd_ros_bridge.usd.attributes import EARLIEST, PrimProperties, kept_name
 from usd_ros_bridge.usd.values import QUATERNIONS, elements
 
 _SHORTEST_QUATERNION = 1e-6
@@ -198,6 +198,7 @@ def _moved_records(
             type_name=first.type_name,
             world_from_prim=tuple(matrix),
             instance_proxy=first.instance_proxy,
+            kept_name=first.kept_name,
         )
     return records
 
@@ -289,11 +290,13 @@ class XformReader:
             matrices[[_is_below(path, broken, resetting) for path in paths]] = np.nan
         flat = matrices.reshape(-1, 16).tolist()
         return {
-            path: self._record(path, prim, motion, tuple(matrix))
-            for path, prim, motion, matrix in zip(paths, prims, motions, flat, strict=True)
+            source.path: self._record(source.path, source.prim, motion, tuple(matrix), kept_name(source))
+            for source, motion, matrix in zip(sources, motions, flat, strict=True)
         }
 
-    def _record(self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...]) -> XformRecord:
+    def _record(
+        self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...], name: str
+    ) -> XformRecord:
         if motion.error is not None:
             self._diagnostics.append(internal_fault(path, "reading the transform", motion.error))
         if motion.missing:
@@ -307,6 +310,7 @@ class XformReader:
             animated=path in self._times,
             resets_stack=motion.resets,
             instance_proxy=self._has_instances and prim.IsInstanceProxy(),
+            kept_name=name,
         )
 
     def _report_missing(self, path: str, missing: Sequence[str]) -> None:

@@ -55,6 +55,7 @@ class Stage:
         animated: bool = False,
         resets: bool = False,
         matrix: Any = None,
+        kept_name: str = "",
     ) -> str:
         if path in self.xforms:
             return path
@@ -71,6 +72,7 @@ class Stage:
             world_from_prim=tuple(world.reshape(-1).tolist()),
             animated=animated,
             resets_stack=resets,
+            kept_name=kept_name,
         )
         self.order[path] = len(self.order)
         return path
@@ -86,7 +88,9 @@ class Stage:
         return path
 
     def body(self, path: str, at: Any = (0.0, 0.0, 0.0), rot: Any = IDENTITY, **values: Any) -> str:
-        xform = {k: values.pop(k) for k in ("scale", "animated", "resets", "matrix") if k in values}
+        xform = {
+            k: values.pop(k) for k in ("scale", "animated", "resets", "matrix", "kept_name") if k in values
+        }
         self.xform(path, at, rot, **xform)
         self.add("bodies", r.RigidBodyRecord(path=path, **values))
         return path

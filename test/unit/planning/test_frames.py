@@ -238,6 +238,41 @@ def test_frames_outside_every_robot_are_not_broadcast() -> None:
     assert found(plan, "2.7.context")[0].path == "/w/lost"
 
 
+def test_names_that_converters_kept_are_frame_ids() -> None:
+    stage = arm()
+    for name, kept in (
+        ("tn__palm_00_nC", "palm_0.0"),
+        ("tn__robot0base_link_ZT", "robot0:base_link"),
+        ("tn__leftarm_h7", "left arm"),
+        ("tn__slash_h7", "/slash"),
+        ("base_1", "base"),
+        ("cup_1", "cup"),
+    ):
+        stage.body(f"/robot/{name}", kept_name=kept)
+        stage.joint(f"/robot/{name}_joint", "/robot/base", f"/robot/{name}")
+    stage.frame("/robot/base_1", id="plate")
+    plan = stage.plan()
+    ids = {frame.path.rpartition("/")[2]: frame.id for frame in plan.robots[0].frames}
+    assert {name: ids[name] for name in ids if name not in ("robot", "base", "link_1", "link_2")} == {
+        "tn__palm_00_nC": "palm_0.0",
+        "tn__robot0base_link_ZT": "robot0:base_link",
+        "tn__leftarm_h7": "left_arm",
+        "tn__slash_h7": "slash",
+        "base_1": "plate",
+        "cup_1": "cup",
+    }
+    assert not found(plan, "2.7.id")
+
+
+def test_a_kept_name_that_another_frame_has_leaves_the_prim_its_number() -> None:
+    stage = arm()
+    stage.body("/robot/base_1", kept_name="base")
+    stage.joint("/robot/j", "/robot/base", "/robot/base_1")
+    plan = stage.plan()
+    assert "base_1" in frames(plan)
+    assert not found(plan, "2.7.id")
+
+
 def test_frames_from_xforms() -> None:
     stage = arm()
     stage.xform("/robot/link_2/tool0", (0.0, 0.0, 0.1))

@@ -340,6 +340,32 @@ def test_of_two_prim_names_the_first_stays() -> None:
     assert list(joints(stage.plan())) == ["finger", "right_finger"]
 
 
+def test_names_that_converters_kept_are_joint_names() -> None:
+    stage = Stage()
+    stage.context()
+    stage.body("/robot/base")
+    for path, kept, authored in (
+        ("left/tn__joint_00_nC", "joint_0.0", None),
+        ("right/tn__joint_00_nC", "joint_0.0", None),
+        ("left/lift_1", "lift", None),
+        ("right/turn", "", None),
+        ("right/turn_1", "turn", None),
+        ("third/tn__leftarm_h7", "left arm", "arm"),
+    ):
+        stage.body(f"/robot/{path}_link")
+        stage.joint(f"/robot/{path}", "/robot/base", f"/robot/{path}_link", kept_name=kept, ros_name=authored)
+    plan = stage.plan()
+    assert [joint.name for joint in plan.robots[0].joints] == [
+        "joint_0.0",
+        "right_joint_0.0",
+        "lift",
+        "turn",
+        "turn_1",
+        "arm",
+    ]
+    assert [finding.path for finding in found(plan, "2.10.name")] == ["/robot/right/tn__joint_00_nC"]
+
+
 def test_fixed_joints_make_way_for_those_that_move_in_silence() -> None:
     stage = Stage()
     stage.context()

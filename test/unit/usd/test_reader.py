@@ -14,6 +14,7 @@ from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterR
 from usd_ros_bridge.model.same import same
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.usd import PrimReader, read_asset, read_stage
+from usd_ros_bridge.usd.attributes import is_name_of
 
 Read = Callable[..., StageRecords]
 Write = Callable[..., str]
@@ -51,7 +52,7 @@ def Xform "Robot" (prepend apiSchemas = ["RosContextAPI"])
     }
     def PhysicsRevoluteJoint "wheel_joint" (
         prepend apiSchemas = ["PhysicsDriveAPI:angular", "NewtonMimicAPI", "PhysicsJointStateAPI:angular"]
-        displayName = "wheel joint"
+        displayName = "wheel-joint"
     )
     {
         rel physics:body0 = </Robot/base>
@@ -104,7 +105,7 @@ def test_schemas_are_found_by_their_applied_names(read: Read) -> None:
 def test_joints_carry_limits_drives_and_solver_attributes(read: Read) -> None:
     wheel, six = read(ROBOT).joints
     assert wheel.type_name == "PhysicsRevoluteJoint"
-    assert wheel.display_name == "wheel joint"
+    assert wheel.kept_name == "wheel-joint"
     assert (wheel.body0, wheel.body1) == (("/Robot/base",), ("/Robot/wheel",))
     assert wheel.local_pos0 == (0.0, 1.0, 0.0)
     assert wheel.local_rot0 == pytest.approx((0.1, 0.2, 0.3, 0.5))  # x, y, z, w
@@ -563,3 +564,81 @@ def test_whoever_reads_may_pause_between_prims_or_stop_there(write: Write) -> No
     with pytest.raises(InterruptedError):
         read_stage(stage, asset=records.asset, prims=PrimReader(stage, stop))
     assert same(read_stage(stage, asset=records.asset), records)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        # What usdex.core.getValidPrimName and NameCache of OpenUSD Exchange 3.0.1 make of names.
+        ("tn__joint_00_nC", "joint_0.0"),
+        ("tn__wrist1_f9", "wrist-1"),
+        ("tn__leftarm_h7", "left arm"),
+        ("tn__0joint_", "0joint"),
+        ("tn__Z7", "ü"),
+        ("tn__jint_rc0", "jöint"),
+        ("tn__opKeYP", "关节"),
+        ("tn__iris__imu_link_yL", "iris__/imu_link"),
+        ("tn__ab_1_j6", "a.b"),
+        # What Tf.MakeValidIdentifier and others make of them.
+        ("joint_0_0", "joint_0.0"),
+        ("_joint", "0joint"),
+        ("_0joint", "0joint"),
+    ],
+)
+def test_names_that_converters_made_are_known(name: str, shown: str) -> None:
+    assert is_name_of(name, shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("left_arm", "Left Arm"),
+        ("left_arm", "left arm"),
+        ("arm_1", "The arm on the left"),
+        ("joint_0", "joint_0"),
+        ("joint_0", ""),
+        ("wheel_1", "wheel"),
+        ("tn__joint_00_nC", "shoulder"),
+        ("a_b", "a\nb"),
+    ],
+)
+def test_remarks_for_people_are_no_names(name: str, shown: str) -> None:
+    assert not is_name_of(name, shown)
+
+
+def test_a_number_is_no_part_of_the_name_where_a_sibling_has_it(read: Read) -> None:
+    records = read(
+        """
+def Xform "tn__2dof_" (
+    prepend apiSchemas = ["RosContextAPI"]
+    displayName = "2dof"
+)
+{
+    def Xform "base" {
+        def Mesh "wheel" {}
+        def Xform "wheel_1" (
+            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+            displayName = "wheel"
+        ) {}
+        def Xform "caster_1" (
+            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+            displayName = "caster"
+        ) {}
+        def Xform "fork_0_1" (
+            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+            uiHints = {
+                string displayName = "fork_0.1"
+            }
+        ) {}
+    }
+}
+"""
+    )
+    names = {path.rpartition("/")[2]: xform.kept_name for path, xform in records.xforms.items()}
+    assert names == {
+        "tn__2dof_": "2dof",
+        "base": "",
+        "wheel_1": "wheel",
+        "caster_1": "",
+        "fork_0_1": "fork_0.1",
+    }
