@@ -280,11 +280,14 @@ class Dof:
         upper: Upper limit, inf where there is none.
         max_velocity: Speed limit, inf where there is none.
         max_effort: Effort limit, N m or N, inf where there is none; the drive's own bound included.
+        effort_range: Least and greatest effort of all that drives it, where they differ in the two directions.
         armature: Inertia of the drive train, kg m^2 or kg.
         friction: Dry friction, N m or N.
         stiffness: Of a spring without a drive (solver attributes), N m/rad or N/m.
         spring_position: Where that spring rests, rad or m.
         damping: Likewise, N m s/rad or N s/m.
+        reference: What MuJoCo's own coordinate is at position 0 (mjc:ref), rad or m: actuators and tendons of the asset
+            are in that coordinate. Limits and `spring_position` are not.
         drive: What drives it, None for a passive one.
         mimic: The rule it follows, None where it follows none.
     """
@@ -297,11 +300,13 @@ class Dof:
     upper: float = float("inf")
     max_velocity: float = float("inf")
     max_effort: float = float("inf")
+    effort_range: tuple[float, float] | None = None
     armature: float = 0.0
     friction: float = 0.0
     stiffness: float = 0.0
     spring_position: float = 0.0
     damping: float = 0.0
+    reference: float = 0.0
     drive: Drive | None = None
     mimic: Mimic | None = None
 

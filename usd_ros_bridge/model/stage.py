@@ -87,6 +87,7 @@ class StageMetrics:
         authored: Names of the metadata that are authored (metersPerUnit, kilogramsPerUnit, upAxis, timeCodesPerSecond).
         start_time_code: First time code of the stage, None where not authored.
         end_time_code: Last time code of the stage, None where not authored.
+        mjc_angle: `mjc:compiler:angle` of the first PhysicsScene, `degree` where not authored.
     """
 
     meters_per_unit: float = 0.01
@@ -96,6 +97,7 @@ class StageMetrics:
     authored: frozenset[str] = frozenset()
     start_time_code: float | None = None
     end_time_code: float | None = None
+    mjc_angle: str = "degree"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,6 +16,7 @@ from usd_ros_bridge.planning.resolvers import axis_names, resolve, urdf_effort, 
 
 AXES: tuple[DofAxis, ...] = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 AXIS_INDEX = {axis: index for index, axis in enumerate(AXES)}
+_WITH_REFERENCE = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 _RADIANS = math.pi / 180.0
 _NO_LIMITS = (-math.inf, math.inf)
 
@@ -206,9 +207,14 @@ def _complete(
             record, "effort_limit", axis, solvers=solvers, units=units, default=urdf_effort(record)
         )
         position = resolve(record, "position", axis, solvers=solvers, units=units)
+        offset = reference(record, axis, solvers=solvers, units=units, findings=findings)
+        limits = (limits[0] - offset, limits[1] - offset)
     if drive is not None and drive.max_force is not None:
         power = 2 if axis.startswith("rot") else 1
-        effort = drive.max_force * units.kilograms * units.meters**power
+        bound = drive.max_force * units.kilograms * units.meters**power
+        # What bounds the joint bounds the drive, too; a URDF's limit is what its drive was made of.
+        joint = resolve(record, "effort_limit", axis, solvers=solvers, units=units)
+        effort = bound if joint is None or not joint >= 0.0 else min(bound, joint)
     if position is not None and not abs(position) <= MAX_MAGNITUDE:
         findings.error(
             "1.3.state",
@@ -225,6 +231,28 @@ def _complete(
         authored_position=position,
         driven=drive is not None,
     )
+
+
+def reference(
+    record: JointRecord, axis: DofAxis, *, solvers: Sequence[str], units: Units, findings: Findings
+) -> float:
+    """Returns MuJoCo's own coordinate of a joint (rad or m) where its frames coincide, which is zero here.
+
+    The asset's limits, and where its spring rests, are in MuJoCo's coordinate.
+    """
+    if record.type_name not in _WITH_REFERENCE or "mjc:ref" not in record.solver_attributes:
+        return 0.0
+    value = resolve(record, "reference", axis, solvers=solvers, units=units) or 0.0
+    if abs(value) <= MAX_MAGNITUDE:
+        return value
+    findings.error(
+        "1.3.joint.solver",
+        record.path,
+        f"the reference {quoted(value)} of a solver's schema cannot be used; 0 is used",
+        "author a finite number",
+        attribute="mjc:ref",
+    )
+    return 0.0
 
 
 def _bound(record: JointRecord, what: str, value: float | None, findings: Findings) -> float:

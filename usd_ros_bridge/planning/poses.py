@@ -5,6 +5,7 @@ The ROS world is the stage's world, turned once where the stage is Y-up (REP 103
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -37,12 +38,14 @@ class Units:
         kilograms: Kilograms per stage unit of mass.
         seconds: Seconds per time code.
         world_from_stage: (7,) pose of the stage in the ROS world.
+        mjc_angle: Radians per unit of `mjc:ref` and `mjc:springref` of what turns.
     """
 
     meters: float
     kilograms: float
     seconds: float
     world_from_stage: FloatArray
+    mjc_angle: float = math.pi / 180.0
 
 
 def read_units(metrics: StageMetrics, findings: Findings) -> Units:
@@ -65,6 +68,7 @@ def read_units(metrics: StageMetrics, findings: Findings) -> Units:
         kilograms=positive("kilogramsPerUnit", metrics.kilograms_per_unit),
         seconds=1.0 / positive("timeCodesPerSecond", metrics.time_codes_per_second),
         world_from_stage=_TURN_TO_Z_UP if metrics.up_axis.upper() == "Y" else transforms.IDENTITY,
+        mjc_angle=1.0 if metrics.mjc_angle == "radian" else math.pi / 180.0,
     )
 
 

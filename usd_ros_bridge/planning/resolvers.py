@@ -8,7 +8,7 @@ units; `Quantity` says how a value becomes SI.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,13 +23,14 @@ Property = Literal[
     "friction",
     "stiffness",
     "spring_position",
+    "reference",
     "damping",
     "velocity_limit",
     "effort_limit",
     "position",
     "velocity",
 ]
-Quantity = Literal["motion", "effort", "inertia", "gain"]
+Quantity = Literal["motion", "coordinate", "effort", "inertia", "gain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,39 @@ class SolverAttribute:
 
     Attributes:
         name: USD name; `{axis}` stands for each of the axis names a degree of freedom goes by.
-        quantity: `motion` is in degrees or stage units, `effort` and `inertia` in mass, length and seconds, `gain` in
-            effort per motion or per its rate.
+        quantity: `motion` is in degrees or stage units, `coordinate` in MuJoCo's angles or stage units, `effort` and
+            `inertia` in mass, length and seconds, `gain` in effort per motion or per its rate.
         default: The schema's default, None where it has none.
         radians: Whether angles are radians already (MuJoCo).
+        read: Gives the value where several attributes make it, of all that is authored.
     """
 
     name: str
     quantity: Quantity
     default: float | None = None
     radians: bool = False
+    read: Callable[[Mapping[str, Any]], float | None] | None = None
+
+
+def effort_range(authored: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Returns the least and greatest effort of MuJoCo's actuators on a joint, as authored, None where unbounded.
+
+    As in MuJoCo: what is not said to be limited or not is limited where there is a range.
+    """
+    limited = authored.get("mjc:actuatorfrclimited", "auto")
+    lower, upper = (number(authored.get(f"mjc:actuatorfrcrange:{end}")) or 0.0 for end in ("min", "max"))
+    return (lower, upper) if limited in ("auto", "true") and lower < upper else None
+
+
+def _effort_limit(authored: Mapping[str, Any]) -> float | None:
+    """Returns the greater bound: an effort limit is the same in both directions."""
+    bounds = effort_range(authored)
+    return None if bounds is None else max(abs(bounds[0]), abs(bounds[1]))
 
 
 # Names and defaults: newton-usd-schemas 0.6 (NewtonJointAPI), PhysxSchema (PhysxJointAPI, PhysxJointAxisAPI,
-# PhysicsJointStateAPI), MuJoCo's mjcPhysics (MjcJointAPI: SI but for springref, which is in degrees as MJCF has it).
+# PhysicsJointStateAPI), MuJoCo's mjcPhysics (MjcJointAPI: SI but for ref and springref, which are in the unit of the
+# scene's mjc:compiler:angle, as MJCF has them).
 TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     "armature": {
         "newton": (SolverAttribute("newton:armature", "inertia", 0.0),),
@@ -70,7 +90,10 @@ TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
         "mjc": (SolverAttribute("mjc:stiffness", "gain", 0.0, radians=True),),
     },
     "spring_position": {
-        "mjc": (SolverAttribute("mjc:springref", "motion", 0.0),),
+        "mjc": (SolverAttribute("mjc:springref", "coordinate", 0.0),),
+    },
+    "reference": {
+        "mjc": (SolverAttribute("mjc:ref", "coordinate", 0.0),),
     },
     "damping": {
         "newton": (SolverAttribute("newton:damping", "gain", 0.0),),
@@ -85,7 +108,7 @@ TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     },
     "effort_limit": {
         "newton": (SolverAttribute("newton:effortLimit", "effort", math.inf),),
-        "mjc": (SolverAttribute("mjc:actuatorfrcrange:max", "effort", radians=True),),
+        "mjc": (SolverAttribute("mjc:actuatorfrcrange:max", "effort", radians=True, read=_effort_limit),),
     },
     "position": {
         "newton": (SolverAttribute("newton:{axis}:position", "motion"),),
@@ -136,6 +159,8 @@ def _si_factor(attribute: SolverAttribute, axis: DofAxis, units: Units) -> float
     rotational = axis.startswith("rot")
     if attribute.quantity == "motion":
         return 1.0 if rotational and attribute.radians else motion_unit(axis, units)
+    if attribute.quantity == "coordinate":
+        return units.mjc_angle if rotational else units.meters
     if attribute.quantity == "effort":
         return units.kilograms * units.meters ** (2 if rotational else 1)
     if attribute.quantity == "gain":
@@ -174,10 +199,9 @@ def resolve(
     if authored:
         for solver in solvers:
             for attribute in by_solver.get(solver, ()):
-                for instance in axis_names(record, axis) if "{axis}" in attribute.name else ("",):
-                    value = number(authored.get(attribute.name.replace("{axis}", instance)))
-                    if value is not None:
-                        return value * _si_factor(attribute, axis, units)
+                value = _authored(record, attribute, axis)
+                if value is not None:
+                    return value * _si_factor(attribute, axis, units)
     if default is not None:
         return default
     for solver in solvers:
@@ -185,6 +209,26 @@ def resolve(
             if attribute.default is not None:
                 return attribute.default * _si_factor(attribute, axis, units)
     return None
+
+
+def _authored(record: JointRecord, attribute: SolverAttribute, axis: DofAxis) -> float | None:
+    authored = record.solver_attributes
+    if attribute.read is not None:
+        return attribute.read(authored)
+    instances = axis_names(record, axis) if "{axis}" in attribute.name else ("",)
+    values = (number(authored.get(attribute.name.replace("{axis}", instance))) for instance in instances)
+    return next((value for value in values if value is not None), None)
+
+
+def uneven_effort(
+    record: JointRecord, axis: DofAxis, *, solvers: Sequence[str], units: Units
+) -> tuple[float, float] | None:
+    """Returns the least and greatest effort, N m or N, where they differ in the two directions, else None."""
+    bounds = effort_range(record.solver_attributes) if "mjc" in solvers else None
+    if bounds is None or bounds[0] == -bounds[1] or not all(map(math.isfinite, bounds)):
+        return None
+    factor = units.kilograms * units.meters ** (2 if axis.startswith("rot") else 1)
+    return bounds[0] * factor, bounds[1] * factor
 
 
 def position_attributes(record: JointRecord, axis: DofAxis, solvers: Sequence[str]) -> list[str]:

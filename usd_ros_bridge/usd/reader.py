@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from pxr import Usd, UsdGeom
+from pxr import Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.collector import collector_paused
@@ -18,7 +18,7 @@ from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
 from usd_ros_bridge.usd.collections import collection_members
 from usd_ros_bridge.usd.composition import arc_diagnostics, composition_diagnostics
-from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint
+from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint, solver_attributes
 from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
 from usd_ros_bridge.usd.robots import ReadRobot, can_be_repeated, has_relocates
 from usd_ros_bridge.usd.source_values import source_types
@@ -64,6 +64,9 @@ ROOTS: Final = ("contexts", "isaac_robots")
 """Collections of StageRecords whose prims may be a robot's root, as the default prim may."""
 
 
+MJC_ANGLE: Final = "mjc:compiler:angle"
+"""What MuJoCo's attributes of joints are in, on the PhysicsScene."""
+
 ROS: Final = ("contexts", "topics", "services", "actions", "frames", "controllers")
 """Collections of StageRecords whose prims have Ros*API schemas."""
 
@@ -76,6 +79,7 @@ class Kind(NamedTuple):
     is_body: bool
     is_context: bool
     is_xform: bool
+    is_scene: bool
     has_records: bool
 
 
@@ -84,6 +88,7 @@ class _Walk:
 
     `originals` are robots that others are composed like, by root of the other.
     `xform_children` are the Xforms directly below bodies, which planning may make frames.
+    `mjc_angle` is the first PhysicsScene's, "" where there is none.
     """
 
     def __init__(self, prims: PrimReader) -> None:
@@ -93,6 +98,7 @@ class _Walk:
         self.value_tracks: list[ValueTrackRecord] = []
         self.diagnostics: list[Diagnostic] = []
         self.originals: dict[str, str] = {}
+        self.mjc_angle = ""
         self._bodies: set[str] = set()
         self._robots: dict[tuple[Any, ...], ReadRobot] = {}
         self._kinds: dict[tuple[str, ...], Kind] = {}
@@ -200,6 +206,8 @@ class _Walk:
         if kind.joint:
             self.add("joints", read_joint(self._reader, source, kind.joint))
             self.value_tracks += value_tracks(source, self.diagnostics)
+        if kind.is_scene:
+            self.mjc_angle = self.mjc_angle or str(solver_attributes(source).get(MJC_ANGLE, "degree"))
 
     def add(self, collection: str, record: Record) -> None:
         """Adds a record to one of StageRecords' collections."""
@@ -230,13 +238,15 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
     joint = joint_kind(prim, applied)
+    is_scene = prim.IsA(UsdPhysics.Scene)
     return Kind(
         schemas=tuple(schemas),
         joint=joint,
         is_body=any(name == "bodies" for name, _ in schemas),
         is_context=any(name == "contexts" for name, _ in schemas),
         is_xform=type_name == "Xform",
-        has_records=bool(schemas) or joint is not None,
+        is_scene=is_scene,
+        has_records=bool(schemas) or joint is not None or is_scene,
     )
 
 
@@ -308,7 +318,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader) -> StageRecords:
     return StageRecords(
         asset=asset,
         default_prim=default_prim if default_prim in order else None,
-        metrics=metrics,
+        metrics=replace(metrics, mjc_angle=walk.mjc_angle or "degree"),
         xforms=xforms,
         order={path: order[path] for path in (*located, *walk.paths(("joints",)))},
         pose_tracks=xform_reader.tracks(xforms, (path for path in located if path in tracked)),

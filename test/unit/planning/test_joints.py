@@ -478,6 +478,14 @@ def test_effort_limits_come_from_the_drive_first() -> None:
     assert joints(pair(solver_attributes=attributes, drives=(drive,)).plan())["j"].dofs[0].max_effort == 20.0
 
 
+def test_the_tighter_of_a_joints_and_its_drives_effort_counts() -> None:
+    drive = DriveRecord(path="/robot/j", axis="angular", max_force=20.0)
+    for most, expected in ((5.0, 5.0), (50.0, 20.0)):
+        attributes = {"mjc:actuatorfrcrange:min": -most, "mjc:actuatorfrcrange:max": most}
+        plan = pair(solver_attributes=attributes, drives=(drive,)).plan()
+        assert joints(plan)["j"].dofs[0].max_effort == expected
+
+
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [

@@ -447,6 +447,75 @@ double[] mjc:solreflimit = [0.01, 1]
     assert joints(scene)["j"].solver == {"solref_limit": (0.01, 1.0)}
 
 
+def with_angle(unit: str, content: str, kind: str = "RevoluteJoint") -> PhysicsScene:
+    scene = prim("PhysicsScene", "scene", "", f'token mjc:compiler:angle = "{unit}"' if unit else "")
+    return scene_of(two(scene, joint(kind, "j", "a", "b", TO_B, content)))
+
+
+LIMITED = """float physics:lowerLimit = -20
+float physics:upperLimit = 200
+double mjc:ref = -90
+double mjc:springref = 30
+"""
+
+
+@pytest.mark.parametrize("unit", ["", "degree"])
+def test_references_are_in_the_angle_of_mujocos_compiler(unit: str) -> None:
+    """MuJoCo's coordinate is -90 degrees where the joint frames coincide, which is position 0."""
+    (dof,) = joints(with_angle(unit, LIMITED))["j"].dofs
+    assert (dof.lower, dof.upper) == pytest.approx((math.radians(70.0), math.radians(290.0)))
+    assert (dof.reference, dof.spring_position) == pytest.approx((math.radians(-90.0), math.radians(120.0)))
+
+
+def test_references_in_radians() -> None:
+    content = "double mjc:ref = 0.5\ndouble mjc:springref = 2"
+    (dof,) = joints(with_angle("radian", content))["j"].dofs
+    assert (dof.reference, dof.spring_position) == (0.5, 1.5)
+
+
+def test_references_of_slides_are_lengths() -> None:
+    content = "float physics:lowerLimit = 0\nfloat physics:upperLimit = 2\ndouble mjc:ref = 0.5"
+    (dof,) = joints(with_angle("degree", content, "PrismaticJoint"))["j"].dofs
+    assert (dof.lower, dof.upper, dof.reference, dof.spring_position) == (-0.5, 1.5, 0.5, -0.5)
+
+
+def test_an_impossible_reference() -> None:
+    plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, "double mjc:ref = inf")))
+    assert plan.physics is not None
+    assert plan.physics.joints[0].dofs[0].reference == 0.0
+    assert [finding.attribute for finding in findings(plan, "1.3.joint.solver")] == ["mjc:ref"]
+
+
+@pytest.mark.parametrize(
+    ("content", "most", "uneven"),
+    [
+        ("double mjc:actuatorfrcrange:min = -3\ndouble mjc:actuatorfrcrange:max = 2", 3.0, (-3.0, 2.0)),
+        ("double mjc:actuatorfrcrange:min = -3\ndouble mjc:actuatorfrcrange:max = 3", 3.0, None),
+        ("double mjc:actuatorfrcrange:max = 3", 3.0, (0.0, 3.0)),
+        ('double mjc:actuatorfrcrange:max = 3\ntoken mjc:actuatorfrclimited = "false"', math.inf, None),
+        ("double mjc:actuatorfrcrange:max = 0", math.inf, None),
+    ],
+)
+def test_efforts_that_are_bounded_unevenly(
+    content: str, most: float, uneven: tuple[float, float] | None
+) -> None:
+    (dof,) = joints(scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, content))))["j"].dofs
+    assert dof.max_effort == most
+    assert dof.effort_range == uneven
+
+
+def test_springs_by_their_behaviour() -> None:
+    content = "double[] mjc:springdamper = [{}, 1]\ndouble mjc:margin = 0.1\nbool mjc:actuatorgravcomp = true"
+    found = [
+        joints(scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, content.format(first)))))["j"].solver
+        for first in (0.5, 0)
+    ]
+    assert found[0] == {
+        "spring_damper": (0.5, 1.0), "limit_margin": 0.1, "actuator_gravity_compensation": True
+    }  # fmt: skip
+    assert "spring_damper" not in found[1]
+
+
 @pytest.mark.parametrize("value", ["-1", "nan", "inf"])
 def test_impossible_solver_attributes(value: str) -> None:
     plan = plan_text(two(joint("RevoluteJoint", "j", "a", "b", TO_B, f"float newton:armature = {value}")))

@@ -51,12 +51,15 @@ class JointCommands:
         self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
         self._max_effort = np.full(rows, np.inf)
         self._address = np.zeros(rows, dtype=np.intp)
+        self._zero = np.zeros(rows)
         follows = np.zeros(rows, dtype=bool)
         for flat, dof in enumerate(compiled.dofs):
             if dof.row >= 0:
                 self._max_effort[dof.row] = dof.max_effort
                 follows[dof.row] = dof.mimic is not None
                 self._address[dof.row] = max(0, compiled.qpos_of_dof[flat])
+                self._zero[dof.row] = dof.reference
+        self._has_zero = bool(self._zero.any())
         stiffness = np.zeros(rows)
         stiffness[self._position.rows] = model.actuator_gainprm[self._position.ids, 0]
         with np.errstate(divide="ignore"):
@@ -209,7 +212,7 @@ class JointCommands:
 
     def _joint_position(self) -> FloatArray:
         position: FloatArray = self._simulation.data.qpos.take(self._address, mode="clip")
-        return position
+        return position - self._zero if self._has_zero else position
 
     def _unwind(self, far: BoolArray) -> None:
         """Keeps targets that velocities move within what the drive's force can pull from."""

@@ -26,8 +26,9 @@ FloatArray = NDArray[np.float64]
 class Compiled:
     """A compiled model and where everything of the scene is in it. Arrays of ids hold -1 for what is not there.
 
-    Positions, velocities and targets need no signs or offsets: MuJoCo's `qpos` of a degree of freedom is the position
-    of body1 relative to body0 in the asset's sense and zero, also where the tree runs child first.
+    Positions, velocities and targets need no signs: MuJoCo's `qpos` of a degree of freedom is the position of body1
+    relative to body0 in the asset's sense, also where the tree runs child first. It is 0 where the asset's is, but for
+    joints with a reference of MuJoCo's own (`qpos_at_zero`).
 
     Attributes:
         model: The model.
@@ -70,6 +71,11 @@ class Compiled:
         """Puts `data` (MjData) to the start: time 0, authored positions, velocities and targets; poses are current."""
         self.initial.apply(self.model, data)
 
+    def qpos_at_zero(self, dofs: IndexArray) -> FloatArray:
+        """Return `qpos` at position 0 of degrees of freedom that have an address: `ref` of MuJoCo's joints."""
+        zero: FloatArray = self.model.qpos0[self.qpos_of_dof[dofs]]
+        return zero
+
     def put(self, qpos: FloatArray, positions: FloatArray) -> None:
         """Writes positions of the degrees of freedom into `qpos`, those of ball joints included.
 
@@ -77,8 +83,8 @@ class Compiled:
             qpos: (nq,) what to write to.
             positions: (N,) rad or m.
         """
-        known = self.qpos_of_dof >= 0
-        qpos[self.qpos_of_dof[known]] = positions[known]
+        known = np.flatnonzero(self.qpos_of_dof >= 0)
+        qpos[self.qpos_of_dof[known]] = positions[known] + self.qpos_at_zero(known)
         if len(self.balls):
             self.balls.put(qpos, positions[self.balls.dofs])
 

@@ -26,7 +26,10 @@ _VARIES = 2.0
 
 def bounds_effort(joint: Any, dof: Dof) -> None:
     """Bounds the sum of all that acts on a joint of a specification (its `actfrcrange`)."""
-    if math.isfinite(dof.max_effort) and dof.max_effort > 0.0:
+    if dof.effort_range is not None:
+        joint.actfrclimited = 1
+        joint.actfrcrange = np.clip(dof.effort_range, -dof.max_effort, dof.max_effort)
+    elif math.isfinite(dof.max_effort) and dof.max_effort > 0.0:
         joint.actfrclimited = 1
         joint.actfrcrange = [-dof.max_effort, dof.max_effort]
 
@@ -46,6 +49,7 @@ def add_drive(built: Built, joint: str, dof: Dof, index: int) -> None:
     if stiffness > 0.0:
         position = _add(built, joint, index, "position")
         position.gainprm[0], position.biasprm[1] = stiffness, -stiffness
+        position.biasprm[0] = stiffness * dof.reference
     if damping > 0.0:
         velocity = _add(built, joint, index, "velocity")
         velocity.gainprm[0], velocity.biasprm[2] = damping, -damping
@@ -113,10 +117,11 @@ def _report_changes(
     compiled.initial.apply(model, data)
     least, most = inertia.copy(), inertia.copy()
     present = np.flatnonzero(compiled.qpos_of_dof >= 0)
+    zero = compiled.qpos_at_zero(present)
     lower = np.array([max(compiled.dofs[index].lower, -math.pi) for index in present])
     upper = np.array([min(compiled.dofs[index].upper, math.pi) for index in present])
     for _ in range(8):
-        data.qpos[compiled.qpos_of_dof[present]] = random.uniform(lower, np.maximum(lower, upper))
+        data.qpos[compiled.qpos_of_dof[present]] = zero + random.uniform(lower, np.maximum(lower, upper))
         mujoco.mj_forward(model, data)
         now = joint_inertia(model, data, compiled.dof_of_dof[chosen])
         np.minimum(least, now, out=least)

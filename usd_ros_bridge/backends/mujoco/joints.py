@@ -88,7 +88,8 @@ def add_dof(
         type=mujoco.mjtJoint.mjJNT_HINGE if hinge else mujoco.mjtJoint.mjJNT_SLIDE,
         pos=frame[:3],
         axis=rotate(frame[3:], unit),
-        springref=dof.spring_position,
+        ref=dof.reference,
+        springref=dof.spring_position + dof.reference,
     )
     _limit(made, dof)
     made.solref_limit = [_STEPS * built.spec.option.timestep, 1.0]
@@ -123,7 +124,7 @@ def _limit(made: Any, dof: Dof) -> None:
     if upper - lower < 2.0 * _NARROWEST:
         middle = 0.5 * (lower + upper)
         lower, upper = middle - _NARROWEST, middle + _NARROWEST
-    made.range = [lower, upper]
+    made.range = [lower + dof.reference, upper + dof.reference]
 
 
 def _set_first(made: Any, name: str, value: float) -> None:

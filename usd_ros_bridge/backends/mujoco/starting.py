@@ -99,7 +99,7 @@ def make_start(
     for index, (joint, dof) in enumerate(dofs):
         if addresses[0][index] >= 0:
             start = _within_limits(joint, dof)
-            qpos[addresses[0][index]] = start
+            qpos[addresses[0][index]] = start + dof.reference
             if abs(start - dof.position) > _OUTSIDE:
                 moved.append((joint.path, dof.position, start))
             qvel[addresses[1][index]] = dof.velocity

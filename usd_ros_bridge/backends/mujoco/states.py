@@ -54,7 +54,13 @@ class StateReader:
         addresses = compiled.dof_of_dof[flat]
         state = self.state
         self._joints = (
-            _Column(data.qpos, compiled.qpos_of_dof[flat], rows, state.joint_position),
+            _Column(
+                data.qpos,
+                compiled.qpos_of_dof[flat],
+                rows,
+                state.joint_position,
+                zero=compiled.qpos_at_zero(flat),
+            ),
             _Column(data.qvel, addresses, rows, state.joint_velocity),
             _Column(data.qfrc_actuator, addresses, rows, state.joint_effort),
         )
@@ -104,7 +110,15 @@ def _slice_or_rows(rows: IndexArray) -> slice | IndexArray:
 class _Column:
     """Numbers of one of MuJoCo's arrays, by row of one of the state's."""
 
-    def __init__(self, source: Any, addresses: IndexArray, rows: IndexArray, target: FloatArray) -> None:
+    def __init__(
+        self,
+        source: Any,
+        addresses: IndexArray,
+        rows: IndexArray,
+        target: FloatArray,
+        *,
+        zero: FloatArray | None = None,
+    ) -> None:
         order = np.argsort(rows)
         rows, self._addresses = rows[order], np.ascontiguousarray(addresses[order])
         self._source = source
@@ -112,6 +126,8 @@ class _Column:
         self._target, self._rows = target, where
         self._whole = target[where] if isinstance(where, slice) else None
         self._values = np.empty(rows.size)
+        # What is taken off: nothing, for all but a few of MuJoCo's own assets.
+        self._zero = zero[order] if zero is not None and zero.any() else None
 
     def read(self) -> None:
         # The mode spares numpy a copy of what it would leave untouched if an index were out of range.
@@ -119,6 +135,8 @@ class _Column:
             self._source.take(self._addresses, out=self._whole, mode="clip")
         elif self._addresses.size:
             self._target[self._rows] = self._source.take(self._addresses, out=self._values, mode="clip")
+        if self._zero is not None:
+            self._target[self._rows] -= self._zero
 
 
 class _Angles:

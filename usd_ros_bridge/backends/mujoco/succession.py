@@ -40,6 +40,9 @@ def _copy_joints(new: Simulation, old: Simulation) -> None:
         positions, velocities = _WIDTH[kind]
         to, source = int(new.model.jnt_qposadr[index]), int(old.model.jnt_qposadr[known])
         new.data.qpos[to : to + positions] = old.data.qpos[source : source + positions]
+        if positions == 1:
+            # Where position 0 is in MuJoCo's coordinate may have been edited.
+            new.data.qpos[to] += new.model.qpos0[to] - old.model.qpos0[source]
         to, source = int(new.model.jnt_dofadr[index]), int(old.model.jnt_dofadr[known])
         for name in ("qvel", "qacc_warmstart"):
             getattr(new.data, name)[to : to + velocities] = getattr(old.data, name)[

@@ -15,7 +15,7 @@ from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import DofPlan, JointType, MimicPlan, Pose
 from usd_ros_bridge.model.records import JointRecord, fallback
 from usd_ros_bridge.model.transforms import FloatArray, compose
-from usd_ros_bridge.planning.dofs import Motion
+from usd_ros_bridge.planning.dofs import Motion, reference
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.mimic import resolve_mimics
@@ -23,7 +23,7 @@ from usd_ros_bridge.planning.physics.drives import plan_drives
 from usd_ros_bridge.planning.physics.forest import Forest
 from usd_ros_bridge.planning.physics.solvers import JOINT, resolve_all
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
-from usd_ros_bridge.planning.resolvers import Property, resolve
+from usd_ros_bridge.planning.resolvers import Property, resolve, uneven_effort
 from usd_ros_bridge.planning.rest import lengths
 from usd_ros_bridge.planning.stage_index import StageIndex
 
@@ -217,16 +217,22 @@ class _Planner:
                 upper=plan.upper,
                 max_velocity=plan.max_velocity,
                 max_effort=plan.max_effort,
+                effort_range=uneven_effort(record, plan.axis, solvers=self._solvers, units=self._units),
                 armature=self._authored(record, "armature", plan),
                 friction=self._authored(record, "friction", plan),
                 stiffness=self._authored(record, "stiffness", plan),
-                spring_position=self._authored(record, "spring_position", plan, signed=True),
+                reference=(offset := self._reference(record, plan)),
+                spring_position=self._authored(record, "spring_position", plan, signed=True) - offset,
                 damping=self._authored(record, "damping", plan),
                 drive=drive,
                 mimic=mimic,
             )
             for plan, drive, mimic in zip(plans, drives, mimics, strict=True)
         )
+
+    def _reference(self, record: JointRecord, dof: DofPlan) -> float:
+        # What is wrong with it stands in the plan's diagnostics.
+        return reference(record, dof.axis, solvers=self._solvers, units=self._units, findings=Findings())
 
     def _authored(
         self, record: JointRecord, wanted: Property, dof: DofPlan, *, signed: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mujoco
@@ -107,12 +107,13 @@ def hinged(
     inertial: Inertial = UNIT,
     body0_from_joint: Pose = HERE,
     body1_from_joint: Pose = HERE,
+    joint_solver: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> PhysicsScene:
     """Returns a body that hangs from the world by a hinge about Y."""
     joint = Joint(
         path="/joint", type="revolute", body0=WORLD_BODY, body1=0, axis="Y", dofs=(dof or Dof(axis="rotY"),),
-        body0_from_joint=body0_from_joint, body1_from_joint=body1_from_joint,
+        body0_from_joint=body0_from_joint, body1_from_joint=body1_from_joint, solver=joint_solver or {},
     )  # fmt: skip
     body = Body(path="/body", inertial=inertial, joints=(0,))
     return PhysicsScene(bodies=(body,), joints=(joint,), **others)

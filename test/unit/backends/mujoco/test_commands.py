@@ -29,12 +29,34 @@ def driven(drive: Drive | None = STIFF, **options: object) -> BridgePlan:
 
 def bounded(plan: BridgePlan, max_effort: float) -> BridgePlan:
     """Returns the plan with a bound of the elbow's effort."""
+    return with_dofs(plan, max_effort=max_effort)
+
+
+def with_dofs(plan: BridgePlan, **fields: object) -> BridgePlan:
+    """Returns the plan with other fields of every degree of freedom."""
     assert plan.physics is not None
     joints = tuple(
-        replace(joint, dofs=tuple(replace(dof, max_effort=max_effort) for dof in joint.dofs))
+        replace(joint, dofs=tuple(replace(dof, **fields) for dof in joint.dofs))
         for joint in plan.physics.joints
     )
     return replace(plan, physics=replace(plan.physics, joints=joints))
+
+
+def test_mujocos_own_reference_shows_in_the_model_alone() -> None:
+    """Positions, targets, limits and springs are the asset's; `qpos` is MuJoCo's, for what refers to it."""
+    plan = driven(max_velocity=3.0)
+    spring = {"stiffness": 5.0, "spring_position": 0.3}
+    plain, other = (Opened(with_dofs(plan, **spring, reference=reference)) for reference in (0.0, 0.7))
+    assert_allclose(other.backend.simulation.model.qpos0, 0.7)
+    assert_allclose(other.backend.simulation.model.qpos_spring, 1.0)
+    assert_allclose(other.backend.simulation.model.jnt_range, plain.backend.simulation.model.jnt_range + 0.7)
+    for command in (
+        {"joint_position": {ELBOW: 0.4}}, {"joint_velocity": {ELBOW: -2.0}}, {"joint_effort": {ELBOW: 30.0}},
+    ):  # fmt: skip
+        states = [opened.step(300, **command) for opened in (plain, other)]
+        assert_allclose(states[0].joint_position, states[1].joint_position, atol=1e-9)
+        assert_allclose(states[0].joint_effort, states[1].joint_effort, atol=1e-6)
+        assert_allclose(states[0].body_pose, states[1].body_pose, atol=1e-9)
 
 
 def test_a_drive_yields_by_its_load_over_its_stiffness() -> None:

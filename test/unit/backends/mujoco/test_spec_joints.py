@@ -188,6 +188,34 @@ def test_springs_dampers_friction_and_armature_act_without_a_drive() -> None:
         assert (abs(data.qpos[0]) > 1.0) == moves
 
 
+def test_springs_whose_behaviour_is_authored() -> None:
+    """MuJoCo's compiler makes an inertia of 0.01 kg m^2 swing back critically damped within half a second."""
+    scene = hinged(dof=Dof(axis="rotY"), gravity=(0.0, 0.0, 0.0), joint_solver={"spring_damper": (0.5, 1.0)})
+    _, model, _ = simulated(scene)
+    stiffness, damping = (float(np.ravel(each)[0]) for each in (model.jnt_stiffness, model.dof_damping))
+    assert stiffness == pytest.approx(model.dof_M0[0] / 0.5**2)
+    assert damping == pytest.approx(2.0 * model.dof_M0[0] / 0.5)
+
+
+def test_efforts_bounded_unevenly() -> None:
+    scene = hinged(dof=Dof(axis="rotY", max_effort=3.0, effort_range=(-3.0, 2.0)), gravity=(0.0, 0.0, 0.0))
+    compiled, model, data = simulated(scene)
+    for effort, expected in ((5.0, 2.0), (-5.0, -3.0)):
+        data.ctrl[compiled.motor_actuator] = effort
+        mujoco.mj_forward(model, data)
+        assert data.qfrc_actuator[0] == expected
+
+
+def test_what_the_joint_says_of_its_limits_and_of_gravity() -> None:
+    scene = hinged(
+        dof=Dof(axis="rotY", lower=-1.0, upper=1.0),
+        joint_solver={"limit_margin": 0.1, "actuator_gravity_compensation": True},
+    )
+    _, model, _ = simulated(scene)
+    assert model.jnt_margin[0] == 0.1
+    assert model.jnt_actgravcomp[0] == 1
+
+
 # --- Drives -------------------------------------------------------------------------------------------------------
 
 LEVER, MASS = 0.5, 2.0
