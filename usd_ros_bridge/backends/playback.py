@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +9,7 @@ from usd_ros_bridge.backends.projection import project_tracks
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
 from usd_ros_bridge.backends.settings import flag, number_in, parse_settings, setting
-from usd_ros_bridge.backends.timeline import PoseTracks, ScalarTracks
+from usd_ros_bridge.backends.timeline import PoseTracks, ScalarTracks, StageRange, stage_range
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.ranges import PLAYBACK_RATE, PLAYBACK_TIME
@@ -39,7 +37,7 @@ class PlaybackBackend:
 
     def __init__(self) -> None:
         self._player: _Player | None = None
-        self._settings = _Range(rate=1.0, start=0.0, end=0.0, loop=True)
+        self._settings = StageRange()
         self._start_ns: int | None = None
 
     @property
@@ -93,44 +91,20 @@ class PlaybackBackend:
         self._start_ns = other._start_ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Range:
-    """What is played: seconds of the stage, and how fast."""
-
-    rate: float
-    start: float
-    end: float
-    loop: bool
-
-    def stage_seconds(self, elapsed: float) -> tuple[float, bool]:
-        """Returns the stage's time and whether it goes on from there."""
-        passed, length = elapsed * self.rate, self.end - self.start
-        if length <= 0.0:
-            return self.start, False
-        if self.loop:
-            return self.start + passed % length, True
-        return self.start + min(passed, length), passed < length
-
-
-def _choose_range(plan: BridgePlan, values: dict[str, object]) -> _Range:
-    scene = plan.scene
-    keys = [track.time for track in scene.pose_tracks] + [track.time for track in scene.joint_tracks]
-    first = min((float(time[0]) for time in keys if len(time)), default=0.0)
-    last = max((float(time[-1]) for time in keys if len(time)), default=0.0)
-    if scene.start is not None and scene.end is not None and scene.start < scene.end:
-        first, last = scene.start, scene.end
-    start = setting(values, "start", float, first)
-    end = setting(values, "end", float, last)
-    if start > end:
-        raise BackendError(
-            f"backend playback cannot play from {start:g} s to {end:g} s; the stage has {first:g} s to {last:g} s"
-        )
-    return _Range(
-        rate=setting(values, "rate", float, 1.0),
-        start=start,
-        end=end,
-        loop=setting(values, "loop", bool, True),
+def _choose_range(plan: BridgePlan, values: dict[str, object]) -> StageRange:
+    whole = stage_range(plan)
+    chosen = StageRange(
+        rate=setting(values, "rate", float, whole.rate),
+        start=setting(values, "start", float, whole.start),
+        end=setting(values, "end", float, whole.end),
+        loop=setting(values, "loop", bool, whole.loop),
     )
+    if chosen.start > chosen.end:
+        raise BackendError(
+            f"backend playback cannot play from {chosen.start:g} s to {chosen.end:g} s; the stage has "
+            f"{whole.start:g} s to {whole.end:g} s"
+        )
+    return chosen
 
 
 class _Player:

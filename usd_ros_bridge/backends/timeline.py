@@ -1,4 +1,7 @@
-"""Time samples of many tracks at once: one search finds the segment of every track, whatever its own key times."""
+"""Time samples of many tracks at once: one search finds the segment of every track, whatever its own key times.
+
+And which part of the stage's time is played, by every backend alike.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.transforms import (
     FloatArray,
     exponential,
@@ -16,6 +20,46 @@ from usd_ros_bridge.model.transforms import (
     quaternion_multiply,
     rotation_vector,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRange:
+    """What is played.
+
+    Attributes:
+        start: Seconds of the stage.
+        end: Seconds of the stage.
+        rate: Stage seconds per second.
+        loop: Whether it goes on at the start after the end; else it stays at the end.
+    """
+
+    start: float = 0.0
+    end: float = 0.0
+    rate: float = 1.0
+    loop: bool = True
+
+    def stage_seconds(self, elapsed: float) -> tuple[float, bool]:
+        """Returns the stage's time and whether it goes on from there."""
+        passed, length = elapsed * self.rate, self.end - self.start
+        if length <= 0.0:
+            return self.start, False
+        if self.loop:
+            return self.start + passed % length, True
+        return self.start + min(passed, length), passed < length
+
+
+def stage_range(plan: BridgePlan, *, loop: bool = True) -> StageRange:
+    """Returns the range that the stage authors, else that of its samples."""
+    scene = plan.scene
+    if scene.start is not None and scene.end is not None and scene.start < scene.end:
+        return StageRange(start=scene.start, end=scene.end, loop=loop)
+    keys = [track.time for track in scene.pose_tracks] + [track.time for track in scene.joint_tracks]
+    keys += [track.time for track in (plan.physics.tracks if plan.physics is not None else ())]
+    return StageRange(
+        start=min((float(time[0]) for time in keys if len(time)), default=0.0),
+        end=max((float(time[-1]) for time in keys if len(time)), default=0.0),
+        loop=loop,
+    )
 
 
 @dataclass(frozen=True, slots=True)

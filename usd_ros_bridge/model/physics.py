@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.model.looks import Skin
 from usd_ros_bridge.model.plan import HERE, DofAxis, JointType, Pose
 from usd_ros_bridge.model.records import Quaternion, Vector3
+from usd_ros_bridge.model.scene import PoseTrack
 from usd_ros_bridge.model.sensors import Sensor
 
 WORLD_BODY = -1
@@ -370,6 +371,7 @@ class PhysicsScene:
         groups: Prim paths of the collision groups.
         apart_groups: Pairs of group indices that do not collide, smaller first; a group may be apart from itself.
         sensors: What backends are to measure, in the order of the interfaces.
+        tracks: Time samples of kinematic bodies; their rows are indices in `bodies`.
     """
 
     gravity: Vector3 = (0.0, 0.0, -9.81)
@@ -385,6 +387,7 @@ class PhysicsScene:
     groups: tuple[str, ...] = ()
     apart_groups: tuple[tuple[int, int], ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    tracks: tuple[PoseTrack, ...] = ()
 
     @property
     def needs_forces(self) -> bool:

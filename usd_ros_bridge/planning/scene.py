@@ -43,7 +43,7 @@ def plan_scene(
 
     return Scene(
         cameras=tuple(models),
-        pose_tracks=_pose_tracks(records, body_rows, units, findings),
+        pose_tracks=pose_tracks(records, body_rows, units, findings),
         joint_tracks=_joint_tracks(records, kinematics, solvers, units, findings),
         start=seconds(records.metrics.start_time_code),
         end=seconds(records.metrics.end_time_code),
@@ -111,9 +111,10 @@ def _resolution(record: CameraRecord, findings: Findings) -> tuple[int, int]:
     return 640, 480
 
 
-def _pose_tracks(
+def pose_tracks(
     records: StageRecords, body_rows: Mapping[str, int], units: Units, findings: Findings
 ) -> tuple[PoseTrack, ...]:
+    """Returns the time samples of prims that have rows."""
     tracks = []
     for record in records.pose_tracks:
         row = body_rows.get(record.path)

@@ -26,6 +26,7 @@ from usd_ros_bridge.backends.protocol import (
     EntityState,
     Report,
 )
+from usd_ros_bridge.backends.timeline import stage_range
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.state import Commands, SensorSample, State
@@ -175,7 +176,7 @@ class _Run:
         equip_twists(built, scene)
         equip(built, scene)
         add_cameras(built, plan.scene.cameras, samples=options.samples, shadows=options.shadows)
-        self.simulation = Simulation(built.compile())
+        self.simulation = Simulation(built.compile(), stage_range(plan, loop=options.loop))
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan)
         self._joints = JointCommands(self.simulation, plan.layout, report)
@@ -222,16 +223,12 @@ class _Run:
             self._watch.begin()
             self._advance(count)
             if self._watch.end(count):
-                self._forget_targets()
-        state = self._reader.read()
-        if self._bodies.moving:
-            self._bodies.show(state)
-        return state
+                self._joints.reset()
+        return self._reader.read()
 
     def take_over(self, other: _Run) -> None:
         take_over(self.simulation, other.simulation)
         self._joints.take_over(other._joints)
-        self._bodies.take_over(other._bodies)
         for worker, before in zip(self._workers, other._workers, strict=True):
             worker.follow(before)
         self._started = other._started
@@ -241,7 +238,7 @@ class _Run:
 
     def reset(self) -> None:
         self.simulation.reset()
-        self._forget_targets()
+        self._joints.reset()
         self._watch.reset()
         for worker in self._workers:
             worker.reset()
@@ -254,20 +251,13 @@ class _Run:
 
     def _advance(self, count: int) -> None:
         """Makes steps; one by one as long as targets are on their way."""
-        joints, bodies, simulation = self._joints, self._bodies, self.simulation
-        while count and (joints.moving or bodies.moving):
-            if joints.moving:
-                joints.advance()
-            if bodies.moving:
-                bodies.advance()
+        joints, simulation = self._joints, self.simulation
+        while count and joints.moving:
+            joints.advance()
             simulation.step(1)
             count -= 1
         if count:
             simulation.step(count)
-
-    def _forget_targets(self) -> None:
-        self._joints.reset()
-        self._bodies.reset()
 
 
 def _look_for_ground(scene: PhysicsScene, report: Report) -> None:

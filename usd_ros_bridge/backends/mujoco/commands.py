@@ -9,8 +9,7 @@ from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.protocol import Report
 from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.state import Commands, Layout, State
-from usd_ros_bridge.model.transforms import compose, rotate, twist_exponential
+from usd_ros_bridge.model.state import Commands, Layout
 
 BoolArray = NDArray[np.bool_]
 
@@ -273,32 +272,8 @@ class BodyCommands:
     def __init__(self, simulation: Simulation, layout: Layout, report: Report) -> None:
         """Finds the bodies that rows stand for."""
         self._simulation, self._layout, self._report = simulation, layout, report
-        self._seconds = simulation.step_ns * 1e-9
         scene = simulation.compiled.scene
         self._body = {body.row: index for index, body in enumerate(scene.bodies) if body.row >= 0}
-        ids, roots = simulation.compiled.body_ids, simulation.model.body_rootid
-        # By row of a kinematic body, the rows of all that it carries, its own included.
-        self._carried = {
-            row: [other for other, each in self._body.items() if roots[ids[each]] == ids[index]]
-            for row, index in self._body.items()
-            if simulation.compiled.mocap_ids[index] >= 0
-        }
-        self._twist: dict[int, FloatArray] = {}
-
-    @property
-    def moving(self) -> bool:
-        """Whether a kinematic body has a twist: `advance` is to be called before every step."""
-        return bool(self._twist)
-
-    def reset(self) -> None:
-        """Forgets all twists."""
-        self._twist.clear()
-
-    def take_over(self, other: BodyCommands) -> None:
-        """Takes the twists of all bodies that both have."""
-        known = {path: row for row, path in enumerate(self._layout.bodies)}
-        twists = {other._layout.bodies[row]: twist for row, twist in other._twist.items()}
-        self._twist = {known[path]: twist for path, twist in twists.items() if path in known}
 
     def take(self, commands: Commands) -> None:
         """Takes the commands of an interval, at its start."""
@@ -307,25 +282,7 @@ class BodyCommands:
         for row in _complete(commands.body_twist):
             self._set_twist(row, commands.body_twist[row])
 
-    def advance(self) -> None:
-        """Moves kinematic bodies by one step's time: a constant twist makes a perfect arc."""
-        simulation = self._simulation
-        for row, twist in self._twist.items():
-            body = self._body[row]
-            moved = twist_exponential(twist * self._seconds)
-            # The step that follows computes the poses.
-            simulation.place(body, compose(simulation.world_from_body(body), moved), None, refresh=False)
-
-    def show(self, state: State) -> None:
-        """Adds the motion of kinematic bodies, of which MuJoCo knows nothing, to their twists and what they carry."""
-        twists = state.body_twist
-        assert twists is not None
-        for row, twist in self._twist.items():
-            pose, carried = state.body_pose[row], self._carried[row]
-            linear, angular = rotate(pose[3:], twist[:3]), rotate(pose[3:], twist[3:])
-            lever = state.body_pose[carried, :3] - pose[:3]
-            twists[carried, :3] += linear + np.cross(angular, lever)
-            twists[carried, 3:] += angular
+    # --- Own ---------------------------------------------------------------------------------------------------
 
     def _jump(self, row: int, pose: FloatArray) -> None:
         body = self._body.get(row, -1)
@@ -333,12 +290,9 @@ class BodyCommands:
             self._refuse("pose", row, "physics moves it" if body >= 0 else "it is no rigid body")
 
     def _set_twist(self, row: int, twist: FloatArray) -> None:
-        if row not in self._carried:
+        body = self._body.get(row, -1)
+        if body < 0 or not self._simulation.move(body, twist):
             self._refuse("twist", row, "only kinematic bodies are moved so")
-        elif twist.any():
-            self._twist[row] = twist.copy()
-        else:
-            self._twist.pop(row, None)
 
     def _refuse(self, what: str, row: int, why: str) -> None:
         self._report(

@@ -28,6 +28,7 @@ class MujocoOptions:
         shadows: Whether the sun casts shadows in images.
         samples: Per pixel of an image, for smooth edges; 0 for none.
         noise: Whether authored noise acts.
+        loop: Whether time samples of the stage start over at their end.
         lockstep: Whether heavy sensors are waited for, so that the same commands give the same messages.
     """
 
@@ -38,6 +39,7 @@ class MujocoOptions:
     samples: int = 0
     noise: bool = True
     lockstep: bool = False
+    loop: bool = True
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> MujocoOptions:
@@ -62,6 +64,7 @@ class MujocoOptions:
             samples=setting(values, "samples", int, 0),
             noise=setting(values, "noise", bool, True),
             lockstep=setting(values, "lockstep", bool, False),
+            loop=setting(values, "loop", bool, True),
         )
 
 
@@ -84,6 +87,7 @@ _PARSERS: Mapping[str, Parser] = {
     "samples": count_in(ranges.SAMPLES),
     "noise": flag,
     "lockstep": flag,
+    "loop": flag,
     "decompose": flag,
     "max_hulls": count_in(ranges.HULLS),
     "decompose_seconds": number_in(ranges.DECOMPOSITION_TIME),

@@ -8,6 +8,8 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.compiled import Compiled, FloatArray
+from usd_ros_bridge.backends.mujoco.kinematic_bodies import KinematicBodies
+from usd_ros_bridge.backends.timeline import StageRange
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.model.transforms import IDENTITY, normalized
 
@@ -31,10 +33,16 @@ class Simulation:
         data: MjData.
         step_ns: Length of a step, nanoseconds.
         time_ns: Bridge time of the state, nanoseconds.
+        kinematic: What moves kinematic bodies.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
-        """Puts a compiled model to its start; its time step is made a whole number of nanoseconds."""
+    def __init__(self, compiled: Compiled, played: StageRange | None = None) -> None:
+        """Puts a compiled model to its start; its time step is made a whole number of nanoseconds.
+
+        Args:
+            compiled: The model.
+            played: Which part of the stage's time kinematic bodies with time samples go through.
+        """
         self.compiled = compiled
         self.model: Any = compiled.model
         self.step_ns = max(1, round(self.model.opt.timestep * 1e9))
@@ -52,6 +60,7 @@ class Simulation:
         self._start = self._warm_start.copy()
         self._saved = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         compiled.start(self.data)
+        self.kinematic = KinematicBodies(compiled, self.data, played or StageRange())
         self._opening = self._saved.copy()
         mujoco.mj_getState(self.model, self.data, self._opening, _STATE)
         self.reset()
@@ -60,6 +69,9 @@ class Simulation:
 
     def step(self, count: int) -> None:
         """Makes `count` steps; several in one call are the same steps, bit for bit, for less."""
+        if self.kinematic.moving:
+            self._step_moving(count)
+            return
         model, data = self.model, self.data
         self._settled = False
         if count > 1 or self._runge_kutta:
@@ -81,6 +93,7 @@ class Simulation:
     def reset(self) -> None:
         """Goes back to the opening state, bit for bit."""
         mujoco.mj_resetData(self.model, self.data)
+        self.kinematic.reset()
         # MuJoCo writes a file into the working directory at the first warning of a kind. Those are told here instead.
         self._warnings[:] = 1
         self.restore(self._opening)
@@ -89,6 +102,7 @@ class Simulation:
         """Computes poses and velocities after the state was changed by hand."""
         self._settled = False
         mujoco.mj_step1(self.model, self.data)
+        self.kinematic.carry()
 
     # --- Health ------------------------------------------------------------------------------------------------
 
@@ -131,7 +145,10 @@ class Simulation:
             mujoco.mj_objectVelocity(
                 self.model, self.data, mujoco.mjtObj.mjOBJ_XBODY, self.compiled.body_ids[body], found, 0
             )
-        return np.concatenate((found[3:], found[:3]))
+        twist = np.concatenate((found[3:], found[:3]))
+        if body != WORLD_BODY and self.kinematic.moving:
+            twist += self.kinematic.body_velocity(int(self.compiled.body_ids[body]))
+        return twist
 
     def body_acceleration(self, body: int) -> FloatArray:
         """Returns linear then angular acceleration (6,) of a body's origin in the world frame, gravity left out."""
@@ -148,9 +165,7 @@ class Simulation:
                 found[3:] += self.model.opt.gravity
         return np.concatenate((found[3:], found[:3]))
 
-    def place(
-        self, body: int, pose: FloatArray | None, twist: FloatArray | None, *, refresh: bool = True
-    ) -> bool:
+    def place(self, body: int, pose: FloatArray | None, twist: FloatArray | None) -> bool:
         """Puts a body that is free or kinematic elsewhere; what hangs from it by joints comes along.
 
         Args:
@@ -158,7 +173,6 @@ class Simulation:
             pose: (7,) `world_from_body`; None: where it is.
             twist: (6,) linear then angular velocity of the origin in the world frame; None: zero with a new pose, else
                 what it was. A kinematic body has none.
-            refresh: Whether poses are to be current again at once; the next step makes them so in any case.
 
         Returns:
             False, having done nothing, where joints or nothing at all can move the body.
@@ -171,6 +185,7 @@ class Simulation:
             rotation = normalized(pose[3:])[_WXYZ]
             if mocap >= 0:
                 data.mocap_pos[mocap], data.mocap_quat[mocap] = pose[:3], rotation
+                self.kinematic.release(body)
             else:
                 data.qpos[address : address + 3], data.qpos[address + 3 : address + 7] = pose[:3], rotation
         if mocap < 0 and (twist is not None or pose is not None):
@@ -182,11 +197,36 @@ class Simulation:
             mujoco.mju_negQuat(back, rotation)
             mujoco.mju_rotVecQuat(local, np.asarray(twist[3:], dtype=np.float64), back)
             data.qvel[dof + 3 : dof + 6] = local
-        if refresh:
+        self.refresh()
+        return True
+
+    def move(self, body: int, twist: FloatArray) -> bool:
+        """Moves a kinematic body by a twist in its own frame (6,), m/s and rad/s, until the next one.
+
+        Returns:
+            False, having done nothing, where the body is not kinematic.
+        """
+        if self.compiled.mocap_ids[body] < 0:
+            return False
+        if self.kinematic.set_twist(body, twist):
             self.refresh()
         return True
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _step_moving(self, count: int) -> None:
+        """Makes steps one by one, each with the motion of kinematic bodies."""
+        model, data, kinematic = self.model, self.data, self.kinematic
+        self._settled = False
+        for _ in range(count):
+            kinematic.advance()
+            if self._runge_kutta:
+                self._step_many(1)
+            else:
+                mujoco.mj_step2(model, data)
+            mujoco.mj_step1(model, data)
+            kinematic.carry()
+        self.time_ns += count * self.step_ns
 
     def _step_many(self, count: int) -> None:
         """Makes all but the last computation of poses; sensors are not read in between."""

@@ -67,7 +67,8 @@ class StateReader:
         self._balls = _Angles(simulation, state)
         bodies = _shown_bodies(scene)
         ids = compiled.body_ids[[index for index, _ in bodies]]
-        self._poses = _Poses(data, ids, np.array([row for _, row in bodies], dtype=np.intp), state.body_pose)
+        self._ids, self._rows = ids, np.array([row for _, row in bodies], dtype=np.intp)
+        self._poses = _Poses(data, ids, self._rows, state.body_pose)
         self._twists = _Twists(simulation, bodies, state)
 
     def read(self) -> State:
@@ -81,6 +82,9 @@ class StateReader:
         self._balls.read()
         self._poses.read()
         self._twists.read()
+        if simulation.kinematic.moving:
+            assert self.state.body_twist is not None
+            simulation.kinematic.show(self._ids, self._rows, self.state.body_twist)
         self.state.time_ns = simulation.time_ns
         return self.state
 

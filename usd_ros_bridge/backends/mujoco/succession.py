@@ -29,6 +29,7 @@ def take_over(new: Simulation, old: Simulation) -> None:
             new.data.mocap_quat[to] = old.data.mocap_quat[source]
     for index, known in _common(new.model, old.model, mujoco.mjtObj.mjOBJ_ACTUATOR, new.model.nu):
         new.data.ctrl[index] = old.data.ctrl[known]
+    new.kinematic.take_over(old.kinematic)
     new.refresh()
 
 

@@ -19,6 +19,7 @@ from usd_ros_bridge.planning.physics.mass import MassPlanner
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.world import plan_world
 from usd_ros_bridge.planning.resolvers import check_solvers
+from usd_ros_bridge.planning.scene import pose_tracks
 from usd_ros_bridge.planning.served_contexts import serve_contexts, serve_physics
 from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
 
@@ -103,6 +104,12 @@ def _plan(
         groups=groups,
         apart_groups=apart_groups,
         sensors=plan_sensors(physics, plan, bodies, joints, findings, poses=index.poses),
+        tracks=pose_tracks(
+            records,
+            {body.path: number for number, body in enumerate(bodies) if body.kinematic},
+            index.units,
+            findings,
+        ),
     )
 
 
