@@ -12,6 +12,7 @@ from usd_ros_bridge.backends.host_arrays import UNMAPPED, RowArray, to_numpy
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.rest import rest_state
 from usd_ros_bridge.backends.settings import parse_settings
+from usd_ros_bridge.backends.timeline import AnimatedRows
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.state import Commands, Layout, SensorSample, State
@@ -121,6 +122,7 @@ class ArrayBackend:
         self.commands = Commands.empty(layout)
         self._jumping = False
         self._state: State | None = None
+        self._animated: AnimatedRows | None = None
 
     def open(self, context: BackendContext) -> None:
         """Checks every array once.
@@ -144,6 +146,9 @@ class ArrayBackend:
         self._samples.clear()
         self._read()
         self._report_rest(context)
+        # What the host moves is the host's; all else is as the stage animates it.
+        mapped = [np.arange(len(layout.bodies))[block.into] for block in self._pose]
+        self._animated = AnimatedRows(context.plan, skipped=frozenset(np.concatenate([*mapped, []]).tolist()))
 
     def inputs(self) -> tuple[BackendInput, ...]:
         """Needs nothing: commands come through the plan's own subscriptions."""
@@ -160,6 +165,8 @@ class ArrayBackend:
             self._deliver(commands)
         self._read()
         state.time_ns = time_ns
+        if self._animated:
+            self._animated.show_at(state, time_ns)
         return state
 
     def sense(self, prim: str) -> SensorSample | None:
@@ -183,12 +190,14 @@ class ArrayBackend:
         """Lets the host go back to rest and forgets commands and measurements."""
         self.commands.clear()
         self._samples.clear()
+        if self._animated:
+            self._animated.reset()
         if self._on_reset is not None:
             self._on_reset()
 
     def close(self) -> None:
         """Lets the state go; the arrays stay the host's."""
-        self._state = None
+        self._state = self._animated = None
         self._samples.clear()
 
     def _read(self) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
 from usd_ros_bridge.backends.settings import flag, parse_settings, setting, topic_name
+from usd_ros_bridge.backends.timeline import AnimatedRows
 from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan
@@ -50,6 +51,7 @@ class JointStatesBackend:
     def __init__(self) -> None:
         self._plan: BridgePlan | None = None
         self._state: State | None = None
+        self._animated: AnimatedRows | None = None
         self._robots: dict[str, _Robot] = {}
         self._fed: tuple[_Robot, ...] = ()
         self._topic = DEFAULT_TOPIC
@@ -100,6 +102,8 @@ class JointStatesBackend:
         assert state.robot_time_ns is not None
         state.time_ns = time_ns
         state.robot_time_ns.fill(time_ns)
+        assert self._animated is not None
+        self._animated.show_at(state, time_ns)
         for robot in self._fed:
             state.robot_time_ns[robot.index] = robot.time_at(time_ns)
         return state
@@ -110,6 +114,7 @@ class JointStatesBackend:
         self._state = rest_state(self._plan)
         self._state.body_twist = None
         self._state.joint_velocity.fill(np.nan)
+        self._animated = AnimatedRows(self._plan)
         self._state.robot_time_ns = np.full(len(self._plan.robots), UNKNOWN_NS, dtype=np.int64)
         for robot in self._robots.values():
             robot.reset()
@@ -129,6 +134,9 @@ class JointStatesBackend:
         assert self._state is not None
         assert other._state is not None
         common = common_rows(self._plan, other._plan)
+        assert self._animated is not None
+        assert other._animated is not None
+        self._animated.take_over(other._animated)
         for name in ("joint_position", "joint_velocity", "joint_effort"):
             carry(getattr(self._state, name), common.dofs, getattr(other._state, name), common.old_dofs)
         of_old = {other._plan.robots[each.index].path: each for each in other._robots.values()}

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.rest import MimicRules, rest_state
-from usd_ros_bridge.backends.settings import parse_settings
+from usd_ros_bridge.backends.settings import flag, parse_settings, setting
+from usd_ros_bridge.backends.timeline import AnimatedRows
 from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, Layout, State
@@ -28,18 +29,20 @@ class KinematicBackend:
     - Mimic joints follow their leaders; what is commanded of them is ignored.
     - The reported velocity is that of the motion that was made.
     - A body twist holds until replaced and is integrated exactly (a constant twist makes a perfect arc).
+    - Kinematic bodies and Xforms with time samples go where these say, until they are commanded.
     """
 
     capabilities = Capabilities(kinematic=True, every_step=False)
 
     def __init__(self) -> None:
         self._context: BackendContext | None = None
+        self._loop = True
         self._model: _Model | None = None
 
     def open(self, context: BackendContext) -> None:
         """Takes the state at rest from the plan."""
-        parse_settings("kinematic", context.options, {})
-        self._context = context
+        values = parse_settings("kinematic", context.options, {"loop": flag})
+        self._context, self._loop = context, setting(values, "loop", bool, True)
         self.reset()
 
     def inputs(self) -> tuple[BackendInput, ...]:
@@ -57,7 +60,7 @@ class KinematicBackend:
     def reset(self) -> None:
         """Goes back to the state at rest and forgets all targets."""
         assert self._context is not None, "the backend is not open"
-        self._model = _Model(self._context.plan, self._context.report)
+        self._model = _Model(self._context.plan, self._context.report, loop=self._loop)
 
     def close(self) -> None:
         """Lets the state go."""
@@ -80,12 +83,13 @@ class KinematicBackend:
 class _Model:
     """The state and everything that moves it, from rest."""
 
-    def __init__(self, plan: BridgePlan, report: Report) -> None:
+    def __init__(self, plan: BridgePlan, report: Report, *, loop: bool) -> None:
         self._report = report
         self._state = rest_state(plan)
         self._joints = _Joints(plan)
         self._joints.follow(self._state)
         self._bodies = _Bodies(plan.layout)
+        self._animated = AnimatedRows(plan, loop=loop)
         self._last_ns: int | None = None
 
     def step(self, time_ns: int, commands: Commands) -> State:
@@ -96,7 +100,11 @@ class _Model:
                 "kinematic.effort", "effort commands are ignored: the kinematic backend has no forces"
             )
         self._joints.step(seconds, commands, self._state)
+        if self._animated and not commands.silent and commands.has_bodies:
+            for rows in (commands.body_pose, commands.body_twist):
+                self._animated.release(_commanded(rows), self._state)
         self._bodies.step(seconds, commands, self._state)
+        self._animated.show_at(self._state, time_ns)
         self._state.time_ns = time_ns
         return self._state
 
@@ -114,6 +122,7 @@ class _Model:
         carry(state.body_twist, moved, old.body_twist, old_moved)
         self._joints.take_over(other._joints, common, state)
         self._bodies.take_over(other._bodies, common, state)
+        self._animated.take_over(other._animated)
 
 
 class _Joints:

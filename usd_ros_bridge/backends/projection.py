@@ -5,10 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from usd_ros_bridge.backends.protocol import Report
-from usd_ros_bridge.backends.timeline import pose_samples
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, Pose, RobotPlan
 from usd_ros_bridge.model.scene import JointTrack, PoseTrack
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, inverse, normalized, relative
+from usd_ros_bridge.model.transforms import (
+    IDENTITY,
+    FloatArray,
+    compose,
+    interpolate_poses,
+    inverse,
+    normalized,
+    relative,
+)
 
 _AXIS = {"X": 0, "Y": 1, "Z": 2}
 
@@ -86,7 +93,7 @@ class _Recording:
         if row < 0:
             return np.tile(IDENTITY, (len(time), 1))
         if row in self._track:
-            return pose_samples(self._track[row].time, self._track[row].world_from_body, time)
+            return interpolate_poses(self._track[row].time, self._track[row].world_from_body, time)
         rest = self._layout.body_pose[row]
         parent, _ = self._parent.get(row, (-1, IDENTITY))
         if parent < 0:

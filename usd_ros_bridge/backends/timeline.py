@@ -5,19 +5,22 @@ And which part of the stage's time is played, by every backend alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.state import State
 from usd_ros_bridge.model.transforms import (
     FloatArray,
+    compose,
     exponential,
     normalized,
     quaternion_conjugate,
     quaternion_multiply,
+    rotate,
     rotation_vector,
 )
 
@@ -149,7 +152,101 @@ class PoseTracks:
         return np.concatenate((self._pose[lower, :3] + part[:, :3], normalized(rotation)), axis=-1)
 
 
-def pose_samples(time: FloatArray, poses: FloatArray, at: FloatArray) -> FloatArray:
-    """Returns one track's poses (M, 7) at times (M,) seconds; (T,) and (T, 7) are its keys."""
-    tracks = PoseTracks([time], [poses])
-    return np.concatenate([np.zeros((0, 7)), *(tracks.at(float(seconds))[0] for seconds in at)])
+class AnimatedRows:
+    """Kinematic bodies and Xforms that the stage's time samples move, under any backend.
+
+    A body that was commanded follows its samples no more, until a reset.
+    """
+
+    def __init__(self, plan: BridgePlan, *, loop: bool = True, skipped: Container[int] = ()) -> None:
+        """Bakes the samples.
+
+        Args:
+            plan: The plan.
+            loop: Whether what is at the end of the stage's range goes on at its start.
+            skipped: Layout rows that something else moves.
+        """
+        layout = plan.layout
+        tracks = [
+            track
+            for track in plan.scene.pose_tracks
+            if len(track.time) and layout.kinematic[track.row] and track.row not in skipped
+        ]
+        self._paths = layout.bodies
+        self._played = stage_range(plan, loop=loop)
+        self._tracks = PoseTracks(
+            [track.time for track in tracks],
+            [
+                track.world_from_body if track.carrier_from_body is None else track.carrier_from_body
+                for track in tracks
+            ],
+        )
+        self._rows = np.array([track.row for track in tracks], dtype=np.intp)
+        self._carriers = np.array([track.carrier for track in tracks], dtype=np.intp)
+        self._follows = np.ones(len(tracks), dtype=bool)
+        self._start_ns: int | None = None
+        self.reset()
+
+    def __bool__(self) -> bool:
+        return bool(self._rows.size)
+
+    def reset(self) -> None:
+        """Starts over at the next state."""
+        self._start_ns = None
+        self._follows[:] = True
+
+    def release(self, rows: NDArray[np.intp], state: State) -> None:
+        """Ends that rows follow their samples: they were commanded, and stand still but for that."""
+        freed = np.isin(self._rows, rows) & self._follows
+        self._follows[freed] = False
+        if state.body_twist is not None:
+            state.body_twist[self._rows[freed]] = 0.0
+
+    def take_over(self, other: AnimatedRows) -> None:
+        """Goes on at the time that another has come to, with what was commanded."""
+        self._start_ns = other._start_ns
+        freed = {other._paths[row] for row in other._rows[~other._follows].tolist()}
+        self._follows = np.array([self._paths[row] not in freed for row in self._rows.tolist()], dtype=bool)
+
+    def show_at(self, state: State, time_ns: int) -> None:
+        """Writes poses and twists for a bridge time; the first one is the start."""
+        if not self._rows.size:
+            return
+        if self._start_ns is None:
+            self._start_ns = time_ns
+        self.show(state, (time_ns - self._start_ns) * 1e-9)
+
+    def show(self, state: State, elapsed: float) -> None:
+        """Writes poses and twists into a state.
+
+        Args:
+            state: The poses of what carries the rows are current.
+            elapsed: Seconds since the start.
+        """
+        if not self._rows.size:
+            return
+        seconds, goes_on = self._played.stage_seconds(elapsed)
+        poses, twists = self._tracks.at(seconds)
+        twists = (self._played.rate if goes_on else 0.0) * twists
+        # What carries others comes before them.
+        for number in np.flatnonzero(self._follows).tolist():
+            row, carrier = self._rows[number], self._carriers[number]
+            pose, twist = poses[number], twists[number]
+            if carrier >= 0:
+                pose, twist = _carry(state, int(carrier), pose, twist)
+            state.body_pose[row] = pose
+            if state.body_twist is not None:
+                state.body_twist[row] = twist
+
+
+def _carry(state: State, carrier: int, pose: FloatArray, twist: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns a pose and a twist within a body as those in the world."""
+    world_from_carrier = state.body_pose[carrier]
+    turn = world_from_carrier[3:]
+    moved = np.concatenate((rotate(turn, twist[:3]), rotate(turn, twist[3:])))
+    world_from_body = compose(world_from_carrier, pose)
+    if state.body_twist is not None:
+        moved += state.body_twist[carrier]
+        lever = world_from_body[:3] - world_from_carrier[:3]
+        moved[:3] += np.cross(state.body_twist[carrier, 3:], lever)
+    return world_from_body, moved

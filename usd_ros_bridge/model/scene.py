@@ -43,11 +43,15 @@ class PoseTrack:
         row: Layout row of the body.
         time: (T,) seconds (time code over timeCodesPerSecond), increasing.
         world_from_body: (T, 7) poses in the ROS world.
+        carrier: Layout row of the nearest body or animated Xform above, which carries it; -1 for the world.
+        carrier_from_body: (T, 7) poses in that; None where the world carries it.
     """
 
     row: int
     time: NDArray[np.float64]
     world_from_body: NDArray[np.float64]
+    carrier: int = -1
+    carrier_from_body: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

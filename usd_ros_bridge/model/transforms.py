@@ -162,6 +162,30 @@ def twist_exponential(twist: FloatArray) -> FloatArray:
     return poses
 
 
+def interpolate_poses(time: FloatArray, poses: FloatArray, at: FloatArray) -> FloatArray:
+    """Returns poses at other times: positions linearly, rotations along the shortest arc.
+
+    Args:
+        time: (T,) increasing, at least one.
+        poses: (T, 7) at those.
+        at: (M,) times; before the first and after the last the poses are those.
+
+    Returns:
+        (M, 7) poses.
+    """
+    lower = np.clip(np.searchsorted(time, at, side="right") - 1, 0, max(len(time) - 2, 0))
+    upper = np.minimum(lower + 1, len(time) - 1)
+    length = time[upper] - time[lower]
+    share = np.clip((at - time[lower]) / np.where(length > 0.0, length, 1.0), 0.0, 1.0)[:, None]
+    first, last = poses[lower], poses[upper]
+    start = normalized(first[:, 3:])
+    turn = quaternion_multiply(normalized(last[:, 3:]), quaternion_conjugate(start))
+    rotation = quaternion_multiply(exponential(share * rotation_vector(turn)), start)
+    return np.concatenate(
+        (first[:, :3] + share * (last[:, :3] - first[:, :3]), normalized(rotation)), axis=-1
+    )
+
+
 def from_rotation_matrix(matrix: FloatArray) -> FloatArray:
     """Returns unit quaternions (..., 4), w not negative, of proper rotation matrices (..., 3, 3)."""
     m = np.asarray(matrix, dtype=np.float64)

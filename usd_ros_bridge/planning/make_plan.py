@@ -119,9 +119,7 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
     check_parent_frames(records.contexts, robots, findings)
     camera_at = Nearest({record.path for record in records.cameras})
     cameras = {camera_at(draft.path) for draft in interfaces if draft.kind == "topic"}
-    scene = plan_scene(
-        records, cameras, kinematics, body_rows, options.schema_resolvers, index.units, findings
-    )
+    scene = plan_scene(records, cameras, kinematics, body_rows, options.schema_resolvers, index, findings)
     topics, services, actions = InterfacePlacer(
         index, robots, frames, robot_joints, body_rows, scene, options
     ).place(interfaces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from usd_ros_bridge.model.plan import DofPlan
 from usd_ros_bridge.model.records import CameraRecord, fallback
 from usd_ros_bridge.model.scene import CameraModel, JointTrack, PoseTrack, Scene
 from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.model.transforms import interpolate_poses, relative
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.kinematics import Kinematics
 from usd_ros_bridge.planning.poses import Units, to_world
 from usd_ros_bridge.planning.resolvers import motion_unit, position_attributes
+from usd_ros_bridge.planning.stage_index import StageIndex
 
 MAX_PIXELS = 8192
 
@@ -27,10 +30,11 @@ def plan_scene(
     kinematics: Kinematics,
     body_rows: Mapping[str, int],
     solvers: Sequence[str],
-    units: Units,
+    index: StageIndex,
     findings: Findings,
 ) -> Scene:
     """Returns cameras that interfaces refer to, and tracks of bodies and degrees of freedom that have rows."""
+    units = index.units
     models = []
     for record in records.cameras:
         if record.path in cameras:
@@ -43,7 +47,7 @@ def plan_scene(
 
     return Scene(
         cameras=tuple(models),
-        pose_tracks=pose_tracks(records, body_rows, units, findings),
+        pose_tracks=_carried(pose_tracks(records, body_rows, units, findings), body_rows, index),
         joint_tracks=_joint_tracks(records, kinematics, solvers, units, findings),
         start=seconds(records.metrics.start_time_code),
         end=seconds(records.metrics.end_time_code),
@@ -131,6 +135,36 @@ def pose_tracks(
                 )
             )
     return tuple(tracks)
+
+
+def _carried(
+    tracks: Sequence[PoseTrack], body_rows: Mapping[str, int], index: StageIndex
+) -> tuple[PoseTrack, ...]:
+    """Returns tracks with what carries them: a prim that moves within a body moves with it."""
+    paths = {row: path for path, row in body_rows.items()}
+    by_row = {track.row: track for track in tracks}
+    found = []
+    for track in tracks:
+        above = index.carrier_at.above(paths[track.row])
+        carrier = body_rows.get(above, -1)
+        # A body moves by itself, wherever its prim is.
+        if carrier < 0 or paths[track.row] in index.bodies:
+            found.append(track)
+            continue
+        moved = by_row.get(carrier)
+        if moved is None:
+            row = index.poses.find_rows([above])
+            world_from_carrier = np.broadcast_to(
+                index.poses.world_from_prim[row], track.world_from_body.shape
+            )
+        else:
+            world_from_carrier = interpolate_poses(moved.time, moved.world_from_body, track.time)
+        found.append(
+            replace(
+                track, carrier=carrier, carrier_from_body=relative(world_from_carrier, track.world_from_body)
+            )
+        )
+    return tuple(found)
 
 
 def _joint_tracks(

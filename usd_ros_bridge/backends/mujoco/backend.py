@@ -178,7 +178,7 @@ class _Run:
         add_cameras(built, plan.scene.cameras, samples=options.samples, shadows=options.shadows)
         self.simulation = Simulation(built.compile(), stage_range(plan, loop=options.loop))
         self._step_ns = self.simulation.step_ns
-        self._reader = StateReader(self.simulation, plan)
+        self._reader = StateReader(self.simulation, plan, loop=options.loop)
         self._joints = JointCommands(self.simulation, plan.layout, report)
         self._bodies = BodyCommands(self.simulation, plan.layout, report)
         self._watch = Watch(self.simulation, options.on_divergence, report)

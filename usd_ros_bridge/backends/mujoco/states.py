@@ -11,6 +11,7 @@ from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.backends.rest import rest_state
+from usd_ros_bridge.backends.timeline import AnimatedRows
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
@@ -39,8 +40,14 @@ class StateReader:
         state: The state; its arrays change at every `read`.
     """
 
-    def __init__(self, simulation: Simulation, plan: BridgePlan) -> None:
-        """Makes the index maps."""
+    def __init__(self, simulation: Simulation, plan: BridgePlan, *, loop: bool = True) -> None:
+        """Makes the index maps.
+
+        Args:
+            simulation: What is read.
+            plan: Whose rows are written.
+            loop: Whether time samples of what is not simulated start over at their end.
+        """
         self._simulation = simulation
         self.state: State = rest_state(plan)
         scene, compiled, data = simulation.compiled.scene, simulation.compiled, simulation.data
@@ -70,6 +77,7 @@ class StateReader:
         self._ids, self._rows = ids, np.array([row for _, row in bodies], dtype=np.intp)
         self._poses = _Poses(data, ids, self._rows, state.body_pose)
         self._twists = _Twists(simulation, bodies, state)
+        self._animated = AnimatedRows(plan, loop=loop, skipped={row for _, row in bodies})
 
     def read(self) -> State:
         """Reads the current state; efforts are those that act in it."""
@@ -85,6 +93,8 @@ class StateReader:
         if simulation.kinematic.moving:
             assert self.state.body_twist is not None
             simulation.kinematic.show(self._ids, self._rows, self.state.body_twist)
+        if self._animated:
+            self._animated.show(self.state, float(simulation.data.time))
         self.state.time_ns = simulation.time_ns
         return self.state
 

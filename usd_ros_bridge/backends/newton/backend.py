@@ -68,6 +68,7 @@ class NewtonBackend:
         self._context, self._engine = context, engine
         self._rows = find_rows(plan, engine, context.report)
         self._view = _view(plan, engine, self._rows)
+        _report_animations(context, engine)
         self._view.open(BackendContext(plan=plan, report=context.report))
         self._start_ns, self._steps = None, 0
 
@@ -144,6 +145,19 @@ class NewtonBackend:
             engine.place(np.arange(first, first + 7), commands.body_pose[row], np.arange(rate, rate + 6))
         if not np.isnan(commands.body_twist).all():
             context.report("newton.twist", "twists of bodies are ignored: under physics, forces move them")
+
+
+def _report_animations(context: BackendContext, engine: Engine) -> None:
+    """Says which kinematic bodies have time samples, which nothing plays here."""
+    plan, layout = context.plan, context.plan.layout
+    paths = [layout.bodies[track.row] for track in plan.scene.pose_tracks if layout.kinematic[track.row]]
+    if plan.physics is not None:
+        paths += [plan.physics.bodies[track.row].path for track in plan.physics.tracks]
+    still = [path for path in dict.fromkeys(paths) if path in engine.bodies]
+    if still:
+        context.report(
+            "newton.animation", f"kinematic bodies with time samples stand still: {', '.join(still[:3])}"
+        )
 
 
 def _view(plan: BridgePlan, engine: Engine, rows: Rows) -> ArrayBackend:

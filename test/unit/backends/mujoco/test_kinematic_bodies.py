@@ -54,8 +54,14 @@ def driven(
     dof = Dof(axis=f"{'rot' if turns else 'trans'}{axis}", velocity=speed)  # type: ignore[arg-type]
     belt = kinematic.bodies[0]
     joint = Joint(
-        path="/rail", type=kind, body0=WORLD_BODY, body1=0, axis=axis, dofs=(dof,), body0_from_joint=belt.world_from_body
-    )  # fmt: skip
+        path="/rail",
+        type=kind,
+        body0=WORLD_BODY,
+        body1=0,
+        axis=axis,
+        dofs=(dof,),
+        body0_from_joint=belt.world_from_body,
+    )
     moved = replace(belt, kinematic=False, inertial=HEAVY, joints=(number,), gravity_scale=0.0)
     return replace(kinematic, bodies=(moved, *kinematic.bodies[1:]), joints=(*kinematic.joints, joint))
 
