@@ -22,6 +22,7 @@ def physics_to_json(scene: PhysicsScene) -> dict[str, Any]:
         "gravity": list(scene.gravity),
         "timestep": scene.timestep,
         "solver": _plain(scene.solver),
+        "mujoco_options": scene.mujoco_options,
         "bodies": [paths.named(each) for each in scene.bodies],
         "joints": [paths.named(each) for each in scene.joints],
         "colliders": [paths.named(each) for each in scene.colliders],
@@ -31,6 +32,9 @@ def physics_to_json(scene: PhysicsScene) -> dict[str, Any]:
         "groups": list(scene.groups),
         "apart_groups": [[scene.groups[row] for row in pair] for pair in scene.apart_groups],
         "sensors": [{"kind": type(each).__name__, **paths.named(each)} for each in scene.sensors],
+        "tracks": [
+            {"body": scene.bodies[each.row].path, "time": each.time.tolist()} for each in scene.tracks
+        ],
     }
 
 

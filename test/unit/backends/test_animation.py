@@ -1,4 +1,4 @@
-"""Time samples of kinematic bodies and of frames under every backend that has time, against OpenUSD's own evaluation."""
+"""Time samples of kinematic bodies and frames under every backend that has time, against OpenUSD's evaluation."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from usd_ros_bridge.model.transforms import (
     relative,
     to_matrix,
 )
+from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.report import Reporter
 
 STAGE = """#usda 1.0
 (
@@ -264,3 +266,26 @@ def test_poses_between_samples_are_interpolated_as_in_playback() -> None:
     assert_allclose(interpolate_poses(time, poses, at), expected, atol=1e-12)
     turn = pose((0, 0, 0), exponential(np.array([0.0, 0.0, 1.0])))
     assert_allclose(interpolate_poses(np.zeros(1), turn[None], at[:2]), [turn, turn])
+
+
+@pytest.mark.parametrize("name", ["null", "kinematic", "mujoco"])
+def test_tf_has_the_poses_of_the_state(name: str) -> None:
+    bench = Bench(MAKERS[name])
+    bench.backend.close()
+    robot = next(number for number, each in enumerate(bench.plan.robots) if each.path == "/World/bot")
+    frames = bench.plan.robots[robot].frames
+    with Runtime(bench.plan, bench.backend, reporter=Reporter(lambda _kind, _message: None)) as runtime:
+        feed = runtime.transform_feed(robot)
+        moving = [index for index, frame in enumerate(frames) if not frame.static]
+        runtime.tick(bench.first)
+        for seconds in (0.5, 1.0, 1.3):
+            now = bench.begun_ns + round(seconds * SECOND)
+            runtime.tick(now)
+            sample = feed.sample(runtime.snapshot)
+            assert sample is not None
+            assert sample.stamp_ns == now
+            shown = {frames[index].path: sample.poses[place] for place, index in enumerate(moving)}
+            within = relative(
+                bench.usd_pose("/World/bot", seconds), bench.usd_pose("/World/bot/marker", seconds)
+            )
+            same(shown["/World/bot/marker"], within)

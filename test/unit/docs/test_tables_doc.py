@@ -159,7 +159,7 @@ def test_backends() -> None:
     [
         ("joint_states", {"topic"}),
         ("playback", set(playback._PARSERS)),
-        ("kinematic", set()),
+        ("kinematic", {"loop"}),
         ("mujoco", set(mujoco_options._PARSERS)),
         ("newton", {"dt", "device", "schema_resolvers"}),
         ("null", set()),
