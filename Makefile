@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test bench lint format test-robots test-newton test-resolver check-examples clean
+.PHONY: help setup setup-tests run test bench lint format test-robots test-assets test-newton test-resolver check-examples clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -50,7 +50,10 @@ format: setup-tests ## let ruff format the code
 	@"$(BIN)/ruff" format .
 
 test-robots: setup-tests ## converted robots on /tf against pinocchio
-	@VENV="$(VENV)" tools/test_robots.sh $(ARGS)
+	@VENV="$(VENV)" tools/test_robots.sh robots $(ARGS)
+
+test-assets: setup-tests ## real robots and models in MuJoCo against pinocchio and their originals
+	@VENV="$(VENV)" tools/test_robots.sh assets $(ARGS)
 
 test-newton: ## the newton backend, in an environment of its own (about 1 GB)
 	@tools/test_newton.sh $(ARGS)

@@ -1,18 +1,29 @@
 #!/usr/bin/env bash
-# Converts real URDF robots to OpenUSD, runs the bridge on each and compares /tf with pinocchio: `make test-robots`.
+# Converts real assets to OpenUSD and compares the bridge with what they come from.
+#
+# `tools/test_robots.sh robots` (make test-robots): URDFs, /tf against pinocchio.
+# `tools/test_robots.sh assets` (make test-assets): URDFs and MJCFs, the bridge's MuJoCo against pinocchio and MuJoCo.
 #
 # Environment: VENV (the bridge's environment, default .venv), ROBOTS_PYTHON (a Python 3.10 to 3.12 for the conversion
-# environment; searched for where unset). Arguments go to pytest: `tools/test_robots.sh -k ur5`.
+# environment; searched for where unset). Further arguments go to pytest: `tools/test_robots.sh robots -k ur5`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly REQUIREMENTS=tools/robots-requirements.txt
+readonly MODELS=tools/robots-models.txt
 readonly ROBOTS_VENV=.venv-robots
-readonly ROBOTS=build/robots
 readonly BRIDGE_PYTHON="${VENV:-.venv}/bin/python"
 
-fail() { echo "test-robots: $*" >&2; exit 1; }
-say() { echo "test-robots: $*" >&2; }
+suite="${1:-}"
+fail() { echo "test-$suite: $*" >&2; exit 1; }
+say() { echo "test-$suite: $*" >&2; }
+
+case "$suite" in
+  robots) tests=test/robots prepare=prepare_robots.py prepared=build/robots variable=USD_ROS_BRIDGE_ROBOTS ;;
+  assets) tests=test/real_assets prepare=prepare_assets.py prepared=build/real_assets variable=USD_ROS_BRIDGE_ASSETS ;;
+  *) echo "usage: tools/test_robots.sh robots|assets [PYTEST_ARGUMENT...]" >&2; exit 2 ;;
+esac
+shift
 
 # A sourced ROS 2 or a start of the ROS wheels leaves variables that would lead the conversion environment's Python to
 # another pinocchio and other libraries.
@@ -43,21 +54,23 @@ find_python() {
 
 make_environment() {
   local python stamp
-  stamp="$ROBOTS_VENV/.installed-$(sha256sum "$REQUIREMENTS" | cut -c1-16)"
+  stamp="$ROBOTS_VENV/.installed-$(cat "$REQUIREMENTS" "$MODELS" | sha256sum | cut -c1-16)"
   if [[ -e "$stamp" ]] && "$ROBOTS_VENV/bin/python" -c '' 2>/dev/null; then
     return
   fi
   python=$(find_python)
-  say "installing the converter, the robots and pinocchio into $ROBOTS_VENV (about 1 GB, once)"
+  say "installing the converters, the robots and pinocchio into $ROBOTS_VENV (about 2 GB, once)"
   rm -rf "$ROBOTS_VENV"
   clean "$python" -m venv "$ROBOTS_VENV" || fail "could not create $ROBOTS_VENV with $python"
   clean "$ROBOTS_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS" \
     || fail "could not install $REQUIREMENTS"
+  clean "$ROBOTS_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-deps --requirement "$MODELS" \
+    || fail "could not install $MODELS"
   # Written last, so an interrupted installation starts anew.
   touch "$stamp"
 }
 
 [[ -x "$BRIDGE_PYTHON" ]] || fail "$BRIDGE_PYTHON is missing: run 'make setup' first"
 make_environment
-clean "$ROBOTS_VENV/bin/python" test/robots/prepare_robots.py "$ROBOTS" || fail "the conversion failed"
-exec env USD_ROS_BRIDGE_ROBOTS="$PWD/$ROBOTS" "$BRIDGE_PYTHON" -m pytest test/robots "$@"
+clean "$ROBOTS_VENV/bin/python" "$tests/$prepare" "$prepared" || fail "the conversion failed"
+exec env "$variable=$PWD/$prepared" "$BRIDGE_PYTHON" -m pytest "$tests" "$@"
