@@ -33,6 +33,7 @@ NODE_PARAMETERS = {
     "publish_diagnostics": bool,
     "controller_rate": float,
     "beyond_limits": str,
+    "massless_bodies": str,
     "payloads": str,
     "interfaces": str,
     "watch": bool,
@@ -243,6 +244,13 @@ def generate_launch_description() -> LaunchDescription:
                 choices=["", "reject", "clamp"],
                 description="What becomes of goals and trajectories with positions beyond a joint's limits. Empty: "
                 "as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "massless_bodies",
+                default_value="",
+                choices=["", "auto", "unit_mass", "weightless"],
+                description="What bodies without mass weigh: unit_mass, weightless, or auto, as the asset says. "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "payloads",

@@ -50,6 +50,7 @@ ARGUMENTS = {
     "publish_diagnostics",
     "controller_rate",
     "beyond_limits",
+    "massless_bodies",
     "payloads",
     "interfaces",
     "spawn_roots",

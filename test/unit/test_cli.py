@@ -122,6 +122,14 @@ def test_no_implicit_context() -> None:
     assert json.loads(bridge("inspect", asset, "--json", "--no-implicit-context").stdout)["robots"] == []
 
 
+def test_bodies_without_mass() -> None:
+    asset = ASSETS / "physics_bad_input.usda"
+    for options, mass in (((), 1.0), (("--massless-bodies", "weightless"), 0.0)):
+        plan = json.loads(bridge("inspect", asset, "--json", "--physics", *options).stdout)
+        (body,) = [each for each in plan["physics"]["bodies"] if each["path"] == "/World/no_mass"]
+        assert body["inertial"]["mass"] == mass
+
+
 def test_package_map() -> None:
     asset = ASSETS / "error_package.usda"
     directory = ASSETS / "demo_description"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog
+from usd_ros_bridge.model.options import MasslessBodies, PlanOptions, ReadOptions, TypeCatalog
 from usd_ros_bridge.model.parse import parse_contexts, parse_packages, parse_variants
 from usd_ros_bridge.ros.signals import run_interruptibly
 
@@ -26,6 +26,12 @@ implicit_context_option = click.option(
 )
 package_option = click.option(
     "--package", "packages", multiple=True, metavar="NAME=DIRECTORY", help="For package:// paths."
+)
+massless_option = click.option(
+    "--massless-bodies",
+    type=click.Choice(get_args(MasslessBodies)),
+    default="auto",
+    help="What bodies without mass weigh; auto: as the asset says, else unit_mass.",
 )
 contexts_option = click.option(
     "--contexts",
@@ -61,7 +67,7 @@ def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that `inspect` and `run` share."""
     options = (
         click.argument("asset"), variant_option, namespace_option, payloads_option, implicit_context_option,
-        contexts_option,
+        contexts_option, massless_option,
         click.option("--strict", is_flag=True, help="Exit with status 1 if the asset has an error."), package_option,
         limit_options,
     )  # fmt: skip
@@ -87,6 +93,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[ReadOptions, PlanOptions]
         implicit_context=not options.get("no_implicit_context", False),
         contexts=parse_contexts(options.get("contexts", ())),
         beyond_limits=options.get("beyond_limits", "reject"),
+        massless_bodies=options.get("massless_bodies", "auto"),
     )
 
 

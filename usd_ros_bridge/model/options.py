@@ -12,6 +12,7 @@ BaseTransform = Literal["auto", "ground_truth", "odometry", "none"]
 SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
+MasslessBodies = Literal["auto", "unit_mass", "weightless"]
 RemoteControl = Literal["all", "read_only", "none"]
 """What other nodes may do through the services and parameters of the bridge's node; docs/remote_control.md."""
 
@@ -76,6 +77,8 @@ class PlanOptions:
         base_transform: Who owns the transform of the mobile base; `auto` is `odometry` where a differential drive
             with an odometry publisher owns the robot, else `ground_truth`. With `none` nothing hangs from parent_frame.
         beyond_limits: What becomes of goals and trajectories with positions beyond a joint's limits.
+        massless_bodies: What bodies without mass weigh: `unit_mass` as UsdPhysics says, 1 kg where they have no
+            collider; `weightless` nothing; `auto` as the asset says, else `unit_mass`.
         controller_rate: How often controllers act at least, Hz; the rate of joint states for external controllers.
         external_joint_states: Name of the topic with those joint states, the default of ros2_control's topic-based
             hardware interfaces.
@@ -101,6 +104,7 @@ class PlanOptions:
     publish_tf: bool = True
     base_transform: BaseTransform = "auto"
     beyond_limits: BeyondLimits = "reject"
+    massless_bodies: MasslessBodies = "auto"
     controller_rate: float = 100.0
     external_joint_states: str = "robot_joint_states"
     external_joint_commands: str = "robot_joint_commands"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.looks import Skin
 from usd_ros_bridge.model.records import Matrix4, Quaternion, Record, Vector3, attribute
+
+MASSLESS_BODIES: Final = "usd_ros_bridge:physics:massless_bodies"
+"""Attribute: what bodies without mass weigh, at or below its prim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,8 @@ class PhysicsRecords:
         body_solver_attributes: Every authored property under a vendor's prefix, by path of a rigid body or of a prim
             with PhysicsArticulationRootAPI.
         sensors: By prim path, of every prim with RosTopicAPI that authors any.
+        massless_bodies: `usd_ros_bridge:physics:massless_bodies` by path of each default prim, PhysicsScene, and prim
+            at or above a body without a mass of its own that authors it.
         origin: `usd_ros_bridge:georeference:*` on the nearest prim that authors any (default prim, PhysicsScene).
     """
 
@@ -152,5 +157,6 @@ class PhysicsRecords:
     joint_breaks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     body_solver_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sensors: Mapping[str, SensorRecord] = field(default_factory=dict)
+    massless_bodies: Mapping[str, Any] = field(default_factory=dict)
     origin: SensorRecord | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -33,6 +33,7 @@ class Survey:
         closed: Prims that no opinion can be authored on or below: instances and what lies below them.
         named_joints: Joints with an authored `ros:joint:name`.
         payload_roots: Robots' roots that bring their links and joints along by a payload.
+        creators: By prim path of a robot's root: what the layers say that made them (`customLayerData["creator"]`).
         default_prim: Path of the stage's default prim, "" where it has none.
     """
 
@@ -42,6 +43,7 @@ class Survey:
     closed: frozenset[str] = frozenset()
     named_joints: frozenset[str] = frozenset()
     payload_roots: frozenset[str] = frozenset()
+    creators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     default_prim: str = ""
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from usd_ros_bridge.model.physics_records import MASSLESS_BODIES
 from usd_ros_bridge.model.plan import BridgePlan, JointPlan, RobotPlan
 from usd_ros_bridge.model.records import (
     ActionRecord,
@@ -37,6 +38,9 @@ MONITOR_RATE = 20.0
 STOPPED_VELOCITY = 0.01
 MOST_FINGERS = 2
 """Independent finger joints up to which a hand is a parallel gripper."""
+
+CONVERTERS = ("URDF USD Converter", "MuJoCo USD Converter")
+"""How creators begin that convert formats in which links may weigh nothing."""
 
 _FINGER = re.compile(r"finger|gripper|jaw|claw|knuckle", re.IGNORECASE)
 
@@ -85,6 +89,7 @@ class RobotScaffold:
         """Takes all decisions."""
         self._context()
         self._joint_names()
+        self._massless_bodies()
         states = self._joint_states()
         if states:
             drive = self._drive()
@@ -139,6 +144,18 @@ class RobotScaffold:
             written += 1
         if written:
             self._say("written", "joint names", f"{written}, as ros:joint:name", self._robot.path)
+
+    def _massless_bodies(self) -> None:
+        """Converters drop masses of 0, or author them: UsdPhysics would give each such link 1 kg."""
+        robot = self._robot
+        creators = self._survey.creators.get(robot.path, ())
+        creator = next((each for each in creators if each.startswith(CONVERTERS)), "")
+        if creator and self._is_open(robot.path, "bodies without mass"):
+            weightless = Property(name=MASSLESS_BODIES, type_name="token", value="weightless", custom=True)
+            self._over(Opinion(path=robot.path, properties=(weightless,)))
+            self._say(
+                "written", "bodies without mass", f"weightless, as in what {creator} converted", robot.path
+            )
 
     # --- Joints ---------------------------------------------------------------------------------------------------
 

@@ -119,6 +119,7 @@ def serve_physics(physics: PhysicsRecords, left_out: Iterable[str]) -> PhysicsRe
         joint_breaks=gone.without(physics.joint_breaks),
         body_solver_attributes=gone.without(physics.body_solver_attributes),
         sensors=gone.without(physics.sensors),
+        massless_bodies=gone.without(physics.massless_bodies),
         diagnostics=gone.rest(physics.diagnostics),
     )
 

@@ -12,9 +12,14 @@ from pxr import Tf, Usd, UsdGeom, UsdPhysics
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
-from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords, SensorRecord
+from usd_ros_bridge.model.physics_records import (
+    MASSLESS_BODIES,
+    GeometryRecord,
+    PhysicsRecords,
+    SensorRecord,
+)
 from usd_ros_bridge.model.records import Record, attribute, fallback
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
+from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader, authored_value
 from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
 from usd_ros_bridge.usd.looks import Appearance, Part, Surface, appearances, contact_materials
@@ -22,6 +27,7 @@ from usd_ros_bridge.usd.opening import first_line
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
 from usd_ros_bridge.usd.skins import read_skin
 from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.values import plain
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
@@ -128,6 +134,7 @@ class _Walk:
         self.filtered_pairs: list[records.FilteredPairsRecord] = []
         self.joint_breaks: dict[str, tuple[float, float]] = {}
         self.bodies: dict[str, dict[str, Any]] = {}
+        self._without_mass: list[str] = []
         self._stage = prims.stage
         self._prims = prims
         self._visuals = visuals
@@ -216,6 +223,8 @@ class _Walk:
             )
         if "PhysicsFilteredPairsAPI" in applied:
             self.filtered_pairs.append(self._reader.record(records.FilteredPairsRecord, source))
+        if "PhysicsRigidBodyAPI" in applied and (path not in self.masses or not self.masses[path].mass):
+            self._without_mass.append(path)
         if not _SOLVED.isdisjoint(applied) and (solver := solver_attributes(source)):
             self.bodies[path] = solver
         if "RosTopicAPI" in applied:
@@ -316,6 +325,20 @@ class _Walk:
         found = (read_sensor(source, self._cameras) for source in self._topics)
         return {record.path: record for record in found if record}
 
+    def massless_bodies(self) -> dict[str, Any]:
+        """Returns what is authored about bodies without mass, by prim path."""
+        default = self._stage.GetDefaultPrim()
+        paths = [default.GetPath().pathString] if default else []
+        paths += [scene.path for scene in self.scenes]
+        paths += sorted(with_ancestors(self._without_mass))
+        found = {}
+        for path in dict.fromkeys(paths):
+            prop = self._prims.source(path).properties.get(MASSLESS_BODIES)
+            value = plain(authored_value(prop)) if isinstance(prop, Usd.Attribute) else None
+            if value is not None:
+                found[path] = value
+        return found
+
     def origin(self) -> SensorRecord | None:
         """Returns the georeference of the default prim, else of a root prim, else of a PhysicsScene."""
         default = self._stage.GetDefaultPrim()
@@ -399,6 +422,7 @@ def read_physics(
             joint_breaks=walk.joint_breaks,
             body_solver_attributes=walk.bodies,
             sensors=walk.sensors(),
+            massless_bodies=walk.massless_bodies(),
             origin=walk.origin(),
             diagnostics=tuple(dict.fromkeys(walk.diagnostics)),
         )

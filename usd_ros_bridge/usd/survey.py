@@ -50,8 +50,16 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         payload_roots=frozenset(
             path for path in robots if _has_payload_with_joints(stage.GetPrimAtPath(path))
         ),
+        creators={path: _creators(stage.GetPrimAtPath(path)) for path in robots},
         default_prim=str(stage.GetDefaultPrim().GetPath()) if stage.GetDefaultPrim() else "",
     )
+
+
+def _creators(prim: Usd.Prim) -> tuple[str, ...]:
+    """Returns what made the layers with opinions about a prim, as converters note in them, the strongest first."""
+    layers = dict.fromkeys(spec.layer for spec in prim.GetPrimStack())
+    found = (layer.customLayerData.get("creator") for layer in layers)
+    return tuple(creator for creator in found if isinstance(creator, str))
 
 
 def _applied(prim: Usd.Prim) -> Collection[str]:

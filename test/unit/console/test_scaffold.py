@@ -27,6 +27,7 @@ from scaffolding import (
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.errors import AssetError, BridgeError, OptionError
 from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.model.physics_records import MASSLESS_BODIES
 from usd_ros_bridge.planning.differences import difference
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -406,6 +407,24 @@ def test_each_of_several_robots_has_a_namespace_of_its_own(tmp_path: Path) -> No
     result = scaffold(asset, tmp_path / "ros.usda")
     assert [each.namespace for each in result.plan.robots] == ["/arm", "/b_arm"]
     assert not [d for d in result.plan.diagnostics if d.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("creator", "written"),
+    [("URDF USD Converter v0.3.4", True), ("MuJoCo USD Converter v0.8.0", True), ("Somebody", False)],
+)
+def test_a_converted_robot_has_bodies_that_weigh_nothing(tmp_path: Path, creator: str, written: bool) -> None:
+    asset = tmp_path / "arm.usda"
+    header = HEADER.format(name="arm").replace(
+        "(", f'(\n    customLayerData = {{ string creator = "{creator}" }}', 1
+    )
+    links = (body("base"), body("tip"), joint("j", "/arm/base", "/arm/tip"))
+    asset.write_text(header + robot(*links, name="arm", schemas='"IsaacRobotAPI"'))
+    result = scaffold(asset, tmp_path / "ros.usda")
+    assert bool(result.decisions("bodies without mass")) is written
+    stage = Usd.Stage.Open(str(result.path))
+    rule = stage.GetPrimAtPath("/arm").GetAttribute(MASSLESS_BODIES).Get()
+    assert rule == ("weightless" if written else None)
 
 
 def test_an_instance_is_left_out(tmp_path: Path) -> None:

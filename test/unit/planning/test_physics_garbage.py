@@ -72,6 +72,9 @@ def geometries(draw: st.DrawFn) -> p.GeometryRecord:
     )
 
 
+RULE = st.sampled_from(["weightless", "unit_mass", "", 3.0, ("weightless",)])
+
+
 @st.composite
 def physics(draw: st.DrawFn) -> p.PhysicsRecords:
     return p.PhysicsRecords(
@@ -85,6 +88,7 @@ def physics(draw: st.DrawFn) -> p.PhysicsRecords:
         filtered_pairs=tuple(draw(by_path(p.FilteredPairsRecord)).values()),
         joint_breaks=draw(st.dictionaries(ANYWHERE, st.tuples(NUMBERS, NUMBERS), max_size=2)),
         body_solver_attributes=draw(st.dictionaries(ANYWHERE, SOLVER, max_size=3)),
+        massless_bodies=draw(st.dictionaries(ANYWHERE, RULE, max_size=2)),
     )
 
 
@@ -99,16 +103,16 @@ def numbers_in(value: Any) -> Any:
         yield value
 
 
-def check_promises(scene: PhysicsScene) -> None:
+def check_promises(scene: PhysicsScene, *, weightless: bool) -> None:
     for number, body in enumerate(scene.bodies):
         assert -1 <= body.parent < number
         inertial = body.inertial
         if inertial.mass > 0.0:
             low, middle, high = sorted(inertial.diagonal)
-            assert low > 0.0
+            assert low >= 0.0 < middle
             assert low + middle >= high
         else:
-            assert body.kinematic
+            assert body.kinematic or weightless
         assert abs(np.linalg.norm(inertial.principal) - 1.0) < 1e-6
         assert np.isfinite((*inertial.center, *body.linear_velocity, *body.angular_velocity)).all()
         for joint in body.joints:
@@ -149,7 +153,7 @@ def test_garbage_never_raises_and_the_scene_keeps_its_promises(
     with np.errstate(all="ignore"):
         plan = make_plan(records, PlanOptions())
         scene, found = plan_physics(records, authored, plan, PlanOptions())
-    check_promises(scene)
+    check_promises(scene, weightless="weightless" in authored.massless_bodies.values())
     for diagnostic in found:
         assert diagnostic.message.isprintable()
     json.dumps(plan_to_json(plan), allow_nan=False)

@@ -59,7 +59,7 @@ class Built:
         free_names: Name of MuJoCo's free joint by body of the scene, "" for none.
         geom_names: Names of MuJoCo's geoms by collider of the scene.
         visual_names: Names of MuJoCo's geoms by visual of the scene.
-        held: Bodies that should move and cannot: they have no mass.
+        held: Bodies that should move and cannot: their mass is impossible.
         rods: Tendons that are to keep their length, by name: m.
         apart_bodies: The scene's, for looking up.
         meshes: Names of meshes by a digest of their points.

@@ -93,12 +93,17 @@ def _sum(lumps: Sequence[_Lump]) -> _Lump | None:
 
 
 class MassPlanner:
-    """Finds mass properties; what is wrong with authored ones is reported once per prim."""
+    """Finds mass properties; what is wrong with authored ones is reported once per prim.
+
+    Attributes:
+        assumed: By path of each body that a mass is assumed for: why nothing gives it one.
+    """
 
     def __init__(self, units: Units, findings: Findings) -> None:
         self._units = units
         self._findings = findings
         self._solids: dict[int, Solid] = {}
+        self.assumed: dict[str, str] = {}
 
     def inertial(
         self,
@@ -108,6 +113,8 @@ class MassPlanner:
         scale: FloatArray,
         *,
         kinematic: bool,
+        weightless: bool = False,
+        hangs: bool = False,
     ) -> Inertial:
         """Returns the mass properties of a body.
 
@@ -117,7 +124,16 @@ class MassPlanner:
             colliders: Its enabled colliders.
             scale: (3,) world scale of the body.
             kinematic: Whether it needs none.
+            weightless: Whether a mass that is authored as 0, or nowhere, is none.
+            hangs: Whether joints carry it: other bodies have the mass that their colliders make.
         """
+        if weightless and not kinematic:
+            if self._weighs_nothing(record, colliders, hangs=hangs):
+                return Inertial(mass=0.0)
+            # Colliders that are said to weigh nothing do not, beside others.
+            colliders = [
+                each for each in colliders if not _is_zero(each.record) or _has_mass(each)
+            ] or colliders
         mass = self._mass(record)
         moments = self._moments(record)
         center = self._center(record, scale)
@@ -143,6 +159,25 @@ class MassPlanner:
             moments = (_LEAST,) * 3
         return Inertial(mass=mass, center=_vector(center), diagonal=moments, principal=principal)
 
+    def _weighs_nothing(
+        self, record: MassRecord | None, colliders: Sequence[ColliderMass], *, hangs: bool
+    ) -> bool:
+        """Returns whether no mass is meant: nothing is authored, or zeros.
+
+        Colliders of converted URDF robots have no mass of their own and those of MJCF models have one: they count,
+        unless the body's own mass is authored as 0.
+        """
+        if record is not None and (
+            any(record.diagonal_inertia or ())
+            or (record.mass or 0.0) != 0.0
+            or (record.density or 0.0) != 0.0
+        ):
+            return False
+        if not colliders:
+            return True
+        said_zero = record is not None and record.mass == 0.0
+        return hangs and (said_zero or not any(_has_mass(each) for each in colliders))
+
     def _kilograms(
         self, path: str, record: MassRecord | None, together: _Lump | None, has_colliders: bool
     ) -> float:
@@ -154,19 +189,12 @@ class MassPlanner:
                     "1.3.mass",
                     path,
                     f"a mass of 0 means that none is authored; {together.mass:.6g} kg follow from the colliders",
-                    "author the mass in kilograms, or leave it out",
+                    "author the mass in kilograms, or leave it out; massless_bodies: weightless takes 0 at its word",
                     attribute="physics:mass",
                 )
             return together.mass
         what = "colliders without a volume" if has_colliders else "no collider"
-        self._findings.warning(
-            "1.3.mass",
-            path,
-            f"the body has {'a mass of 0' if said_zero else 'no mass'} and {what}; "
-            f"{self._units.kilograms:g} kg are assumed",
-            "author physics:mass, or give the body a collider",
-            attribute="physics:mass",
-        )
+        self.assumed[path] = f"{'a mass of 0' if said_zero else 'no mass'} and {what}"
         return self._units.kilograms
 
     # --- As authored ----------------------------------------------------------------------------------------------
@@ -308,6 +336,18 @@ def diagonalized(tensor: FloatArray) -> tuple[Vector3, Quaternion]:
         axes[:, 2] *= -1.0
     x, y, z, w = from_rotation_matrix(axes).tolist()
     return nearest_moments(moments.tolist()), (x, y, z, w)
+
+
+def _has_mass(collider: ColliderMass) -> bool:
+    """Returns whether anything says what a collider weighs."""
+    record = collider.record
+    authored = record is not None and (bool(record.mass) or bool(record.density))
+    return authored or collider.density > 0.0
+
+
+def _is_zero(record: MassRecord | None) -> bool:
+    """Returns whether a collider's own mass or density is authored as 0."""
+    return record is not None and 0.0 in (record.mass, record.density)
 
 
 def _ball(mass: float) -> FloatArray:

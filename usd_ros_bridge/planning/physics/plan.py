@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.physics import Inertial, PhysicsScene
+from usd_ros_bridge.model.physics import Inertial, Joint, PhysicsScene
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
@@ -13,9 +15,10 @@ from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.physics.bodies import BodyTable, order_bodies, plan_bodies
 from usd_ros_bridge.planning.physics.colliders import Shapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
-from usd_ros_bridge.planning.physics.forest import plan_forest
+from usd_ros_bridge.planning.physics.forest import Forest, plan_forest
 from usd_ros_bridge.planning.physics.joints import plan_joints
 from usd_ros_bridge.planning.physics.mass import MassPlanner
+from usd_ros_bridge.planning.physics.massless import MasslessRule, loop_ends, report_assumed
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.world import plan_world
 from usd_ros_bridge.planning.resolvers import check_solvers
@@ -75,7 +78,8 @@ def _plan(
     table = order_bodies(forest, plan, index, findings)
     joints = plan_joints(forest, table.indices, physics, index, solvers, findings)
     shapes = plan_shapes(physics, table, index, solvers, findings, visuals=visuals)
-    inertials = _inertials(table, shapes, physics, index, findings)
+    rule = MasslessRule(physics, index, options, findings)
+    inertials = _inertials(table, shapes, physics, index, forest, joints, rule, plan, findings)
     bodies = plan_bodies(table, forest, inertials, physics, plan, index, solvers, findings)
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
@@ -114,16 +118,29 @@ def _plan(
 
 
 def _inertials(
-    table: BodyTable, shapes: Shapes, physics: PhysicsRecords, index: StageIndex, findings: Findings
+    table: BodyTable,
+    shapes: Shapes,
+    physics: PhysicsRecords,
+    index: StageIndex,
+    forest: Forest,
+    joints: Sequence[Joint],
+    rule: MasslessRule,
+    plan: BridgePlan,
+    findings: Findings,
 ) -> list[Inertial]:
     planner = MassPlanner(index.units, findings)
-    return [
+    ends = loop_ends(forest, joints, table)
+    inertials = [
         planner.inertial(
             path,
             physics.masses.get(path),
             shapes.masses.get(path, ()),
             index.poses.scale[index.poses.row(path)],
             kinematic=bool(index.bodies[path].kinematic_enabled),
+            weightless=path not in ends and rule.is_weightless(path),
+            hangs=path in forest.hangs,
         )
         for path in table.paths
     ]
+    report_assumed(planner.assumed, index.units.kilograms, plan, table, inertials, findings)
+    return inertials

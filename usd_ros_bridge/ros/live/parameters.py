@@ -44,6 +44,7 @@ OPTIONS: Final = (
     "frame_prefix",
     "base_transform",
     "beyond_limits",
+    "massless_bodies",
     CONTEXTS,
 )
 """Parameters that are fields of PlanOptions and may change while the bridge runs."""

@@ -229,9 +229,9 @@ def test_joints_may_hang_from_a_kinematic_body() -> None:
     assert apart(body_pose(compiled, data, 1), np.array(expected)) <= 1e-9
 
 
-def test_a_body_without_mass_is_held_and_reported() -> None:
+def test_a_body_with_an_impossible_mass_is_held_and_reported() -> None:
     reports = Reports()
-    scene = hinged(inertial=Inertial(mass=0.0), gravity=(9.81, 0.0, -9.81))
+    scene = hinged(inertial=Inertial(mass=-1.0), gravity=(9.81, 0.0, -9.81))
     floating = Body(
         path="/ghost", inertial=Inertial(mass=float("nan")), world_from_body=Pose((1.0, 0.0, 2.0))
     )
@@ -274,11 +274,11 @@ def test_a_mimic_without_a_leader_in_the_model_is_reported() -> None:
         hinge("/follower", WORLD_BODY, 1, Pose(), Pose(), dof=Dof(axis="rotY", mimic=Mimic(joint=0, dof=0))),
     )
     bodies = (
-        Body(path="/massless", joints=(0,)),
+        Body(path="/impossible", joints=(0,), inertial=Inertial(mass=-1.0)),
         Body(path="/body", inertial=UNIT, joints=(1,)),
     )
     simulated(PhysicsScene(bodies=bodies, joints=joints), reports)
-    assert sorted(reports) == ["mujoco.mass:/massless", "mujoco.mimic:/follower"]
+    assert sorted(reports) == ["mujoco.mass:/impossible", "mujoco.mimic:/follower"]
 
 
 def test_gravity_acts_on_a_body_as_much_as_it_says() -> None:

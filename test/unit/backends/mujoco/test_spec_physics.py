@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from usd_ros_bridge.model.physics import (
     Box,
     ContactMaterial,
     Dof,
+    Drive,
     Inertial,
     Joint,
     PhysicsScene,
@@ -247,3 +249,90 @@ def test_a_box_rests_on_the_floor() -> None:
     place = body_pose(compiled, data, 0)
     assert place[:3] == pytest.approx((0.0, 0.0, 0.2), abs=1e-3)
     assert not reports
+
+
+# --- Bodies without mass ------------------------------------------------------------------------------------------
+
+NOTHING = Inertial(mass=0.0)
+
+
+def chain(*links: tuple[Dof | None, Inertial]) -> PhysicsScene:
+    """Returns bodies in a row from the world, 0.3 m apart; each on a hinge, or fixed where it has no dof."""
+    joints = tuple(
+        Joint(
+            path=f"/joint_{place}", type="revolute" if dof else "fixed", body0=place - 1, body1=place,
+            dofs=(dof,) if dof else (), axis="Y" if dof else None,
+            body0_from_joint=Pose((0.3 if place else 0.0, 0.0, 0.0)),
+        )
+        for place, (dof, _) in enumerate(links)
+    )  # fmt: skip
+    bodies = tuple(
+        Body(path=f"/body_{place}", inertial=inertial, parent=place - 1, joints=(place,))
+        for place, (_, inertial) in enumerate(links)
+    )
+    return PhysicsScene(bodies=bodies, joints=joints)
+
+
+def mass_matrix(model: Any, data: Any) -> Any:
+    mujoco.mj_forward(model, data)
+    full = np.zeros((model.nv, model.nv))
+    for row in range(model.nv):
+        unit = np.zeros(model.nv)
+        unit[row] = 1.0
+        mujoco.mj_mulM(model, data, full[row], unit)
+    return full
+
+
+def test_bodies_without_mass_add_none() -> None:
+    """Between two joints, fixed to what moves, and at the end of the chain."""
+    turns, bob = Dof(axis="rotY"), Inertial(mass=1.0, center=(0.1, 0.0, 0.0), diagonal=(1e-3, 2e-3, 2e-3))
+    scene = chain((turns, NOTHING), (Dof(axis="rotX"), bob), (None, NOTHING), (turns, NOTHING))
+    compiled, model, data = simulated(scene)
+    assert model.body_mass.sum() == pytest.approx(1.0, abs=1e-9)
+    assert model.body_mass[compiled.body_ids[2]] == 0.0
+    found = mass_matrix(model, data)
+    assert found[:2, :2] == pytest.approx(np.diag([2e-3 + 0.4**2, 1e-3]), rel=1e-5, abs=1e-9)
+    run(model, data, 1.0)
+    assert data.warning.number.sum() == 0
+    assert abs(data.qpos[0]) > 0.5
+
+
+@pytest.mark.parametrize(
+    "dof",
+    [
+        Dof(axis="rotY"),
+        Dof(axis="rotY", damping=2.0),
+        Dof(axis="rotY", stiffness=500.0, spring_position=1.0),
+        Dof(axis="rotY", drive=Drive(stiffness=1000.0, damping=10.0, target_position=1.0)),
+        Dof(axis="rotY", drive=Drive(stiffness=1000.0, target_position=1.0)),
+        Dof(axis="rotY", max_effort=1e3, drive=Drive(stiffness=1e5, damping=1e3, target_position=1.0)),
+    ],
+)
+def test_a_joint_that_carries_no_mass_is_stable(dof: Dof) -> None:
+    swings = Dof(axis="rotY", velocity=1.0)
+    scene = chain((swings, BOB), (dof, NOTHING), (Dof(axis="rotX", damping=0.1), NOTHING))
+    _, model, data = simulated(scene)
+    run(model, data, 2.0)
+    assert data.warning.number.sum() == 0
+    if dof.drive is not None and dof.drive.damping:
+        assert data.qpos[1] == pytest.approx(1.0, abs=1e-2)
+    if dof.drive is not None or dof.stiffness:
+        assert abs(data.qpos[1] - 1.0) < 2.0
+
+
+def test_three_hinges_in_one_place_swing_through_the_place_where_two_are_one() -> None:
+    """A shoulder of virtual links, as URDF needs one; its middle axis starts 1e-6 from 90 degrees."""
+    lock = math.pi / 2 - 1e-6
+    shoulder = [Dof(axis="rotX"), Dof(axis="rotY", position=lock), Dof(axis="rotZ", velocity=3.0)]
+    links = chain(*((dof, NOTHING) for dof in shoulder))
+    joints = tuple(replace(joint, body0_from_joint=HERE) for joint in links.joints)
+    arm = replace(links.bodies[2], inertial=replace(BOB, center=(0.1, 0.2, -0.4)))
+    _, model, data = simulated(replace(links, bodies=(*links.bodies[:2], arm), joints=joints))
+    run(model, data, 2.0)
+    assert data.warning.number.sum() == 0
+
+
+def test_a_free_body_without_mass_falls() -> None:
+    _, model, data = simulated(PhysicsScene(bodies=(Body(path="/ghost", inertial=NOTHING),)))
+    run(model, data, 1.0)
+    assert data.qpos[2] == pytest.approx(-0.5 * GRAVITY, rel=1e-9)
