@@ -282,6 +282,8 @@ class Dof:
         max_velocity: Speed limit, inf where there is none.
         max_effort: Effort limit, N m or N, inf where there is none; the drive's own bound included.
         effort_range: Least and greatest effort of all that drives it, where they differ in the two directions.
+        limit_stiffness: Of limits that give way, N m/rad or N/m; 0 for hard ones.
+        limit_damping: Likewise, N m s/rad or N s/m.
         armature: Inertia of the drive train, kg m^2 or kg.
         friction: Dry friction, N m or N.
         stiffness: Of a spring without a drive (solver attributes), N m/rad or N/m.
@@ -302,6 +304,8 @@ class Dof:
     max_velocity: float = float("inf")
     max_effort: float = float("inf")
     effort_range: tuple[float, float] | None = None
+    limit_stiffness: float = 0.0
+    limit_damping: float = 0.0
     armature: float = 0.0
     friction: float = 0.0
     stiffness: float = 0.0

@@ -24,6 +24,8 @@ Property = Literal[
     "stiffness",
     "spring_position",
     "reference",
+    "limit_stiffness",
+    "limit_damping",
     "damping",
     "velocity_limit",
     "effort_limit",
@@ -70,8 +72,8 @@ def _effort_limit(authored: Mapping[str, Any]) -> float | None:
 
 
 # Names and defaults: newton-usd-schemas 0.6 (NewtonJointAPI), PhysxSchema (PhysxJointAPI, PhysxJointAxisAPI,
-# PhysicsJointStateAPI), MuJoCo's mjcPhysics (MjcJointAPI: SI but for ref and springref, which are in the unit of the
-# scene's mjc:compiler:angle, as MJCF has them).
+# PhysxLimitAPI, PhysicsJointStateAPI), MuJoCo's mjcPhysics (MjcJointAPI: SI but for ref and springref, which are in the
+# unit of the scene's mjc:compiler:angle, as MJCF has them).
 TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     "armature": {
         "newton": (SolverAttribute("newton:armature", "inertia", 0.0),),
@@ -98,6 +100,14 @@ TABLE: Mapping[Property, Mapping[str, tuple[SolverAttribute, ...]]] = {
     "damping": {
         "newton": (SolverAttribute("newton:damping", "gain", 0.0),),
         "mjc": (SolverAttribute("mjc:damping", "gain", 0.0, radians=True),),
+    },
+    "limit_stiffness": {
+        "newton": (SolverAttribute("newton:limitStiffness", "gain"),),
+        "physx": (SolverAttribute("physxLimit:{axis}:stiffness", "gain"),),
+    },
+    "limit_damping": {
+        "newton": (SolverAttribute("newton:limitDamping", "gain"),),
+        "physx": (SolverAttribute("physxLimit:{axis}:damping", "gain"),),
     },
     "velocity_limit": {
         "newton": (SolverAttribute("newton:velocityLimit", "motion", math.inf),),

@@ -504,6 +504,30 @@ def test_efforts_that_are_bounded_unevenly(
     assert dof.effort_range == uneven
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("float newton:limitStiffness = 2\nfloat newton:limitDamping = 1", (360 / math.pi, 180 / math.pi)),
+        ("float physxLimit:angular:stiffness = 2\nfloat physxLimit:angular:damping = 1",
+         (360 / math.pi, 180 / math.pi)),
+        ("float newton:limitStiffness = inf\nfloat physxLimit:angular:stiffness = 2", (0.0, 0.0)),
+        ("float newton:limitStiffness = -inf\nfloat physxLimit:angular:stiffness = 2", (0.0, 0.0)),
+        ("float newton:limitStiffness = 2\nfloat newton:limitDamping = inf", (0.0, 0.0)),
+        ("float physxLimit:angular:stiffness = 0\nfloat physxLimit:angular:damping = 1", (0.0, 0.0)),
+        ("float newton:limitStiffness = 2\ndouble[] mjc:solreflimit = [0.1, 1]", (0.0, 0.0)),
+    ],
+)  # fmt: skip
+def test_limits_that_give_way(content: str, expected: tuple[float, float]) -> None:
+    (dof,) = joints(scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, content))))["j"].dofs
+    assert (dof.limit_stiffness, dof.limit_damping) == pytest.approx(expected)
+
+
+def test_dampers_that_hold_a_joint_fast() -> None:
+    content = "double mjc:damping = 1e11"
+    (dof,) = joints(scene_of(two(joint("RevoluteJoint", "j", "a", "b", TO_B, content))))["j"].dofs
+    assert dof.damping == 1e11
+
+
 def test_springs_by_their_behaviour() -> None:
     content = "double[] mjc:springdamper = [{}, 1]\ndouble mjc:margin = 0.1\nbool mjc:actuatorgravcomp = true"
     found = [

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.balls import Balls
-from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives
+from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives, soften_limits
 from usd_ros_bridge.backends.mujoco.refused_parts import compile_spec
 from usd_ros_bridge.backends.mujoco.starting import Start, make_start
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
@@ -142,6 +142,7 @@ def compile_model(built: Built) -> Compiled:
         tendon, equality = model.tendon(name).id, model.equality(name).id
         model.eq_data[equality, 0] = length - model.tendon_length0[tendon]
     scale_acceleration_drives(built, compiled, data)
+    soften_limits(compiled)
     return compiled
 
 

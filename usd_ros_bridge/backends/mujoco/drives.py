@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.mujoco.compiled import Compiled
 
 KINDS = ("position", "velocity", "motor")
+_SOFTEST, _HARDEST = 0.01, 0.9999
+"""Impedance of limits that are springs: that of springs which time steps resolve, and the greatest that MuJoCo has."""
+_RESOLVED = 0.2
+"""How much of a spring's period, or of a damper's time, a time step may be, squared."""
 _VARIES = 2.0
 """How much the inertia that an acceleration drive is scaled by may change before it is reported."""
 
@@ -94,6 +98,31 @@ def scale_acceleration_drives(built: Built, compiled: Compiled, data: Any) -> No
                 model.actuator_gainprm[actuator] *= scale
                 model.actuator_biasprm[actuator] *= scale
     _report_changes(built, compiled, chosen, inertia)
+
+
+def soften_limits(compiled: Compiled) -> None:
+    """Let limits give way as springs and dampers of the asset's say.
+
+    MuJoCo's constraints push in proportion to the inertia that they move: gains are scaled by the model's own estimate
+    of that. The impedance says how much of the push is the spring's, and how much makes the joint heavier: little,
+    unless the time step cannot resolve the spring.
+    """
+    model = compiled.model
+    for index, dof in enumerate(compiled.dofs):
+        address = int(compiled.dof_of_dof[index])
+        if dof.limit_stiffness <= 0.0 or address < 0:
+            continue
+        joint, step = int(model.dof_jntid[address]), float(model.opt.timestep)
+        lightness = float(model.dof_invweight0[address])
+        fastest = lightness * step * max(dof.limit_stiffness * step, dof.limit_damping)
+        impedance = max(1.0 - _RESOLVED / fastest, _SOFTEST)
+        if impedance > _HARDEST:
+            # As good as hard, which the joint's own parameters are.
+            continue
+        scale = lightness * (1.0 - impedance)
+        stiffness, damping = dof.limit_stiffness * scale, dof.limit_damping * scale
+        model.jnt_solimp[joint][:2] = impedance
+        model.jnt_solref[joint] = [-stiffness, -damping]
 
 
 def joint_inertia(model: Any, data: Any, dofs: NDArray[np.intp]) -> NDArray[np.float64]:

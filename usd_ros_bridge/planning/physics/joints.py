@@ -30,6 +30,8 @@ from usd_ros_bridge.planning.stage_index import StageIndex
 _WITH_AXIS = frozenset({"revolute", "continuous", "prismatic", "spherical"})
 Letter = Literal["X", "Y", "Z"]
 _RADIANS = math.pi / 180.0
+_GREATEST = 1e15
+"""N m s/rad and the like: greatest damping, stiffness or inertia. Assets hold joints fast by 1e11."""
 
 
 def plan_joints(
@@ -218,6 +220,8 @@ class _Planner:
                 max_velocity=plan.max_velocity,
                 max_effort=plan.max_effort,
                 effort_range=uneven_effort(record, plan.axis, solvers=self._solvers, units=self._units),
+                limit_stiffness=(gains := self._limit_gains(record, plan))[0],
+                limit_damping=gains[1],
                 armature=self._authored(record, "armature", plan),
                 friction=self._authored(record, "friction", plan),
                 stiffness=self._authored(record, "stiffness", plan),
@@ -234,6 +238,23 @@ class _Planner:
         # What is wrong with it stands in the plan's diagnostics.
         return reference(record, dof.axis, solvers=self._solvers, units=self._units, findings=Findings())
 
+    def _limit_gains(self, record: JointRecord, dof: DofPlan) -> tuple[float, float]:
+        """Returns stiffness and damping of limits that give way, 0 for hard ones: inf, and what is left to engines.
+
+        As in Newton, MuJoCo's own parameters count before them where they are authored.
+        """
+        if not record.solver_attributes or (
+            "mjc" in self._solvers and "mjc:solreflimit" in record.solver_attributes
+        ):
+            return 0.0, 0.0
+        stiffness, damping = (
+            resolve(record, wanted, dof.axis, solvers=self._solvers, units=self._units, default=0.0) or 0.0
+            for wanted in ("limit_stiffness", "limit_damping")
+        )
+        if not 0.0 < stiffness <= _GREATEST or not damping < math.inf:
+            return 0.0, 0.0
+        return stiffness, damping if 0.0 < damping <= _GREATEST else 0.0
+
     def _authored(
         self, record: JointRecord, wanted: Property, dof: DofPlan, *, signed: bool = False
     ) -> float:
@@ -241,7 +262,7 @@ class _Planner:
             return 0.0
         value = resolve(record, wanted, dof.axis, solvers=self._solvers, units=self._units, default=0.0)
         assert value is not None
-        if abs(value) <= MAX_MAGNITUDE and (signed or value >= 0.0):
+        if abs(value) <= (MAX_MAGNITUDE if signed else _GREATEST) and (signed or value >= 0.0):
             return value
         self._findings.error(
             "1.3.joint.solver",

@@ -206,6 +206,29 @@ def test_efforts_bounded_unevenly() -> None:
         assert data.qfrc_actuator[0] == expected
 
 
+def test_limits_give_way_like_the_springs_that_they_are() -> None:
+    """Pressed into its limit by 2 N m, an inertia of 0.01 kg m^2 swings about 0.04 rad and comes to rest there."""
+    dof = Dof(axis="rotY", lower=-1.0, upper=0.0, limit_stiffness=50.0, limit_damping=0.1)
+    compiled, model, data = simulated(hinged(dof=dof, gravity=(0.0, 0.0, 0.0)))
+    data.ctrl[compiled.motor_actuator] = 2.0
+    frequency, decay = math.sqrt(50.0 / 0.01 - (0.1 / 0.02) ** 2), 0.1 / 0.02
+    for _ in range(100):
+        mujoco.mj_step(model, data)
+        swing = math.cos(frequency * data.time) + decay / frequency * math.sin(frequency * data.time)
+        expected = 0.04 * (1.0 - math.exp(-decay * data.time) * swing)
+        assert data.qpos[0] == pytest.approx(expected, abs=0.008)
+    run(model, data, 3.0)
+    assert data.qpos[0] == pytest.approx(0.04, rel=1e-3)
+
+
+def test_a_limit_too_stiff_for_the_time_step_is_as_stiff_at_rest() -> None:
+    dof = Dof(axis="rotY", lower=-1.0, upper=0.0, limit_stiffness=1e6, limit_damping=1e3)
+    compiled, model, data = simulated(hinged(dof=dof, gravity=(0.0, 0.0, 0.0)))
+    data.ctrl[compiled.motor_actuator] = 2.0
+    run(model, data, 3.0)
+    assert data.qpos[0] == pytest.approx(2e-6, rel=1e-3)
+
+
 def test_what_the_joint_says_of_its_limits_and_of_gravity() -> None:
     scene = hinged(
         dof=Dof(axis="rotY", lower=-1.0, upper=1.0),
