@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.mujoco.compiled import Compiled
 
 KINDS = ("position", "velocity", "motor")
-_SOFTEST, _HARDEST = 0.01, 0.9999
-"""Impedance of limits that are springs: that of springs which time steps resolve, and the greatest that MuJoCo has."""
+_SOFTEST, _HARDEST = 0.01, 0.95
+"""Impedance of limits that are springs which time steps resolve, and above which they are hard limits."""
 _RESOLVED = 0.2
 """How much of a spring's period, or of a damper's time, a time step may be, squared."""
 _VARIES = 2.0
@@ -117,7 +117,7 @@ def soften_limits(compiled: Compiled) -> None:
         fastest = lightness * step * max(dof.limit_stiffness * step, dof.limit_damping)
         impedance = max(1.0 - _RESOLVED / fastest, _SOFTEST)
         if impedance > _HARDEST:
-            # As good as hard, which the joint's own parameters are.
+            # Steps are far too long for it: it would bounce. A hard limit is as stiff as they allow.
             continue
         scale = lightness * (1.0 - impedance)
         stiffness, damping = dof.limit_stiffness * scale, dof.limit_damping * scale
