@@ -260,12 +260,14 @@ class Mimic:
         dof: Index of the leader in that joint's dofs.
         multiplier: Dimensionless, rad/m or m/rad.
         offset: rad or m.
+        polynomial: Coefficients of the leader's second to fourth power, which are added; empty for none.
     """
 
     joint: int
     dof: int
     multiplier: float = 1.0
     offset: float = 0.0
+    polynomial: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,11 +46,13 @@ class MimicPlan:
         leader: Row of the leading degree of freedom in the plan's layout.
         multiplier: Dimensionless, rad/m or m/rad.
         offset: rad or m.
+        polynomial: Coefficients of the leader's second to fourth power, for engines; empty for none.
     """
 
     leader: int
     multiplier: float = 1.0
     offset: float = 0.0
+    polynomial: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

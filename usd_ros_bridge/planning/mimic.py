@@ -30,6 +30,7 @@ class MimicRule:
         leader_axis: Degree of freedom that leads, None for the only one.
         authored_units: Whether the ratio is between degrees and stage units instead of radians and metres.
         si_offset: Whether the offset is in radians instead of degrees.
+        polynomial: Coefficients of the leader's second to fourth power, in radians and stage units; empty for none.
     """
 
     attribute: str
@@ -40,6 +41,7 @@ class MimicRule:
     leader_axis: DofAxis | None = None
     authored_units: bool = False
     si_offset: bool = False
+    polynomial: tuple[float, ...] = ()
 
 
 def _first(value: Any) -> str:
@@ -133,8 +135,16 @@ def authored_rule(record: JointRecord, solvers: Sequence[str]) -> MimicRule | No
     for read in (_extended, *(_READERS[solver] for solver in solvers if solver in _READERS)):
         rule = read(record)
         if rule is not None:
-            return rule
+            return replace(rule, polynomial=_polynomial(record)) if "mjc" in solvers else rule
     return None
+
+
+def _polynomial(record: JointRecord) -> tuple[float, ...]:
+    """MjcEqualityJointAPI adds powers to the rule, whichever schema has the linear part."""
+    if "MjcEqualityJointAPI" not in record.applied:
+        return ()
+    found = tuple(_value(record.solver_attributes, f"mjc:coef{power}", 0.0) for power in (2, 3, 4))
+    return found if any(found) and all(map(math.isfinite, found)) else ()
 
 
 def resolve_mimics(
@@ -185,6 +195,14 @@ def resolve_mimics(
         follower = _dof(motions[joint.path], rule.follower_axis)
         leader = _dof(motions[rule.leader], rule.leader_axis)
         row = rows[joint.path] + follower
+        if rule.polynomial:
+            findings.info(
+                "1.3.mimic",
+                joint.path,
+                "the powers of the leader's position act under mujoco only; elsewhere the rule is linear",
+                "use the mujoco backend",
+                attribute="mjc:coef2",
+            )
         paths[row] = joint.path
         direct[row] = _plan(
             rule,
@@ -261,7 +279,14 @@ def _plan(rule: MimicRule, follower: DofAxis, leader: DofAxis, row: int, units: 
         multiplier *= units.meters
     elif follower.startswith("rot") and leader.startswith("trans"):
         multiplier /= units.meters
-    return MimicPlan(leader=row, multiplier=multiplier, offset=_offset(rule, follower, units))
+    # Only lengths have a unit of the stage's; angles are radians in MuJoCo's polynomials.
+    length, leader_length = (units.meters if axis.startswith("trans") else 1.0 for axis in (follower, leader))
+    polynomial = tuple(
+        value * length / leader_length**power for power, value in enumerate(rule.polynomial, start=2)
+    )
+    return MimicPlan(
+        leader=row, multiplier=multiplier, offset=_offset(rule, follower, units), polynomial=polynomial
+    )
 
 
 def _offset(rule: MimicRule, follower: DofAxis, units: Units) -> float:
@@ -295,6 +320,14 @@ def collapse_chains(
         for step, authored in reversed(chain):
             if circular:
                 break
+            if above is not None and (authored.polynomial or above.polynomial):
+                findings.warning(
+                    "1.3.mimic",
+                    paths[step],
+                    "powers of the leader's position are left out of a chain of mimic rules",
+                    "let the joint follow the head of the chain",
+                    attribute="mjc:coef2",
+                )
             above = found[step] = authored if above is None else _after(authored, above)
     result = {}
     for row in direct:

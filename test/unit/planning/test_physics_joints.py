@@ -578,6 +578,26 @@ def test_mimic_rules_of_robots_and_of_props() -> None:
     assert as_prop.joints[0].dofs[0].row == -1
 
 
+def test_mimic_rules_with_powers_of_the_leader() -> None:
+    """The linear part is Newton's, the rest MuJoCo's, with how the equality gives way."""
+    content = """rel newton:mimicJoint = </World/j>
+double mjc:coef2 = 0.1
+double mjc:coef4 = 0.2
+double[] mjc:solref = [0.1, 1]
+"""
+    follow = joint("RevoluteJoint", "k", "b", "c", content, schemas="NewtonMimicAPI MjcEqualityJointAPI")
+    things = (body(name, BALL) for name in "abc")
+    plan = plan_text(world(*things, joint("RevoluteJoint", "j", "a", "b"), follow))
+    assert plan.physics is not None
+    found = joints(plan.physics)["k"]
+    mimic = found.dofs[0].mimic
+    assert mimic is not None
+    assert mimic.polynomial == (0.1, 0.0, 0.2)
+    assert found.solver["solref"] == (0.1, 1.0)
+    assert found.solver["solimp"] == (0.9, 0.95, 0.001, 0.5, 2.0)
+    assert [(each.severity, each.path) for each in findings(plan, "1.3.mimic")] == [("info", "/World/k")]
+
+
 # --- Bad joints ---------------------------------------------------------------------------------------------------
 
 

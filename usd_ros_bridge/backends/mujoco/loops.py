@@ -188,5 +188,7 @@ def _add_mimics(built: Built) -> None:
                 name1=follower,
                 name2=leader,
             )
-            equality.data[:5] = [dof.mimic.offset, dof.mimic.multiplier, 0.0, 0.0, 0.0]
+            powers = (dof.mimic.offset, dof.mimic.multiplier, *dof.mimic.polynomial)
+            equality.data[:5] = 0.0
+            equality.data[: len(powers)] = powers
             _stiffen(built, equality, joint)

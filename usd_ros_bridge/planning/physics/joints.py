@@ -314,7 +314,9 @@ def _mimic(rule: MimicPlan | None, places: Mapping[int, tuple[int, int]]) -> Mim
     if rule is None:
         return None
     joint, dof = places[rule.leader]
-    return Mimic(joint=joint, dof=dof, multiplier=rule.multiplier, offset=rule.offset)
+    return Mimic(
+        joint=joint, dof=dof, multiplier=rule.multiplier, offset=rule.offset, polynomial=rule.polynomial
+    )
 
 
 def _cone(record: JointRecord) -> tuple[float, float] | None:

@@ -20,6 +20,7 @@ from usd_ros_bridge.planning.physics.joints import plan_joints
 from usd_ros_bridge.planning.physics.mass import MassPlanner
 from usd_ros_bridge.planning.physics.massless import MasslessRule, loop_ends, report_assumed
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
+from usd_ros_bridge.planning.physics.unmapped import report_unmapped
 from usd_ros_bridge.planning.physics.world import plan_world
 from usd_ros_bridge.planning.resolvers import check_solvers
 from usd_ros_bridge.planning.scene import pose_tracks
@@ -83,6 +84,7 @@ def _plan(
     bodies = plan_bodies(table, forest, inertials, physics, plan, index, solvers, findings)
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
+    report_unmapped(records, physics, findings)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, forest, bodies, joints, shapes.colliders, index, solvers, findings
     )

@@ -337,6 +337,24 @@ def test_a_mimic_joint_follows_its_leader() -> None:
     assert data.qpos[1] == pytest.approx(0.1 - 0.5 * data.qpos[0], abs=1e-4)
 
 
+def test_a_mimic_joint_follows_powers_of_its_leader() -> None:
+    drive = Drive(stiffness=100.0, damping=10.0, target_position=0.5)
+    mimic = Mimic(joint=0, dof=0, multiplier=-1.0, offset=0.1, polynomial=(0.4, 0.0, 0.8))
+    joints = (
+        Joint(path="/left", type="revolute", body0=WORLD_BODY, body1=0, dofs=(Dof(axis="rotZ", drive=drive),)),
+        Joint(
+            path="/right", type="revolute", body0=WORLD_BODY, body1=1, dofs=(Dof(axis="rotZ", mimic=mimic),),
+            solver={"solref": (0.01, 1.0), "solimp": (0.99, 0.999, 0.001, 0.5, 2.0)},
+        ),
+    )  # fmt: skip
+    bodies = tuple(Body(path=f"/finger_{n}", inertial=UNIT, joints=(n,)) for n in range(2))
+    _, model, data = simulated(PhysicsScene(bodies=bodies, joints=joints))
+    assert model.eq_solref[0].tolist() == [0.01, 1.0]
+    run(model, data, 3.0)
+    leader = data.qpos[0]
+    assert data.qpos[1] == pytest.approx(0.1 - leader + 0.4 * leader**2 + 0.8 * leader**4, abs=1e-4)
+
+
 def ball(*, cones: tuple[float, float] | None = None, axis: Any = "Z", driven: bool = False) -> PhysicsScene:
     """Returns a top that stands up along `axis` of a spherical joint."""
     swings = [letter for letter in "XYZ" if letter != axis]

@@ -73,6 +73,18 @@ def opening(compiled: Any, data: Any, joint: Joint) -> float:
     return float(np.linalg.norm(ends[0][:3] - ends[1][:3]))
 
 
+def test_a_weld_is_as_soft_as_it_says() -> None:
+    weld = Joint(
+        path="/weld", type="fixed", body0=0, body1=1, body0_from_joint=Pose((1.0, 0.0, 0.0)), closes_loop=True,
+        solver={"solref": (0.02, 1.0), "solimp": (0.9, 0.95, 0.001, 0.5, 2.0), "torque_scale": 0.3},
+    )  # fmt: skip
+    bodies = (Body(path="/a", inertial=UNIT), Body(path="/b", inertial=UNIT, world_from_body=Pose((1.0, 0.0, 0.0))))
+    _, model, _ = simulated(PhysicsScene(bodies=bodies, joints=(weld,)))
+    assert model.eq_solref[0].tolist() == [0.02, 1.0]
+    assert model.eq_solimp[0].tolist() == [0.9, 0.95, 0.001, 0.5, 2.0]
+    assert model.eq_data[0][10] == 0.3
+
+
 def test_a_hinge_closes_a_loop() -> None:
     scene = linkage(crank=Dof(axis="rotY", drive=Drive(stiffness=300.0, damping=30.0, target_position=0.8)))
     compiled, model, data = simulated(scene)

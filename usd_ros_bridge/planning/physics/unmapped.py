@@ -1,0 +1,156 @@
+"""What assets say in Newton's and MuJoCo's schemas that nothing is made of: reported by prim.
+
+PhysX' schemas say much that is about PhysX alone, and are not looked at here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.planning.dofs import AXES
+from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics import solvers
+from usd_ros_bridge.planning.resolvers import TABLE
+
+PREFIXES: Final = ("newton:", "mjc:")
+
+_INFINITE: Final = float("inf")
+
+READ_ELSEWHERE: Final = frozenset(
+    {
+        "mjc:compiler:angle",
+        "mjc:compiler:inertiaGroupRange:min",
+        "mjc:compiler:inertiaGroupRange:max",
+        "mjc:group",
+        "mjc:actuatorfrclimited",
+        "mjc:actuatorfrcrange:min",
+        "mjc:inertia",
+        "mjc:shellinertia",
+        "mjc:target",
+        *(f"mjc:coef{power}" for power in range(5)),
+        "newton:inertia",
+        "newton:massModel",
+        "newton:shellThickness",
+        "newton:mimicEnabled",
+        "newton:mimicJoint",
+        "newton:mimicCoef0",
+        "newton:mimicCoef1",
+    }
+)
+"""What is read beside the tables of solver attributes: units, masses, mimic rules."""
+
+HARMLESS: Final[Mapping[str, str]] = {
+    "mjc:compiler:alignFree": "where MuJoCo's compiler puts the frame of a free body; here it is the prim's",
+    "mjc:compiler:autoLimits": "a range that is authored counts, as with MuJoCo's default",
+    "mjc:compiler:fitAABB": "how MuJoCo's compiler fits primitives to meshes; a stage has the primitives",
+    "mjc:compiler:fuseStatic": "an optimization; bodies keep their names",
+    "mjc:compiler:inertiaFromGeom": "masses are those of UsdPhysics; converters author what MuJoCo infers",
+    "mjc:compiler:saveInertial": "about saving MJCF",
+    "mjc:compiler:useThread": "about the speed of MuJoCo's compiler",
+    "mjc:flag:autoreset": "the bridge itself notices what diverges, see on_divergence",
+    "mjc:flag:energy": "computes what nothing asks for",
+    "mjc:flag:fwdinv": "computes what nothing asks for",
+    "mjc:flag:invdiscrete": "about inverse dynamics, which nothing asks for",
+    "mjc:flag:sensor": "MuJoCo's own sensors are not in a stage; the bridge's are needed",
+    "newton:jointsAddMobility": "joints between the same bodies act one after another in any case",
+}
+"""What changes nothing about how the asset moves here, and why."""
+
+OTHER_SOLVERS: Final = ("newton:xpbd:", "newton:kamino:", "newton:vbd:", "newton:mpm:", "newton:steel:")
+"""Settings of Newton's other solvers begin like this: they mean nothing to MuJoCo's."""
+
+NOT_SIMULATED: Final[Mapping[str, Any]] = {
+    "newton:contactFrictionGain": -_INFINITE,
+    "newton:contactAdhesion": -_INFINITE,
+    "newton:sdfMaxResolution": 64,
+    "newton:sdfTargetVoxelSize": -_INFINITE,
+    "newton:sdfNarrowBandInner": -0.1,
+    "newton:sdfNarrowBandOuter": 0.1,
+    "newton:sdfTextureFormat": "uint16",
+    "newton:sdfPadding": -_INFINITE,
+    "newton:hydroelasticEnabled": False,
+    "newton:hydroelasticStiffness": 1e10,
+    "mjc:contype": 1,
+    "mjc:conaffinity": 1,
+    "mjc:dampingPoly": (0.0, 0.0),
+    "mjc:sleep": None,
+    "mjc:option:sleep_tolerance": None,
+}
+"""What is not simulated, and the value that says nothing: MuJoCo's mjcPhysics and newton-usd-schemas 0.6, and what
+Newton's importer reads beside them."""
+
+
+def _tabled() -> frozenset[str]:
+    tables = (
+        solvers.SCENE,
+        solvers.ARTICULATION,
+        solvers.COLLIDER,
+        solvers.MATERIAL,
+        solvers.JOINT,
+        solvers.BODY,
+    )
+    attributes = [each for table in tables for by_solver in table.values() for each in by_solver.values()]
+    names = {name for each in attributes for name in (each.name, each.minus, each.also)}
+    for by_solver in TABLE.values():
+        for each in (attribute for found in by_solver.values() for attribute in found):
+            names |= {each.name.replace("{axis}", axis) for axis in ("angular", "linear", *AXES)}
+    return frozenset(names)
+
+
+MAPPED: Final = _tabled() | READ_ELSEWHERE
+"""Attributes that something is made of."""
+
+_SILENT: Final = MAPPED | HARMLESS.keys()
+
+
+def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: Findings) -> None:
+    """Report what is authored and not simulated, in one finding for each prim and kind."""
+    prims: Iterable[tuple[str, Mapping[str, Any]]] = (
+        *((each.path, each.solver_attributes) for each in physics.scenes),
+        *((each.path, each.solver_attributes) for each in records.joints),
+        *((each.path, each.solver_attributes) for each in physics.geometries),
+        *((each.path, each.solver_attributes) for each in physics.materials.values()),
+        *physics.body_solver_attributes.items(),
+    )
+    for path, authored in prims:
+        # Nearly always nothing is left.
+        left = [name for name in authored.keys() - _SILENT if name.startswith(PREFIXES)] if authored else ()
+        if left:
+            _report(path, {name: authored[name] for name in sorted(left)}, findings)
+
+
+def _is_fallback(value: Any, fallback: Any) -> bool:
+    if isinstance(value, float) and isinstance(fallback, (int, float)):
+        # What is authored as float is not exactly the number that it stands for.
+        return math.isclose(value, fallback, rel_tol=1e-6)
+    return bool(value == fallback)
+
+
+def _report(path: str, authored: Mapping[str, Any], findings: Findings) -> None:
+    dropped = [
+        name
+        for name, value in authored.items()
+        if name in NOT_SIMULATED and not _is_fallback(value, NOT_SIMULATED[name])
+    ]
+    unknown = [name for name in authored if name not in NOT_SIMULATED and not name.startswith(OTHER_SOLVERS)]
+    if dropped:
+        findings.warning(
+            "1.3.solver",
+            path,
+            f"not simulated: {', '.join(f'{name} = {quoted(authored[name])}' for name in dropped)}",
+            "do not rely on it, or leave it out",
+            attribute=dropped[0],
+        )
+    if unknown:
+        findings.info(
+            "1.3.solver",
+            path,
+            f"the bridge knows no {', '.join(unknown)}; nothing is made of it",
+            "correct the name, or leave it out",
+            attribute=unknown[0],
+        )
