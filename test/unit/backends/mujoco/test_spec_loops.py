@@ -78,7 +78,10 @@ def test_a_weld_is_as_soft_as_it_says() -> None:
         path="/weld", type="fixed", body0=0, body1=1, body0_from_joint=Pose((1.0, 0.0, 0.0)), closes_loop=True,
         solver={"solref": (0.02, 1.0), "solimp": (0.9, 0.95, 0.001, 0.5, 2.0), "torque_scale": 0.3},
     )  # fmt: skip
-    bodies = (Body(path="/a", inertial=UNIT), Body(path="/b", inertial=UNIT, world_from_body=Pose((1.0, 0.0, 0.0))))
+    bodies = (
+        Body(path="/a", inertial=UNIT),
+        Body(path="/b", inertial=UNIT, world_from_body=Pose((1.0, 0.0, 0.0))),
+    )
     _, model, _ = simulated(PhysicsScene(bodies=bodies, joints=(weld,)))
     assert model.eq_solref[0].tolist() == [0.02, 1.0]
     assert model.eq_solimp[0].tolist() == [0.9, 0.95, 0.001, 0.5, 2.0]
