@@ -43,10 +43,31 @@ def test_kinematics_match_pinocchio(robot: RobotOracle, plan: BridgePlan, errors
     assert errors.small, errors
 
 
+def test_frames_match_pinocchio(robot: RobotOracle, plan: BridgePlan, errors: Errors) -> None:
+    """Every link is a frame, those without mass included, which are no bodies."""
+    kinematics = Kinematics(plan)
+    frames = [frame for frame in plan.robots[0].frames if frame.id in robot.links]
+    for configuration in robot.configurations:
+        bodies = kinematics.body_poses(state_of(plan, configuration))
+        poses = {}
+        for frame in frames:
+            pose = Pose(
+                np.array(frame.carrier_from_frame.translation), np.array(frame.carrier_from_frame.rotation)
+            )
+            if frame.carrier >= 0:
+                body = bodies[frame.carrier]
+                pose = Pose(body[:3], body[3:]) @ pose
+            poses[frame.id] = pose
+        assert poses.keys() >= set(robot.links) - {"world"}
+        errors.compare(configuration, poses)
+    assert errors.small, errors
+
+
 def test_frames_hang_from_the_default_prim(robot: RobotOracle, plan: BridgePlan) -> None:
     (planned,) = plan.robots
     assert planned.implicit
-    assert {frame.id for frame in planned.frames} == {robot.default_prim, *robot.solid_links}
+    # A link called like the parent frame is that frame.
+    assert {frame.id for frame in planned.frames} == {robot.default_prim, *robot.links} - {"world"}
     topmost = planned.frames[0]
     assert (topmost.id, topmost.parent, topmost.static) == (robot.default_prim, "world", True)
     moving = {frame.id for frame in planned.frames if not frame.static}

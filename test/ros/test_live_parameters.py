@@ -224,6 +224,16 @@ def test_options_of_planning_change_together_in_one_change(live: Callable[..., L
     assert "tf_output" in reports[0].why
 
 
+def test_true_and_false_are_strings_or_bools(live: Callable[..., Live]) -> None:
+    here = live()
+    for value, held in ((True, True), ("auto", "auto"), ("false", False), (False, False), ("true", True)):
+        assert here.parameters.set("frames_from_xforms", value) == ""
+        here.harness.wait_for(
+            lambda held=held: here.bridge.plan.options.frames_from_xforms == held, what=f"{held} in the plan"
+        )
+    assert "there are" in here.parameters.set("frames_from_xforms", "some")
+
+
 def test_the_rate_of_transforms_needs_no_plan(live: Callable[..., Live]) -> None:
     here = live()
     plan = here.bridge.plan

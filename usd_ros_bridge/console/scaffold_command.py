@@ -67,7 +67,8 @@ def _load(asset: str, read: ReadOptions) -> BridgePlan:
     return load_asset(
         asset,
         read_options=read,
-        plan_options=PlanOptions(implicit_interfaces=False),
+        # Links that are frames by default are to be frames by what the layer says.
+        plan_options=PlanOptions(implicit_interfaces=False, frames_from_xforms=False),
         catalog=installed_types(),
         physics=True,
     )

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     help="Where mesh files go [default: usd_ros_bridge/meshes in the user's cache].",
 )  # fmt: skip
 @click.option("--robot", default=None, metavar="PRIM", help="Which robot, of an asset with several.")
-@click.option("--frames-from-xforms", is_flag=True, help="Make plain Xforms directly below bodies links.")
+@click.option(
+    "--frames-from-xforms/--no-frames-from-xforms", default=None,
+    help="Make all plain Xforms directly below bodies links, or none [default: those that stand for links].",
+)  # fmt: skip
 def urdf(
-    output: Path | None, meshes: Path | None, robot: str | None, frames_from_xforms: bool, strict: bool,
+    output: Path | None, meshes: Path | None, robot: str | None, frames_from_xforms: bool | None, strict: bool,
     **options: Any,
 ) -> None:  # fmt: skip
     """Print a robot of ASSET as URDF.
@@ -43,7 +46,8 @@ def urdf(
     from usd_ros_bridge.export.urdf import robot_urdf
 
     read, plan_options = split_options(options)
-    plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
+    if frames_from_xforms is not None:
+        plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
     plan = load_asset(options["asset"], read_options=read, plan_options=plan_options, physics=True)
     number = _choose(options["asset"], plan.robots, robot)
     found = robot_urdf(plan, number, meshes=MeshCache(meshes))

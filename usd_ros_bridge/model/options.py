@@ -13,6 +13,10 @@ SystemDefaultQos = Literal["resolved", "rmw"]
 Interfaces = Literal["all", "none"]
 BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
+FramesFromXforms = bool | Literal["auto"]
+FRAMES_FROM_XFORMS: dict[str, FramesFromXforms] = {"auto": "auto", "true": True, "false": False}
+"""The choices as text, of command lines and parameters."""
+
 RemoteControl = Literal["all", "read_only", "none"]
 """What other nodes may do through the services and parameters of the bridge's node; docs/remote_control.md."""
 
@@ -66,7 +70,8 @@ class PlanOptions:
         implicit_context: Treat the default prim as a context where the stage has no RosContextAPI.
         implicit_interfaces: Give a robot whose asset declares no interface joint_states and joint_commands.
         isaac_names: Prefer isaac:nameOverride to prim names for robots that have Ros*API schemas, too.
-        frames_from_xforms: Make plain Xforms directly below bodies frames.
+        frames_from_xforms: `auto` makes Xforms that stand for links frames, as URDF converters author links without
+            mass; True all Xforms directly below bodies; False none.
         schema_resolvers: Solvers whose attributes are read, in order of priority.
         system_default_qos: `resolved` replaces system_default by the bridge's own rule, `rmw` leaves it to the
             middleware.
@@ -96,7 +101,7 @@ class PlanOptions:
     implicit_context: bool = True
     implicit_interfaces: bool = True
     isaac_names: bool = False
-    frames_from_xforms: bool = False
+    frames_from_xforms: FramesFromXforms = "auto"
     schema_resolvers: tuple[str, ...] = SOLVERS
     system_default_qos: SystemDefaultQos = "resolved"
     tf_output: TfOutput = "namespaced"

@@ -51,6 +51,19 @@ class XformRecord(Record):
     kept_name: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainLinkRecord(Record):
+    """An Xform without a body, without geometry and without references of its own: perhaps a link without mass.
+
+    Those of URDF converters are all there; others where they are in a body.
+
+    Attributes:
+        converted: Whether a URDF converter's layer defines it: then it is a link.
+    """
+
+    converted: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoseTrackRecord(Record):
     """Time samples of an animated prim, baked at every sample of the prim and its animated ancestors.
@@ -110,6 +123,7 @@ class StageRecords:
         xforms: By prim path: every prim that another record names (interfaces, contexts, bodies, frames, cameras,
             relationship targets that exist) and all their ancestors. A path that is not here does not exist.
         order: Position in traversal order, by prim path, of the prims in `xforms` and of every joint.
+        plain_links: Xforms that may stand for links.
         repeats: Root of a robot by root of another that is composed from the same specs: but for those of the root
             itself, the records of the two differ in paths alone.
         asset_names: `assetInfo.name` by path, of the prims that may be a robot's root and author one.
@@ -137,6 +151,7 @@ class StageRecords:
     isaac_links: tuple[IsaacLinkRecord, ...] = ()
     isaac_joints: tuple[IsaacJointRecord, ...] = ()
     cameras: tuple[CameraRecord, ...] = ()
+    plain_links: tuple[PlainLinkRecord, ...] = ()
     pose_tracks: tuple[PoseTrackRecord, ...] = ()
     value_tracks: tuple[ValueTrackRecord, ...] = ()
     repeats: Mapping[str, str] = field(default_factory=dict)

@@ -34,6 +34,7 @@ MAX_SHAPES: Final = 16
 _LISTS: Final = (
     "contexts", "topics", "services", "actions", "frames", "controllers", "bodies", "articulation_roots", "joints",
     "isaac_robots", "isaac_links", "isaac_joints", "cameras",
+    "plain_links",
 )  # fmt: skip
 """Collections of StageRecords that planning reads a robot from."""
 
@@ -230,6 +231,8 @@ class _Search:
         index = self._index
         if index.carrier_at(root) not in ("", root) or root in index.animated:
             raise _Tied
+        if index.records.xforms[root].kept_name:
+            raise _Tied
         self._check_names(root)
         first, end = self._spans["xforms"][root]
         parts: list[Any] = [end - first]
@@ -263,6 +266,7 @@ class _Search:
         parts: list[Any] = [
             tuple([path[length:] for path in paths]),
             tuple([xform.type_name for xform in xforms]),
+            tuple([xform.kept_name for xform in xforms[1:]]),
         ]
         for name in _LISTS:
             first, end = self._spans[name][root]

@@ -77,6 +77,7 @@ class FramePlanner:
         Args:
             needing: Prims that need a frame at or above them: interfaces, explicit frames, contexts.
         """
+        self._links: set[str] = set()
         self._drafts = self._members(needing)
         self._nearest = Nearest(self._drafts)
         self._check_records()
@@ -118,7 +119,9 @@ class FramePlanner:
                     "the frame is below no robot; it is not broadcast",
                     "apply RosContextAPI to the robot's root prim",
                 )
-        if self._options.frames_from_xforms:
+        if self._options.frames_from_xforms == "auto":
+            self._add_links(found)
+        elif self._options.frames_from_xforms:
             for path, xform in index.records.xforms.items():
                 parent = path.rpartition("/")[0]
                 if xform.type_name == "Xform" and parent in found and parent in index.bodies:
@@ -126,6 +129,30 @@ class FramePlanner:
         return {
             path: FrameDraft(path, found[path]) for path in index.sort(found) if index.poses.is_usable(path)
         }
+
+    def _add_links(self, found: dict[str, int]) -> None:
+        """Add the Xforms that stand for links of URDF: those of its converter, others where nothing has a Ros*API.
+
+        A link that is called like the parent frame is that frame.
+        """
+        index = self._index
+        for record in index.records.plain_links:
+            path = record.path
+            body = index.body_at(path)
+            if body:
+                number = found.get(body, -1) if body in index.bodies else -1
+            else:
+                number = self._robot_of_root.get(self._contexts.root_of(path), -1) if record.converted else -1
+            if number < 0:
+                continue
+            context = self._kinematics.robots[number].context
+            if not record.converted and (
+                context.path not in self._contexts.without_ros or names.holds_geometry(prim_name(path))
+            ):
+                continue
+            if (index.records.xforms[path].kept_name or prim_name(path)) != context.parent_frame:
+                found.setdefault(path, number)
+                self._links.add(path)
 
     def _check_records(self) -> None:
         for path, record in self._records.items():
@@ -210,10 +237,13 @@ class FramePlanner:
         if not draft.carrier:
             inherits = above is not None and above_carrier != index.carrier_at(above.path)
             body = above_carrier if inherits else ""
-            if not inherits and (body := self._first_below(draft.path, joined)):
+            # A link above a base that cannot move, base_footprint of a fixed robot, stays with the context.
+            is_free = self._bases[draft.robot].free
+            is_link = draft.path in self._links
+            if not inherits and (is_free or not is_link) and (body := self._first_below(draft.path, joined)):
                 draft.parent = above_carrier = body
             draft.carrier = body
-            if not body and self._bases[draft.robot].free:
+            if not body and is_free and not is_link:
                 self._findings.warning(
                     "2.7.carrier",
                     draft.path,

@@ -24,6 +24,10 @@ _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_]*/(msg|srv|action)/[A-Za-z][A-Za-z0-9_]
 _SHORT_TYPE = re.compile(r"([A-Za-z][A-Za-z0-9_]*)/([A-Za-z][A-Za-z0-9_]*)\Z")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_]")
 _NOT_IN_A_FRAME_ID = re.compile(r"[^A-Za-z0-9_./-]")
+_OF_GEOMETRY = re.compile(
+    r"(?<![a-z])(visuals?|collisions?|colliders?|geometry|geometries|geoms?|mesh(es)?|looks|materials?|lights?)(?![a-z])",
+    re.IGNORECASE,
+)
 _INTERFACE_FOLDER = {"topic": "msg", "service": "srv", "action": "action"}
 
 
@@ -93,6 +97,11 @@ def valid_name(text: str) -> str:
 def valid_frame_id(text: str) -> str:
     """Returns `text` as a frame id that tf2 accepts: no leading slash, no white space, no control characters."""
     return _NOT_IN_A_FRAME_ID.sub("_", text)[:MAX_NAME].lstrip("/")
+
+
+def holds_geometry(name: str) -> bool:
+    """Return whether a prim of this name holds a link's geometry or what it looks like, and is no link itself."""
+    return _OF_GEOMETRY.search(name) is not None
 
 
 def kept_frame_id(text: str) -> str:

@@ -9,12 +9,9 @@ from typing import Any
 from usd_ros_bridge.model.plan import JointPlan, RobotPlan
 from usd_ros_bridge.model.records import Record, attribute_fields
 from usd_ros_bridge.model.scaffold import PlainXform, Property
+from usd_ros_bridge.planning.names import holds_geometry
 from usd_ros_bridge.planning.paths import is_below, parent_path, prim_name
 
-_NO_LINK = re.compile(
-    r"(?<![a-z])(visuals?|collisions?|colliders?|geometry|geometries|geoms?|mesh(es)?|looks|materials?|lights?)(?![a-z])",
-    re.IGNORECASE,
-)
 _ROOT_LINK = re.compile(r"(?<![a-z])(link|base|footprint|frame|root|body)(?![a-z])", re.IGNORECASE)
 _CORE = ("ros:context:", "ros:topic:", "ros:service:", "ros:action:", "ros:frame:")
 """Schemas whose attributes assets author without `uniform`, as the REP shows them."""
@@ -38,7 +35,7 @@ def in_tree_order(robot: RobotPlan) -> list[JointPlan]:
 
 def is_link(xform: PlainXform, bodies: set[str]) -> bool:
     """Whether an Xform is to be a frame: in a body, or above one under the name of a link."""
-    if _NO_LINK.search(prim_name(xform.path)):
+    if holds_geometry(prim_name(xform.path)):
         return False
     parent = parent_path(xform.path)
     while parent:

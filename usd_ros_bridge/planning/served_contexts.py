@@ -36,6 +36,7 @@ _BY_PATH: Final = (
     "isaac_links",
     "isaac_joints",
     "cameras",
+    "plain_links",
     "pose_tracks",
     "value_tracks",
     "diagnostics",

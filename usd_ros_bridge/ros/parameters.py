@@ -14,6 +14,7 @@ from usd_ros_bridge.model import ranges
 from usd_ros_bridge.model.diagnostics import escaped
 from usd_ros_bridge.model.errors import OptionError, choices
 from usd_ros_bridge.model.options import (
+    FRAMES_FROM_XFORMS,
     SOLVERS,
     BaseTransform,
     BeyondLimits,
@@ -63,6 +64,7 @@ class ParameterSpec:
         range: Which numbers are possible.
         read_only: Whether it can never change while the node runs.
         dynamic: Whether it may be set while the bridge runs.
+        takes_bool: Whether a string that may be `true` or `false` is taken as a bool, too, which YAML makes of either.
     """
 
     name: str
@@ -73,10 +75,17 @@ class ParameterSpec:
     range: NumberRange | None = None
     read_only: bool = False
     dynamic: bool = False
+    takes_bool: bool = False
+
+    def text(self, value: Any) -> Any:
+        """Return a value as the string that stands for it, where the parameter takes either."""
+        return str(value).lower() if self.takes_bool and isinstance(value, bool) else value
 
     def descriptor(self) -> Any:
         """Returns the rcl_interfaces ParameterDescriptor."""
-        descriptor = ParameterDescriptor(description=self.description, read_only=self.read_only)
+        descriptor = ParameterDescriptor(
+            description=self.description, read_only=self.read_only, dynamic_typing=self.takes_bool
+        )
         if self.options:
             descriptor.additional_constraints = "one of: " + ", ".join(self.options)
         if self.range is not None:
@@ -198,7 +207,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         dynamic=True,
     ),
     _spec(
-        "frames_from_xforms", "bool", False, "Make plain Xforms directly below bodies frames.", dynamic=True
+        "frames_from_xforms",
+        "string",
+        "auto",
+        "Which plain Xforms are frames: links without mass, all directly below bodies, or none.",
+        options=tuple(FRAMES_FROM_XFORMS),
+        dynamic=True,
+        takes_bool=True,
     ),
     _spec(
         "schema_resolvers",
@@ -360,6 +375,7 @@ def options_from(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptio
     plan_values["namespace"] = values["namespace"] or node_namespace.strip("/")
     plan_values["schema_resolvers"] = tuple(values["schema_resolvers"])
     plan_values["contexts"] = parse_contexts(values["contexts"])
+    plan_values["frames_from_xforms"] = FRAMES_FROM_XFORMS[values["frames_from_xforms"]]
     return NodeOptions(
         asset=values["asset"],
         strict=values["strict"],
@@ -448,6 +464,7 @@ def _declare(node: Any, spec: ParameterSpec) -> Any:
         # The descriptor knows no gap between 0 and the lowest number.
         spec.range.check(f"parameter {spec.name}:", value)
     # rclpy lets an array of nothing in a parameter file, `[]`, unset the parameter.
+    value = spec.text(value)
     given = [each for each in value or () if each] if spec.kind == "strings" else [value]
     for each in given if spec.options else ():
         if each not in spec.options:

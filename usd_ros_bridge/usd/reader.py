@@ -8,13 +8,13 @@ from functools import cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from pxr import Usd, UsdGeom, UsdPhysics
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
 from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
-from usd_ros_bridge.model.stage import StageRecords, ValueTrackRecord
+from usd_ros_bridge.model.stage import PlainLinkRecord, StageRecords, ValueTrackRecord
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
 from usd_ros_bridge.usd.collections import collection_members
 from usd_ros_bridge.usd.composition import arc_diagnostics, composition_diagnostics
@@ -53,7 +53,7 @@ IGNORED_SCHEMAS: Final[dict[str, str]] = {
 """Schemas of the same families that have no record, and why."""
 
 LOCATED: Final = ("contexts", "topics", "services", "actions", "frames", "controllers", "bodies", "cameras",
-                  "articulation_roots", "isaac_robots", "isaac_links")  # fmt: skip
+                  "articulation_roots", "isaac_robots", "isaac_links", "plain_links")  # fmt: skip
 """Collections of StageRecords whose prims get an XformRecord."""
 
 TRACKED: Final = ("contexts", "topics", "services", "actions", "frames", "bodies", "cameras")
@@ -71,6 +71,13 @@ ROS: Final = ("contexts", "topics", "services", "actions", "frames", "controller
 """Collections of StageRecords whose prims have Ros*API schemas."""
 
 
+URDF_CONVERTER: Final = "URDF USD Converter"
+"""How `creator` begins in the customLayerData of what urdf-usd-converter writes."""
+
+_PARTS_OF_A_LINK: Final = frozenset({"visual", "visuals", "collision", "collisions"})
+"""Prims that hold the geometry of the link above them (REP 0158 section 1.3.2)."""
+
+
 class Kind(NamedTuple):
     """What a combination of prim type and applied schemas means to the reader."""
 
@@ -80,7 +87,86 @@ class Kind(NamedTuple):
     is_context: bool
     is_xform: bool
     is_scene: bool
+    is_drawn: bool
     has_records: bool
+
+
+class _OpenPrim:
+    """A body, or an Xform that may be a link, while what is below it is seen. A body has no record."""
+
+    __slots__ = ("drawn", "prefix", "record")
+
+    def __init__(self, path: str, record: PlainLinkRecord | None) -> None:
+        self.prefix = path + "/"
+        self.record = record
+        self.drawn = False
+
+
+class _PlainLinks:
+    """Finds Xforms that may stand for links, in one pass: no body, and nothing to be seen but in bodies below."""
+
+    def __init__(self, prims: PrimReader) -> None:
+        self._prims = prims
+        self._open: list[_OpenPrim] = []
+        self._found: list[PlainLinkRecord] = []
+        self._bodies = 0
+        layers = prims.stage.GetUsedLayers(includeClipLayers=False)
+        self._converted = {layer for layer in layers if _is_converted(layer)}
+
+    def see(self, prim: Usd.Prim, path: str, kind: Kind) -> None:
+        """Take the next prim in traversal order."""
+        while self._open and not path.startswith(self._open[-1].prefix):
+            self._close_last()
+        if kind.is_body:
+            self._open.append(_OpenPrim(path, None))
+            self._bodies += 1
+        elif kind.is_drawn:
+            self._draw(path)
+        elif kind.is_xform and (self._bodies or self._converted):
+            self._see_xform(prim, path)
+
+    def close(self, root: str) -> list[PlainLinkRecord]:
+        """Return what was found since the last time, nothing of which is open; with `root`, at or below that prim."""
+        prefix = root + "/"
+        while self._open and self._open[-1].prefix.startswith(prefix):
+            self._close_last()
+        found, self._found = self._found, []
+        return found
+
+    def _see_xform(self, prim: Usd.Prim, path: str) -> None:
+        has_payload = prim.HasAuthoredPayloads()
+        if has_payload and not prim.IsLoaded():
+            self._draw(path)
+        if has_payload or prim.HasAuthoredReferences() or prim.IsInstance() or prim.IsInstanceProxy():
+            return
+        converted = bool(self._converted) and any(
+            spec.specifier == Sdf.SpecifierDef
+            and spec.path.pathElementCount > 1
+            and spec.layer in self._converted
+            for spec in prim.GetPrimStack()
+        )
+        if converted or self._bodies:
+            specs = self._prims.source(path, prim).specs
+            self._open.append(_OpenPrim(path, PlainLinkRecord(path=path, specs=specs, converted=converted)))
+
+    def _draw(self, path: str) -> None:
+        """Note that a prim is seen, which is part of the Xforms between it and the nearest body."""
+        for each in reversed(self._open):
+            between = path[len(each.prefix) :].split("/")[:-1]
+            if each.record is None or any(name.lower() in _PARTS_OF_A_LINK for name in between):
+                return
+            each.drawn = True
+
+    def _close_last(self) -> None:
+        last = self._open.pop()
+        if last.record is None:
+            self._bodies -= 1
+        elif not last.drawn:
+            self._found.append(last.record)
+
+
+def _is_converted(layer: Sdf.Layer) -> bool:
+    return str(layer.customLayerData.get("creator", "")).startswith(URDF_CONVERTER)
 
 
 class _Walk:
@@ -103,6 +189,7 @@ class _Walk:
         self._robots: dict[tuple[Any, ...], ReadRobot] = {}
         self._kinds: dict[tuple[str, ...], Kind] = {}
         self._prims = prims
+        self._links = _PlainLinks(prims)
         self._reader = FieldReader(self.diagnostics, prims.pause)
 
     def run(self) -> None:
@@ -121,6 +208,14 @@ class _Walk:
                 prims.PruneChildren()
             else:
                 self._read_prim(prim, path, source, kind)
+        self._find_links("")
+        if "plain_links" in self.found:
+            self.found["plain_links"].sort(key=lambda link: self.order[link.path])
+
+    def _find_links(self, root: str) -> None:
+        """Add the Xforms at or below `root` that may be links: all that is below them was seen."""
+        for link in self._links.close(root):
+            self.add("plain_links", link)
 
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
@@ -128,6 +223,7 @@ class _Walk:
             self._bodies.add(path)
         if kind.is_xform and path[: path.rindex("/")] in self._bodies:
             self.xform_children.append(path)
+        self._links.see(prim, path, kind)
         if kind.has_records:
             before = {name: len(found) for name, found in self.found.items()}
             try:
@@ -178,6 +274,7 @@ class _Walk:
         children = len(self.xform_children)
         for each in sources:
             self._read_prim(each.prim, each.path, each, self._known_kind(each))
+        self._find_links(root)
         records = {name: found[before.get(name, 0) :] for name, found in self.found.items()}
         if said != (len(self.diagnostics), len(self.value_tracks)):
             return None
@@ -246,6 +343,7 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_context=any(name == "contexts" for name, _ in schemas),
         is_xform=type_name == "Xform",
         is_scene=is_scene,
+        is_drawn=prim.IsA(UsdGeom.Boundable),
         has_records=bool(schemas) or joint is not None or is_scene,
     )
 

@@ -26,7 +26,7 @@ from scaffolding import (
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.errors import AssetError, BridgeError, OptionError
-from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.model.options import PlanOptions, ReadOptions
 from usd_ros_bridge.model.physics_records import MASSLESS_BODIES
 from usd_ros_bridge.planning.differences import difference
 
@@ -105,6 +105,9 @@ def test_a_selected_variant_is_in_the_layer(tmp_path: Path) -> None:
 def test_frames_and_joints_stay_as_they_were(tmp_path: Path) -> None:
     entry = without_layer("arm", tmp_path)
     found = difference(load_plan(entry), scaffold(entry, tmp_path / "ros.usda").plan)
+    assert not [item for item in found if item.kind in {"joint", "frame"}]
+    before = PlanOptions(frames_from_xforms=False)
+    found = difference(load_plan(entry, plan_options=before), load_plan(tmp_path / "ros.usda"))
     assert {item.change for item in found if item.kind in {"joint", "frame"}} == {"added"}
     assert {item.name for item in found if item.kind == "frame"} == {"tool0", "gripper_tcp"}
 

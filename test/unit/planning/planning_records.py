@@ -12,6 +12,7 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, JointPlan, TopicPlan
 from usd_ros_bridge.model.stage import (
+    PlainLinkRecord,
     PoseTrackRecord,
     StageMetrics,
     StageRecords,
@@ -93,6 +94,20 @@ class Stage:
         }
         self.xform(path, at, rot, **xform)
         self.add("bodies", r.RigidBodyRecord(path=path, **values))
+        return path
+
+    def link(
+        self,
+        path: str,
+        at: Any = (0.0, 0.0, 0.0),
+        rot: Any = IDENTITY,
+        *,
+        converted: bool = False,
+        **values: Any,
+    ) -> str:
+        """Adds an Xform that may stand for a link without mass."""
+        self.xform(path, at, rot, **values)
+        self.add("plain_links", PlainLinkRecord(path=path, converted=converted))
         return path
 
     def joint(

@@ -278,10 +278,79 @@ def test_frames_from_xforms() -> None:
     stage.xform("/robot/link_2/tool0", (0.0, 0.0, 0.1))
     stage.xform("/robot/link_2/visual", type_name="Scope")
     stage.xform("/robot/link_2/tool0/deeper")
-    assert "tool0" not in frames(stage.plan())
+    for choice in ("auto", False):
+        assert "tool0" not in frames(stage.plan(frames_from_xforms=choice))
     plan = stage.plan(frames_from_xforms=True)
     assert frames(plan)["tool0"].parent == "link_2"
     assert {"visual", "deeper"}.isdisjoint(frames(plan))
+
+
+def links_without_mass(stage: Stage) -> Stage:
+    """A tool below a tool, a visual and a footprint above the bodies; the context is implied by no Ros*API."""
+    stage.body("/robot/footprint/base")
+    stage.body("/robot/footprint/base/arm", (1.0, 0.0, 0.0))
+    stage.joint("/robot/anchor", None, "/robot/footprint/base", "Fixed")
+    stage.joint("/robot/shoulder", "/robot/footprint/base", "/robot/footprint/base/arm")
+    stage.link("/robot/footprint", converted=True)
+    stage.link("/robot/footprint/base/arm/flange", (0.1, 0.0, 0.0), turn("Z", 90.0))
+    stage.link("/robot/footprint/base/arm/flange/tool0", (0.1, 0.0, 0.0), kept_name="tool.0")
+    stage.link("/robot/footprint/base/arm/visuals")
+    return stage
+
+
+def test_links_without_mass_are_frames() -> None:
+    plan = links_without_mass(Stage()).plan()
+    assert [(f.id, f.parent, f.static) for f in plan.robots[0].frames] == [
+        ("robot", "world", True),
+        ("footprint", "robot", True),
+        ("base", "robot", True),
+        ("arm", "base", False),
+        ("flange", "arm", True),
+        ("tool.0", "flange", True),
+    ]
+    np.testing.assert_allclose(
+        frames(plan)["tool.0"].carrier_from_frame.translation, (0.1, 0.1, 0.0), atol=1e-12
+    )
+
+
+def test_where_an_asset_has_ros_schemas_only_a_converter_makes_links_of_xforms() -> None:
+    stage = Stage()
+    stage.context()
+    stage = links_without_mass(stage)
+    assert set(frames(stage.plan())) == {"robot", "footprint", "base", "arm"}
+    stage.link("/robot/footprint/base/arm/imu_link", converted=True)
+    stage.topic("/robot/footprint/base/arm/imu_link/imu", "sensor_msgs/msg/Imu")
+    plan = stage.plan()
+    assert set(frames(plan)) == {"robot", "footprint", "base", "arm", "imu_link"}
+    assert plan.topics[0].frame_id == "imu_link"
+
+
+def test_a_link_called_like_the_parent_frame_is_that_frame() -> None:
+    stage = arm()
+    stage.link("/robot/world", converted=True)
+    stage.link("/robot/world/camera", converted=True)
+    plan = stage.plan()
+    assert frames(plan)["camera"].parent == "robot"
+    assert "/robot/world" not in {frame.path for frame in plan.robots[0].frames}
+
+
+def test_links_above_a_base_that_moves_hang_from_it() -> None:
+    stage = Stage()
+    stage.body("/robot/footprint/base", (0.0, 0.0, 0.5))
+    stage.body("/robot/footprint/base/arm")
+    stage.joint("/robot/shoulder", "/robot/footprint/base", "/robot/footprint/base/arm")
+    stage.link("/robot/footprint", converted=True)
+    plan = stage.plan()
+    footprint = frames(plan)["footprint"]
+    assert (footprint.parent, footprint.static) == ("base", True)
+    assert footprint.parent_from_frame.translation == (0.0, 0.0, -0.5)
+
+
+def test_links_of_props_are_no_frames() -> None:
+    stage = arm()
+    stage.body("/robot/crate")
+    stage.link("/robot/crate/lid", converted=True)
+    assert "lid" not in frames(stage.plan())
 
 
 def test_schemas_on_a_camera_prim_give_warnings() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pxr import Usd
+from pxr import Sdf, Usd
 
 from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterRecord, fallback
 from usd_ros_bridge.model.same import same
@@ -642,3 +642,85 @@ def Xform "tn__2dof_" (
         "caster_1": "",
         "fork_0_1": "fork_0.1",
     }
+
+
+LINKS = """
+def Xform "robot"
+{
+    def Xform "footprint" {
+        def Xform "base" (
+            prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+        )
+        {
+            def Xform "tool" {
+                def Xform "tip" {
+                    def Camera "eye" {}
+                }
+                def Xform "finger" (
+                    prepend apiSchemas = ["PhysicsRigidBodyAPI"]
+                )
+                {
+                    def Cube "pad" {}
+                }
+            }
+            def Xform "looks" {
+                def Scope "group" {
+                    def Mesh "shell" {}
+                }
+            }
+            def Xform "drawn_link" {
+                def Scope "visual" {
+                    def Sphere "dome" {}
+                }
+            }
+            def Xform "part" (
+                prepend references = </library>
+            )
+            {
+            }
+            def Scope "materials" {}
+        }
+    }
+    def Xform "loose" {}
+}
+def Xform "library" {}
+"""
+
+
+@pytest.mark.parametrize("creator", ["", "URDF USD Converter v0.3.4"])
+def test_xforms_that_may_be_links(read: Read, creator: str) -> None:
+    header = f"""#usda 1.0
+(
+    customLayerData = {{
+        string creator = "{creator}"
+    }}
+    defaultPrim = "robot"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+"""
+    records = read(LINKS, header=header)
+    base = "/robot/footprint/base"
+    inside = [f"{base}/tool", f"{base}/tool/tip", f"{base}/drawn_link"]
+    outside = ["/robot/footprint", "/robot/loose"]
+    expected = {path: bool(creator) for path in (*inside, *(outside if creator else ()))}
+    assert {link.path: link.converted for link in records.plain_links} == expected
+    order = [records.order[link.path] for link in records.plain_links]
+    assert order == sorted(order)
+    assert records.xforms.keys() >= expected.keys()
+
+
+def test_links_are_found_in_robots_that_repeat(tmp_path: Path) -> None:
+    stage = Usd.Stage.CreateInMemory()
+    layer = Sdf.Layer.CreateAnonymous(".usda")
+    layer.ImportFromString("#usda 1.0\n" + LINKS)
+    for name in ("one", "two", "three"):
+        prim = stage.DefinePrim(f"/world/{name}", "Xform")
+        prim.GetReferences().AddReference(layer.identifier, "/robot")
+        prim.SetMetadata("apiSchemas", Sdf.TokenListOp.CreateExplicit(["RosContextAPI"]))
+    records = read_stage(stage, asset="fleet")
+    suffixes = ("tool", "tool/tip", "drawn_link")
+    assert records.repeats.keys() == {"/world/two", "/world/three"}
+    assert [link.path for link in records.plain_links] == [
+        f"/world/{name}/footprint/base/{suffix}" for name in ("one", "two", "three") for suffix in suffixes
+    ]

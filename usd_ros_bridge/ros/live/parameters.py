@@ -19,7 +19,7 @@ from rclpy.parameter import Parameter
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.diagnostics import escaped, quoted
 from usd_ros_bridge.model.errors import BridgeError, OptionError, choices
-from usd_ros_bridge.model.options import PlanOptions, RemoteControl, VariantSelection
+from usd_ros_bridge.model.options import FRAMES_FROM_XFORMS, PlanOptions, RemoteControl, VariantSelection
 from usd_ros_bridge.model.parse import parse_contexts, parse_variants
 from usd_ros_bridge.planning.served_contexts import contexts_fault
 from usd_ros_bridge.ros.live.protocol import Changes
@@ -405,7 +405,7 @@ def _option_fault(name: str, value: Any) -> str:
     spec = _SPECS.get(name)
     if spec is None or not spec.options:
         return _prefix_fault(value) if name == "frame_prefix" else ""
-    for each in _field(value) if spec.kind == "strings" else [value]:
+    for each in _field(value) if spec.kind == "strings" else [spec.text(value)]:
         if each not in spec.options:
             return f"{name}: {quoted(each)} is not possible; there are: {choices(spec.options)}"
     return ""
@@ -441,6 +441,9 @@ def _field(value: Any) -> Any:
 
 def _option(name: str, value: Any) -> Any:
     """Returns the value of a parameter of this name as PlanOptions has it."""
+    spec = _SPECS.get(name)
+    if spec is not None and spec.takes_bool:
+        return FRAMES_FROM_XFORMS.get(spec.text(value), value)
     return parse_contexts(value) if name == CONTEXTS else _field(value)
 
 
