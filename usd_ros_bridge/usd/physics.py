@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from pxr import Tf, Usd, UsdGeom, UsdPhysics
@@ -12,6 +12,7 @@ from pxr import Tf, Usd, UsdGeom, UsdPhysics
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
+from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.model.physics_records import (
     MASSLESS_BODIES,
     GeometryRecord,
@@ -24,6 +25,7 @@ from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
 from usd_ros_bridge.usd.looks import Appearance, Part, Surface, appearances, contact_materials
 from usd_ros_bridge.usd.opening import first_line
+from usd_ros_bridge.usd.point_instances import InstancedPrim, PointInstances
 from usd_ros_bridge.usd.sensors import read_origin, read_sensor
 from usd_ros_bridge.usd.skins import read_skin
 from usd_ros_bridge.usd.traversal import PREDICATE
@@ -31,6 +33,7 @@ from usd_ros_bridge.usd.values import plain
 from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
 
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
+_NOWHERE: Final = (math.nan,) * 16
 GREATEST_FLOAT: Final = 3.4e38
 COLLIDERS: Final = "colliders"
 """Collection of a PhysicsCollisionGroup."""
@@ -122,10 +125,19 @@ class _Geometry(NamedTuple):
     seen: bool
 
 
+class _Copy(NamedTuple):
+    """A prim of a prototype in one instance of a PointInstancer."""
+
+    geometry: _Geometry
+    instanced: InstancedPrim
+
+
 class _Walk:
     """The state of one pass."""
 
-    def __init__(self, prims: PrimReader, *, visuals: bool, left_out: Collection[str] = ()) -> None:
+    def __init__(
+        self, prims: PrimReader, *, visuals: bool, most_prims: int, left_out: Collection[str] = ()
+    ) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.scenes: list[records.PhysicsSceneRecord] = []
         self.masses: dict[str, records.MassRecord] = {}
@@ -145,6 +157,9 @@ class _Walk:
         self._cameras: dict[str, PrimProperties] = {}
         self._topics: list[PrimProperties] = []
         self._instancer = "//"
+        self._instancers: list[Usd.Prim] = []
+        self._undefined: set[str] = set()
+        self._most_prims = most_prims
 
     def run(self) -> None:
         """Visits every prim once."""
@@ -186,7 +201,7 @@ class _Walk:
             self._geometries.append(_Geometry(source, kind, seen))
         if kind.instancer and not is_prototype:
             self._instancer = f"{path}/"
-            self.diagnostics.append(_point_instancer(path))
+            self._instancers.append(prim)
         if kind.camera:
             self._cameras[path] = source
         self._visit_prim(source, kind)
@@ -234,23 +249,29 @@ class _Walk:
 
     def geometries(self) -> tuple[GeometryRecord, ...]:
         """Returns the records of everything that collides or is seen."""
-        found = self._geometries
+        copies = self._copies()
+        prototypes = {each.geometry.source.path: each.geometry for each in copies}
+        standing = len(self._geometries)
+        found = [*self._geometries, *prototypes.values()]
         prims = [each.source.prim for each in found]
         paths = [each.source.path for each in found]
+        instancers = [prim.GetPath().pathString for prim in self._instancers]
         transforms = XformReader(self._stage, self._prims.source, self.diagnostics)
-        xforms = transforms.read(sorted(with_ancestors(paths)), {})
+        xforms = transforms.read(sorted(with_ancestors([*paths[:standing], *instancers])), {})
         resets = {path for path, xform in xforms.items() if xform.resets_stack}
         colliders = [each.source.prim for each in found if each.kind.collides]
         materials = iter(contact_materials(colliders, self.materials, self.diagnostics))
         looks = self._appearances(prims)
-        groups = self._members([path for path, each in zip(paths, found, strict=True) if each.kind.collides])
-        records = []
-        for path, each, appearance in zip(paths, found, looks, strict=True):
+        colliding = [path for path, each in zip(paths, found, strict=True) if each.kind.collides]
+        groups = self._members([*colliding, *instancers])
+        records: list[GeometryRecord] = []
+        of_prototypes: dict[str, GeometryRecord] = {}
+        for number, (path, each, appearance) in enumerate(zip(paths, found, looks, strict=True)):
             material = next(materials) if each.kind.collides else ""
             try:
                 record = self._geometry(
                     each,
-                    world_from_prim=xforms[path].world_from_prim,
+                    world_from_prim=xforms[path].world_from_prim if number < standing else _NOWHERE,
                     detached_at=_nearest(path, resets),
                     appearance=appearance,
                     material=material,
@@ -259,8 +280,66 @@ class _Walk:
             except CONTAINED as error:
                 self.diagnostics.append(internal_fault(path, "reading this geometry", error))
             else:
-                records.append(record)
+                if number < standing:
+                    records.append(record)
+                else:
+                    of_prototypes[path] = record
+        for geometry, instanced in copies:
+            prototype = of_prototypes.get(geometry.source.path)
+            if prototype is not None:
+                of_instancer = groups.get(instanced.instancer, ()) if prototype.collides else ()
+                records.append(
+                    replace(
+                        prototype,
+                        path=instanced.path,
+                        world_from_prim=instanced.world_from_prim,
+                        detached_at=_nearest(instanced.instancer, resets),
+                        seen=instanced.seen,
+                        group_paths=tuple(dict.fromkeys((*prototype.group_paths, *of_instancer))),
+                    )
+                )
+                mass = self.masses.get(geometry.source.path)
+                if mass is not None and prototype.collides:
+                    self.masses[instanced.path] = replace(mass, path=instanced.path)
+        self._forget_prototypes(instancers)
         return tuple(records)
+
+    def _forget_prototypes(self, instancers: Sequence[str]) -> None:
+        """Forgets the masses of prims that are nothing where they stand."""
+        if not instancers:
+            return
+        below = tuple(f"{path}/" for path in instancers)
+        for path in list(self.masses):
+            # Instances are below the instancer, too, but there are no prims there.
+            if path in self._undefined or (path.startswith(below) and self._stage.GetPrimAtPath(path)):
+                del self.masses[path]
+
+    def _copies(self) -> list[_Copy]:
+        """Returns what collides or is seen of the instances of all instancers."""
+        found: list[_Copy] = []
+        if not self._instancers:
+            return found
+        instances = PointInstances(self._stage, self._most_prims, self.diagnostics)
+        known: dict[str, _Geometry] = {}
+        for instancer in self._instancers:
+            path = instancer.GetPath().pathString
+            try:
+                for each in instances.read(instancer):
+                    name = each.prim.GetPath().pathString
+                    geometry = known.get(name)
+                    if geometry is None:
+                        kind = self._kind(each.prim)
+                        source = self._prims.source(name, each.prim)
+                        geometry = known[name] = _Geometry(source, kind, seen=True)
+                        if "PhysicsMassAPI" in kind.applied and name not in self.masses:
+                            # A prototype that is no defined prim has not been visited.
+                            self.masses[name] = self._reader.record(records.MassRecord, source)
+                            self._undefined.add(name)
+                    if geometry.kind.collides or (geometry.kind.geometry and self._visuals and each.seen):
+                        found.append(_Copy(geometry, each))
+            except CONTAINED as error:
+                self.diagnostics.append(internal_fault(path, "reading this PointInstancer", error))
+        return found
 
     def _appearances(self, prims: Sequence[Usd.Prim]) -> list[Appearance]:
         try:
@@ -349,16 +428,6 @@ class _Walk:
         )
 
 
-def _point_instancer(path: str) -> Diagnostic:
-    return Diagnostic(
-        code="1.3.point_instancer",
-        severity="warning",
-        path=path,
-        message="the instances of a PointInstancer neither collide nor are seen by sensors",
-        remedy="reference each of them, instanceable, where it has to count",
-    )
-
-
 def _broken_collection(path: str, error: Exception) -> Diagnostic:
     return Diagnostic(
         code="1.3.collision_group",
@@ -395,6 +464,7 @@ def read_physics(
     visuals: bool = True,
     left_out: Collection[str] = (),
     prims: PrimReader | None = None,
+    most_prims: int = ReadOptions().max_prims,
 ) -> PhysicsRecords:
     """Reads what engines need of an open stage beside what `read_stage` gives. The stage is not changed.
 
@@ -403,13 +473,14 @@ def read_physics(
         visuals: Whether geometry that is seen and does not collide is read, too.
         left_out: Prims of which nothing is read, nor of what is below them.
         prims: As for `read_stage`.
+        most_prims: Most prims of the instances of PointInstancers.
 
     Returns:
-        Records in traversal order, in the stage's own units. What is wrong with transforms may stand in the
-        diagnostics of `read_stage`, too.
+        Records in traversal order (instances last), in the stage's own units. What is wrong with transforms may stand
+        in the diagnostics of `read_stage`, too.
     """
     with collector_paused():
-        walk = _Walk(prims or PrimReader(stage), visuals=visuals, left_out=left_out)
+        walk = _Walk(prims or PrimReader(stage), visuals=visuals, most_prims=most_prims, left_out=left_out)
         walk.run()
         geometries = walk.geometries()
         return PhysicsRecords(

@@ -64,6 +64,9 @@ ROOTS: Final = ("contexts", "isaac_robots")
 """Collections of StageRecords whose prims may be a robot's root, as the default prim may."""
 
 
+_PHYSICS: Final = frozenset({"bodies", "articulation_roots"})
+"""Collections of StageRecords that prims of prototypes are not in."""
+
 MJC_ANGLE: Final = "mjc:compiler:angle"
 """What MuJoCo's attributes of joints are in, on the PhysicsScene."""
 
@@ -88,6 +91,7 @@ class Kind(NamedTuple):
     is_xform: bool
     is_scene: bool
     is_drawn: bool
+    is_instancer: bool
     has_records: bool
 
 
@@ -186,6 +190,7 @@ class _Walk:
         self.originals: dict[str, str] = {}
         self.mjc_angle = ""
         self._bodies: set[str] = set()
+        self._instancer = "//"
         self._robots: dict[tuple[Any, ...], ReadRobot] = {}
         self._kinds: dict[tuple[str, ...], Kind] = {}
         self._prims = prims
@@ -219,6 +224,10 @@ class _Walk:
 
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
+        if path.startswith(self._instancer):
+            kind = _without_physics(kind)
+        elif kind.is_instancer:
+            self._instancer = f"{path}/"
         if kind.is_body:
             self._bodies.add(path)
         if kind.is_xform and path[: path.rindex("/")] in self._bodies:
@@ -344,7 +353,16 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_xform=type_name == "Xform",
         is_scene=is_scene,
         is_drawn=prim.IsA(UsdGeom.Boundable),
+        is_instancer=prim.IsA(UsdGeom.PointInstancer),
         has_records=bool(schemas) or joint is not None or is_scene,
+    )
+
+
+def _without_physics(kind: Kind) -> Kind:
+    """Returns what a prim below a PointInstancer means: it is a prototype's, and no body or joint where it stands."""
+    schemas = tuple(each for each in kind.schemas if each[0] not in _PHYSICS)
+    return kind._replace(
+        schemas=schemas, joint=None, is_body=False, has_records=bool(schemas) or kind.is_scene
     )
 
 

@@ -1,0 +1,300 @@
+"""Point instancers: the prims of prototypes, once for each instance, where OpenUSD puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pxr import Gf, Tf, Usd, UsdGeom
+
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.usd.opening import first_line
+
+FloatArray = NDArray[np.float64]
+
+_PROTOTYPES: Final = Usd.TraverseInstanceProxies(Usd.PrimIsActive)
+"""Prims of prototypes that count: a prototype may be an `over` or a class, so that it is not seen where it stands."""
+_DEEPEST: Final = 32
+"""Instancers within prototypes of instancers."""
+_REFERENCE: Final = "reference each of them, instanceable, where it has to count"
+_BODY: Final = "PhysicsRigidBodyAPI"
+_SEEN: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
+
+
+class InstancedPrim(NamedTuple):
+    """A prim of a prototype, in one instance.
+
+    Attributes:
+        prim: The prim of the prototype.
+        path: Path below the instancer: `/instancer/prototype_index/...`. There is no prim there.
+        instancer: Path of the outermost instancer.
+        world_from_prim: Local-to-world matrix for column vectors, 16 numbers, in stage units.
+        seen: Whether purpose and visibility, of the prototype's prims and the instancer, let it be seen.
+    """
+
+    prim: Usd.Prim
+    path: str
+    instancer: str
+    world_from_prim: tuple[float, ...]
+    seen: bool
+
+
+class _TooManyError(Exception):
+    """Instances have more prims than a stage may have."""
+
+
+class _Part(NamedTuple):
+    """A prim of a prototype: a matrix (4, 4) for row vectors leads from it to the prototype's root."""
+
+    prim: Usd.Prim
+    suffix: str
+    matrix: FloatArray
+    seen: bool
+    is_instancer: bool
+
+
+class _Instance(NamedTuple):
+    number: int
+    prototype: Usd.Prim
+    matrix: FloatArray
+
+
+class PointInstances:
+    """Reads point instancers at the earliest time."""
+
+    def __init__(self, stage: Usd.Stage, most: int, diagnostics: list[Diagnostic]) -> None:
+        """Binds the reader to a stage.
+
+        Args:
+            stage: The stage.
+            most: Most prims of all instances together; an instancer that needs more is left out.
+            diagnostics: Takes what is wrong.
+        """
+        self._stage = stage
+        self._most, self._count = most, 0
+        self._diagnostics = diagnostics
+        self._time = Usd.TimeCode.EarliestTime()
+        self._cache = UsdGeom.XformCache(self._time)
+        self._parts: dict[str, tuple[_Part, ...]] = {}
+        self._instances: dict[str, tuple[_Instance, ...]] = {}
+        self._with_bodies: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def read(self, instancer: Usd.Prim) -> list[InstancedPrim]:
+        """Returns the prims of all instances, in the order of the instances; of an instancer in no other."""
+        path = instancer.GetPath().pathString
+        found: list[InstancedPrim] = []
+        try:
+            world = np.array(self._cache.GetLocalToWorldTransform(instancer), dtype=np.float64)
+            seen = _is_seen(instancer)
+            self._count += self._number_of_prims(instancer, (path,))
+            if self._count > self._most:
+                raise _TooManyError
+            self._expand(instancer, world, path, (path,), found, seen=seen)
+        except Tf.ErrorException as error:
+            self._error(path, f"cannot be read: {first_line(error)}; its instances are left out")
+            return []
+        except _TooManyError:
+            self._error(
+                path,
+                f"its instances have more prims than the {self._most:,} that a stage may have; they are left out",
+            )
+            return []
+        return found
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _expand(
+        self,
+        instancer: Usd.Prim,
+        base: FloatArray,
+        prefix: str,
+        above: tuple[str, ...],
+        found: list[InstancedPrim],
+        *,
+        seen: bool,
+    ) -> None:
+        for number, prototype, matrix in self._instances_of(instancer):
+            placed = matrix @ base
+            name = f"{prefix}/{prototype.GetName()}_{number}"
+            for part in self._parts_of(prototype, above[0]):
+                world = part.matrix @ placed
+                if not part.is_instancer:
+                    flat = tuple(world.T.ravel().tolist())
+                    found.append(
+                        InstancedPrim(part.prim, name + part.suffix, above[0], flat, seen and part.seen)
+                    )
+                    continue
+                inner = part.prim.GetPath().pathString
+                if inner in above or len(above) >= _DEEPEST:
+                    self._error(
+                        inner,
+                        "is within its own prototype, or too deep; these instances are left out",
+                    )
+                else:
+                    self._expand(
+                        part.prim,
+                        world,
+                        name + part.suffix,
+                        (*above, inner),
+                        found,
+                        seen=seen and part.seen,
+                    )
+
+    def _number_of_prims(self, instancer: Usd.Prim, above: tuple[str, ...]) -> int:
+        """Returns how many prims all instances have together, those of instancers within them included."""
+        path = instancer.GetPath().pathString
+        known = self._numbers.get(path)
+        if known is not None:
+            return known
+        by_prototype: dict[str, int] = {}
+        total = 0
+        for _, prototype, _ in self._instances_of(instancer):
+            name = prototype.GetPath().pathString
+            number = by_prototype.get(name)
+            if number is None:
+                number = 0
+                for part in self._parts_of(prototype, above[0]):
+                    inner = part.prim.GetPath().pathString
+                    if not part.is_instancer:
+                        number += 1
+                    elif inner not in above and len(above) < _DEEPEST:
+                        number += self._number_of_prims(part.prim, (*above, inner))
+                by_prototype[name] = number
+            total += number
+        self._numbers[path] = total
+        return total
+
+    def _instances_of(self, prim: Usd.Prim) -> tuple[_Instance, ...]:
+        path = prim.GetPath().pathString
+        known = self._instances.get(path)
+        if known is None:
+            known = self._instances[path] = self._read_instances(UsdGeom.PointInstancer(prim), path)
+        return known
+
+    def _read_instances(self, instancer: UsdGeom.PointInstancer, path: str) -> tuple[_Instance, ...]:
+        prototypes = [
+            self._stage.GetPrimAtPath(target) for target in instancer.GetPrototypesRel().GetForwardedTargets()
+        ]
+        numbers = instancer.GetProtoIndicesAttr().Get(self._time)
+        if numbers is None or not len(numbers):
+            self._warning(path, "has no instances", "author protoIndices and positions")
+            return ()
+        indices = np.asarray(numbers, dtype=np.int64)
+        if len(indices) > self._most:
+            raise _TooManyError
+        matrices = instancer.ComputeInstanceTransformsAtTime(
+            self._time,
+            self._time,
+            # With them OpenUSD refuses all instances for one that has no prototype.
+            UsdGeom.PointInstancer.ExcludeProtoXform,
+            UsdGeom.PointInstancer.IgnoreMask,
+        )
+        placed = np.asarray(matrices if matrices is not None else (), dtype=np.float64).reshape(-1, 4, 4)
+        if len(placed) != len(indices):
+            self._error(
+                path,
+                "positions, orientations or scales are not as many as protoIndices; its instances are left out",
+                "author one of each for each instance",
+            )
+            return ()
+        mask = instancer.ComputeMaskAtTime(self._time)
+        shown = (
+            np.asarray(mask, dtype=bool) if mask is not None and len(mask) else np.ones(len(indices), bool)
+        )
+        known = (indices >= 0) & (indices < len(prototypes))
+        known[known] = [bool(prototypes[index]) for index in indices[known].tolist()]
+        if not known.all():
+            self._error(
+                path,
+                f"{int((~known).sum())} of its instances have no prototype; they are left out",
+                "author protoIndices within the targets of prototypes",
+            )
+        own = [self._own_matrix(prim) if prim else np.eye(4) for prim in prototypes]
+        return tuple(
+            _Instance(number, prototypes[indices[number]], own[indices[number]] @ placed[number])
+            for number in np.flatnonzero(known & shown).tolist()
+        )
+
+    def _own_matrix(self, prim: Usd.Prim) -> FloatArray:
+        xformable = UsdGeom.Xformable(prim)
+        local = xformable.GetLocalTransformation(self._time) if xformable else Gf.Matrix4d(1.0)
+        return np.array(local, dtype=np.float64)
+
+    def _parts_of(self, root: Usd.Prim, instancer: str) -> tuple[_Part, ...]:
+        path = root.GetPath().pathString
+        parts = self._parts.get(path)
+        if parts is None:
+            parts = self._parts[path] = tuple(self._read_parts(root, path))
+        body = self._with_bodies.pop(path, "")
+        if body:
+            self._warning(
+                instancer,
+                f"its instances stand still, though the prototype has a rigid body, {body}",
+                "reference each of them, instanceable, so that it moves by itself",
+            )
+        return parts
+
+    def _read_parts(self, root: Usd.Prim, path: str) -> list[_Part]:
+        found = []
+        prims = iter(Usd.PrimRange(root, _PROTOTYPES))
+        for prim in prims:
+            if _BODY in prim.GetPrimTypeInfo().GetAppliedAPISchemas():
+                self._with_bodies.setdefault(path, prim.GetPath().pathString)
+            is_instancer = prim.IsA(UsdGeom.PointInstancer)
+            if is_instancer:
+                prims.PruneChildren()
+            if not (is_instancer or prim.IsA(UsdGeom.Gprim)):
+                continue
+            matrix, _ = self._cache.ComputeRelativeTransform(prim, root)
+            found.append(
+                _Part(
+                    prim=prim,
+                    suffix=prim.GetPath().pathString[len(path) :],
+                    matrix=np.array(Gf.Matrix4d(matrix), dtype=np.float64),
+                    seen=_is_seen(prim, root),
+                    is_instancer=is_instancer,
+                )
+            )
+        return found
+
+    def _error(self, path: str, message: str, remedy: str = _REFERENCE) -> None:
+        self._diagnostics.append(
+            Diagnostic(
+                code="1.3.point_instancer", severity="error", path=path, message=message, remedy=remedy
+            )
+        )
+
+    def _warning(self, path: str, message: str, remedy: str) -> None:
+        self._diagnostics.append(
+            Diagnostic(
+                code="1.3.point_instancer", severity="warning", path=path, message=message, remedy=remedy
+            )
+        )
+
+
+def _is_seen(prim: Usd.Prim, root: Usd.Prim | None = None) -> bool:
+    """Returns whether purpose and visibility let a prim be seen; of a prototype's, only what its root and below say."""
+    if root is None:
+        imageable = UsdGeom.Imageable(prim)
+        visible = imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible
+        return bool(visible) and imageable.ComputePurpose() in _SEEN
+    return all(_lets_be_seen(UsdGeom.Imageable(each)) for each in _from(prim, root))
+
+
+def _from(prim: Usd.Prim, root: Usd.Prim) -> Sequence[Usd.Prim]:
+    chain = [prim]
+    while chain[-1] != root:
+        chain.append(chain[-1].GetParent())
+    return chain
+
+
+def _lets_be_seen(imageable: UsdGeom.Imageable) -> bool:
+    if not imageable:
+        return True
+    if imageable.GetVisibilityAttr().Get(Usd.TimeCode.EarliestTime()) == UsdGeom.Tokens.invisible:
+        return False
+    purpose = imageable.GetPurposeAttr()
+    return not purpose.HasAuthoredValue() or purpose.Get() in _SEEN
