@@ -124,13 +124,22 @@ def test_zeros_are_nothing(content: str) -> None:
     "content",
     [
         "float physics:mass = 0.001",
-        "float3 physics:diagonalInertia = (1, 1, 1)",
         "float physics:density = 10\n" + BALL,
         dense(500),
     ],
 )
 def test_what_is_authored_counts(content: str) -> None:
     assert mass_of(content) == mass_of(content, "unit_mass") > 0.0
+
+
+def test_inertia_without_mass_is_kept() -> None:
+    """A URDF link may have it."""
+    moments = "float3 physics:diagonalInertia = (1, 2, 3)"
+    link = body("link", "float physics:mass = 0", moments, BALL, at(1, 0, 0))
+    text = world(body("base", HEAVY), link, joint("Fixed", "/World/base", "/World/link"))
+    scene = plan_of(text, "weightless").physics
+    assert scene is not None
+    assert (scene.bodies[1].inertial.mass, scene.bodies[1].inertial.diagonal) == (0.0, (1.0, 2.0, 3.0))
 
 
 def test_colliders_that_weigh_nothing_do_not_beside_others() -> None:

@@ -115,7 +115,7 @@ def _steady_weightless(built: Built) -> None:
     carried = [0.0] * len(bodies)
     for index in reversed(range(len(bodies))):
         body, made = bodies[index], built.bodies[index]
-        if body.inertial.mass >= SMALLEST_MASS:
+        if body.inertial.mass >= SMALLEST_MASS or any(body.inertial.diagonal):
             carried[index] = max(carried[index], float(min(made.inertia)), SMALLEST_MOMENT)
         elif made.mass > 0.0:
             if carried[index]:
@@ -150,12 +150,14 @@ def _add_inertial(built: Built, made: Any, body: Body, *, moves: bool) -> None:
     """
     made.explicitinertial = True
     made.gravcomp = 1.0 - body.gravity_scale
-    if not _is_possible(body.inertial) or body.inertial.mass < SMALLEST_MASS:
+    if not _is_possible(body.inertial) or not (
+        body.inertial.mass >= SMALLEST_MASS or any(body.inertial.diagonal)
+    ):
         made.ipos = np.zeros(3)
         made.mass = SMALLEST_MASS if moves else 0.0
         made.inertia = np.full(3, SMALLEST_MOMENT if moves else 0.0)
         return
-    made.mass = body.inertial.mass
+    made.mass = max(body.inertial.mass, SMALLEST_MASS) if moves else body.inertial.mass
     made.ipos = np.array(body.inertial.center)
     made.iquat = wxyz(np.array(body.inertial.principal))
     made.inertia = _moments(built, body, moves=moves)

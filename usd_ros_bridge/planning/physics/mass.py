@@ -137,6 +137,10 @@ class MassPlanner:
         mass = self._mass(record)
         moments = self._moments(record)
         center = self._center(record, scale)
+        if weightless and hangs and moments is not None and record is not None and record.mass == 0.0:
+            # A URDF link may have inertia and no mass.
+            at = np.zeros(3) if center is None else center
+            return Inertial(mass=0.0, center=_vector(at), diagonal=moments, principal=self._axes(record))
         together = None
         if mass is None or moments is None or center is None:
             density = self._density(record)

@@ -297,6 +297,14 @@ def test_bodies_without_mass_add_none() -> None:
     assert abs(data.qpos[0]) > 0.5
 
 
+def test_a_body_without_mass_may_have_inertia() -> None:
+    spinning = Inertial(mass=0.0, diagonal=(1e-3, 2e-3, 2.5e-3))
+    scene = chain((Dof(axis="rotX"), spinning), (None, spinning))
+    _, model, data = simulated(scene)
+    assert mass_matrix(model, data) == pytest.approx(2e-3)
+    assert model.body_mass.sum() < 1e-9
+
+
 @pytest.mark.parametrize(
     "dof",
     [
