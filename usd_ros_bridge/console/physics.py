@@ -23,6 +23,10 @@ def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
         yield _joints(scene.joints, scene.bodies)
     if scene.colliders:
         yield _colliders(scene.colliders, scene.bodies)
+    if scene.tendons:
+        yield _tendons(scene)
+    if scene.actuators:
+        yield _actuators(scene)
     if scene.sensors:
         rows = [
             (
@@ -81,6 +85,33 @@ def _joints(joints: Sequence[Joint], bodies: Sequence[Body]) -> RenderableType:
             (plain(joint.path), kind, *ends, " ".join(dof.axis for dof in joint.dofs), drives, limits)
         )
     return table("joints of the engine", columns, rows)
+
+
+def _tendons(scene: PhysicsScene) -> RenderableType:
+    rows: list[Sequence[Text | str]] = []
+    for tendon in scene.tendons:
+        parts = f"{len(tendon.joints)} joints" if tendon.joints else f"{len(tendon.points)} points"
+        limits = "" if tendon.limits is None else _range(*tendon.limits)
+        rows.append((plain(tendon.path), "fixed" if tendon.joints else "spatial", parts, limits))
+    return table("tendons", ("tendon", "type", "over", "limits"), rows)
+
+
+def _actuators(scene: PhysicsScene) -> RenderableType:
+    rows: list[Sequence[Text | str]] = []
+    for actuator in scene.actuators:
+        found = (
+            (actuator.joint, scene.joints), (actuator.tendon, scene.tendons), (actuator.site, scene.sites),
+            (actuator.body, scene.bodies),
+        )  # fmt: skip
+        target = next((among[number].path for number, among in found if number >= 0), "")
+        law = f"{actuator.gain[0]}, {actuator.bias[0]}, {actuator.dynamics[0]}"
+        control = "" if actuator.control_range is None else _range(*actuator.control_range)
+        names = plain(" ".join(actuator.names[:-1]) or actuator.path)
+        rows.append(
+            (names, actuator.transmission, plain(target), law, control, actuator.interface or "control")
+        )
+    columns = ("actuator", "on", "target", "gain, bias, dynamics", "control", "commanded by")
+    return table("actuators", columns, rows)
 
 
 def _drive(dof: Dof) -> str:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.named_targets import NamedTargets, followers_of
+from usd_ros_bridge.controllers.named_targets import NamedTargets, actuators_of, followers_of
 from usd_ros_bridge.controllers.protocol import ControllerContext
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, FloatArray, JointStateSample, State
@@ -34,11 +34,14 @@ class ExternalControls:
             label = next((topics[path] for path in plan.interfaces if path in topics), plan.path)
             names = zip(plan.joints, plan.dofs, strict=True)
             rows = {name: row for name, row in names if row not in followers}
-            self._targets.append(NamedTargets(label, rows, context.plan, context.report))
+            topic = next((each for each in context.plan.topics if each.path in plan.interfaces), None)
+            actuators = actuators_of(context.plan, plan.robot, topic.context_path if topic else "")
+            self._targets.append(NamedTargets(label, rows, context.plan, context.report, actuators=actuators))
         self._rows = tuple(
             np.array([row for row in plan.dofs if row not in followers], dtype=np.intp) for plan in plans
         )
         self._pending = np.full((3, len(layout.dofs)), np.nan)
+        self._controls: dict[int, float] = {}
         self._told = np.zeros((3, len(layout.dofs)), dtype=bool)
         self._stop: list[int] = []
         self._waiting = False
@@ -61,7 +64,9 @@ class ExternalControls:
     def take(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
         """Takes a JointState whose positions, velocities and efforts are targets."""
         assert isinstance(sample, JointStateSample)
-        self._targets[row].write(sample, self._pending)
+        if self._targets[row].write(sample, self._pending):
+            actuators, controls = self._targets[row].find_controls(sample)
+            self._controls.update(zip(actuators.tolist(), controls.tolist(), strict=True))
         self._waiting = True
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
@@ -75,6 +80,9 @@ class ExternalControls:
         given = ~np.isnan(self._pending)
         for values, which, target in zip(self._pending, given, written, strict=True):
             np.copyto(target, values, where=which)
+        if self._controls:
+            commands.actuator_control[list(self._controls)] = list(self._controls.values())
+            self._controls.clear()
         self._told |= given
         self._pending.fill(np.nan)
         self._waiting = False
@@ -84,6 +92,7 @@ class ExternalControls:
 
     def reset(self) -> None:
         """Forgets what was told; the backend forgets, too."""
+        self._controls.clear()
         self._pending.fill(np.nan)
         self._told[:] = False
         self._stop.clear()

@@ -1,4 +1,4 @@
-"""Targets of joints by name, as JointState messages give them."""
+"""Targets of joints and actuators by name, as JointState messages give them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.limits import PositionLimits
 from usd_ros_bridge.controllers.protocol import Report
@@ -13,13 +14,23 @@ from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import FloatArray, JointStateSample
 
+IndexArray = NDArray[np.intp]
+
 _NAMES_SHOWN = 5
 
 
 class NamedTargets:
     """Targets of joints by name, from messages whose names are mostly the same from one to the next."""
 
-    def __init__(self, label: str, row_by_name: Mapping[str, int], plan: BridgePlan, report: Report) -> None:
+    def __init__(
+        self,
+        label: str,
+        row_by_name: Mapping[str, int],
+        plan: BridgePlan,
+        report: Report,
+        *,
+        actuators: Mapping[str, int] | None = None,
+    ) -> None:
         """Resolve names to the joints of `row_by_name`.
 
         Args:
@@ -27,6 +38,7 @@ class NamedTargets:
             row_by_name: Rows in the plan's layout, by the names that messages give them.
             plan: Has the joints' limits.
             report: For messages that cannot be taken as they are.
+            actuators: Actuators of the plan's physics, by the names that messages give them.
         """
         self._label = label
         self._plan = plan
@@ -35,8 +47,11 @@ class NamedTargets:
         self._report = report
         self._names: tuple[str, ...] = ()
         self._indices = self._rows = np.zeros(0, dtype=np.intp)
+        self._actuators = actuators or {}
+        # Places in messages, and the actuators that are named there.
+        self._places = self._controls = self._rows
 
-    def write(self, sample: JointStateSample, targets: Iterable[FloatArray]) -> None:
+    def write(self, sample: JointStateSample, targets: Iterable[FloatArray]) -> bool:
         """Writes what a message asks for; an empty array, NaN and infinity ask for nothing.
 
         Positions beyond a joint's limits are clamped and reported.
@@ -45,6 +60,9 @@ class NamedTargets:
             sample: The message. With an array whose length is neither zero nor that of `names` it is ignored as a
                 whole; a joint that is none of these is ignored and reported.
             targets: (D,) positions, velocities and efforts, written to.
+
+        Returns:
+            Whether the message is not ignored.
         """
         arrays = (sample.position, sample.velocity, sample.effort)
         count = len(sample.names)
@@ -54,7 +72,7 @@ class NamedTargets:
                 f"sink.length:{self._label}",
                 f"{self._label}: a JointState with {count} names and {lengths} positions/velocities/efforts is ignored",
             )
-            return
+            return False
         if sample.names != self._names:
             self._look_up(sample.names)
         for array, target in zip(arrays, targets, strict=True):
@@ -65,11 +83,35 @@ class NamedTargets:
                     values = np.where(finite, values, np.nan)
                     values = self._limits.clamp_command(values, self._label, self._report)
                 target[self._rows[finite]] = values[finite]
+        return True
+
+    def find_controls(self, sample: JointStateSample) -> tuple[IndexArray, FloatArray]:
+        """Return the actuators that the message written last names, and what it asks of them.
+
+        The control of an actuator is its position in the message, else its velocity, else its effort.
+
+        Args:
+            sample: That message.
+        """
+        places = self._places
+        values = np.full(places.size, np.nan)
+        for array in (sample.position, sample.velocity, sample.effort):
+            if places.size and len(array):
+                values = np.where(np.isfinite(values), values, array[places])
+        finite = np.isfinite(values)
+        return self._controls[finite], values[finite]
 
     def _look_up(self, names: tuple[str, ...]) -> None:
-        known = [(i, self._row_by_name[name]) for i, name in enumerate(names) if name in self._row_by_name]
-        if len(known) < len(names):
-            self._report_unknown(names, len(names) - len(known))
+        controls = [(i, self._actuators[name]) for i, name in enumerate(names) if name in self._actuators]
+        known = [
+            (i, self._row_by_name[name])
+            for i, name in enumerate(names)
+            if name in self._row_by_name and name not in self._actuators
+        ]
+        if len(known) + len(controls) < len(names):
+            self._report_unknown(names, len(names) - len(known) - len(controls))
+        self._places = np.array([place for place, _ in controls], dtype=np.intp)
+        self._controls = np.array([actuator for _, actuator in controls], dtype=np.intp)
         self._names = names
         self._indices = np.array([index for index, _ in known], dtype=np.intp)
         self._rows = np.array([row for _, row in known], dtype=np.intp)
@@ -77,13 +119,32 @@ class NamedTargets:
 
     def _report_unknown(self, names: Iterable[str], count: int) -> None:
         """Report names that are none of the joints: how many, and the first few of them."""
-        unknown = (name for name in names if name not in self._row_by_name)
+        unknown = (name for name in names if name not in self._row_by_name and name not in self._actuators)
         first = ", ".join(quoted(name) for name in islice(unknown, _NAMES_SHOWN))
         more = f" and {count - _NAMES_SHOWN} more" if count > _NAMES_SHOWN else ""
         self._report(
             f"sink.joint:{self._label}",
             f"{self._label}: {count} of the joints in a message cannot be commanded and are ignored: {first}{more}",
         )
+
+
+def actuators_of(plan: BridgePlan, robot: int, context_path: str) -> dict[str, int]:
+    """Returns the actuators of the plan's physics that messages of a robot may name, by name.
+
+    Args:
+        plan: The plan.
+        robot: Index in its robots.
+        context_path: The context of the messages: of a nested one, only what is below it counts.
+    """
+    if plan.physics is None or robot < 0:
+        return {}
+    below = "" if context_path == plan.robots[robot].path else f"{context_path}/"
+    return {
+        name: number
+        for number, actuator in enumerate(plan.physics.actuators)
+        if actuator.robot == robot and actuator.path.startswith(below)
+        for name in actuator.names
+    }
 
 
 def followers_of(plan: BridgePlan) -> set[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from usd_ros_bridge.model.physics import WORLD_BODY, Mesh, PhysicsScene, Shape
+from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Mesh, PhysicsScene, Shape, Tendon
 from usd_ros_bridge.model.plan import Pose
 
 
@@ -35,6 +35,10 @@ def physics_to_json(scene: PhysicsScene) -> dict[str, Any]:
         "tracks": [
             {"body": scene.bodies[each.row].path, "time": each.time.tolist()} for each in scene.tracks
         ],
+        **{
+            name: [paths.named(each) for each in getattr(scene, name)]
+            for name in ("sites", "wraps", "tendons", "actuators")
+        },
     }
 
 
@@ -45,15 +49,32 @@ class _Paths:
         self._scene = scene
 
     def named(self, value: Any) -> dict[str, Any]:
-        """Returns the attributes of a body, joint, collider, visual or sensor."""
-        return {each.name: self._attribute(each.name, getattr(value, each.name)) for each in fields(value)}
+        """Returns the attributes of a body, joint, collider, visual, sensor, tendon or actuator."""
+        # The group of a tendon or an actuator is MuJoCo's number.
+        plain = ("group",) if isinstance(value, (Tendon, Actuator)) else ()
+        return {
+            each.name: getattr(value, each.name)
+            if each.name in plain
+            else self._attribute(each.name, getattr(value, each.name))
+            for each in fields(value)
+        }
 
     def _attribute(self, name: str, value: Any) -> Any:
         scene = self._scene
         if name in ("body", "body0", "body1", "parent"):
             return "" if value == WORLD_BODY else scene.bodies[value].path
+        if name == "joints" and value and isinstance(value[0], tuple):
+            return [[scene.joints[row].path, coefficient] for row, coefficient in value]
         if name == "joints":
             return [scene.joints[row].path for row in value]
+        if name == "points":
+            return [self.named(point) for point in value]
+        if name in ("site", "other_site", "side_site"):
+            return "" if value < 0 else scene.sites[value].path
+        if name == "tendon":
+            return "" if value < 0 else scene.tendons[value].path
+        if name == "shape" and isinstance(value, int):
+            return "" if value < 0 else scene.wraps[value].path
         if name == "joint":
             return "" if value < 0 else scene.joints[value].path
         if name == "group":

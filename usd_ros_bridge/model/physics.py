@@ -238,6 +238,7 @@ class Drive:
         acceleration: Whether the result is an acceleration: independent of the masses moved.
         stiffness: N m/rad or N/m (for accelerations 1/s^2).
         damping: N m s/rad or N s/m (for accelerations 1/s).
+        constant_effort: N m or N, added to all of it.
         max_force: N m or N, inf for no bound.
         target_position: rad or m, at the start.
         target_velocity: rad/s or m/s, at the start.
@@ -246,6 +247,7 @@ class Drive:
     acceleration: bool = False
     stiffness: float = 0.0
     damping: float = 0.0
+    constant_effort: float = 0.0
     max_force: float = float("inf")
     target_position: float = 0.0
     target_velocity: float = 0.0
@@ -355,6 +357,156 @@ class Joint:
     solver: Mapping[str, Any] = field(default_factory=dict)
 
 
+# --- Actuators and tendons -----------------------------------------------------------------------------------------
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A point of a body, with axes, that an actuator or a tendon may act at.
+
+    Attributes:
+        path: Prim path.
+        body: Index in PhysicsScene.bodies, WORLD_BODY for one that does not move.
+        body_from_site: Where it is in its body (in the world for WORLD_BODY), m.
+    """
+
+    path: str
+    body: int = WORLD_BODY
+    body_from_site: Pose = HERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrapShape:
+    """A gprim that tendons wrap around. It does so beside whatever else it is.
+
+    Attributes:
+        path: Prim path.
+        body: Index in PhysicsScene.bodies, WORLD_BODY for one that does not move.
+        body_from_shape: Where the shape is in its body, m.
+        shape: Ball or cylinder; a capsule counts as the cylinder that it continues.
+    """
+
+    path: str
+    body: int
+    body_from_shape: Pose
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TendonPoint:
+    """One step on the path of a spatial tendon: a site, a shape, or a pulley.
+
+    Attributes:
+        site: Index in PhysicsScene.sites, -1 for none.
+        shape: Index in PhysicsScene.wraps, -1 for none.
+        side_site: Index in PhysicsScene.sites of the site on whose side of the shape it runs, -1 for none.
+        divisor: By what lengths after a pulley are divided; 0 for no pulley.
+    """
+
+    site: int = -1
+    shape: int = -1
+    side_site: int = -1
+    divisor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tendon:
+    """A tendon: a sum of joint positions (fixed), or a string over sites and shapes (spatial). m, or as its joints are.
+
+    Attributes:
+        path: Prim path.
+        joints: Of a fixed one: index of each joint in PhysicsScene.joints, and its coefficient.
+        points: Of a spatial one.
+        stiffness: Of its spring, force per length.
+        damping: Force per speed.
+        spring_length: Between these lengths the spring is slack; (-1, -1) for the length at the reference positions.
+        friction: Dry friction, force.
+        armature: Inertia against changes of its length.
+        limits: Least and greatest length, None for none.
+        margin: How far before a limit it begins to act.
+        force_limits: Bounds of the sum of its actuators, None for none.
+        group: MuJoCo's group.
+        width: Radius that it is drawn with, m.
+        color: Red, green, blue, opacity, 0 to 1.
+        solver: `solref_limit`, `solimp_limit`, `solref_friction`, `solimp_friction`.
+    """
+
+    path: str
+    joints: tuple[tuple[int, float], ...] = ()
+    points: tuple[TendonPoint, ...] = ()
+    stiffness: float = 0.0
+    damping: float = 0.0
+    spring_length: Range = (-1.0, -1.0)
+    friction: float = 0.0
+    armature: float = 0.0
+    limits: Range | None = None
+    margin: float = 0.0
+    force_limits: Range | None = None
+    group: int = 0
+    width: float = 0.003
+    color: tuple[float, ...] = (0.5, 0.5, 0.5, 1.0)
+    solver: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actuator:
+    """An MjcActuator: a control becomes a force on a joint, a tendon, a site or a body, as MuJoCo defines it.
+
+    Attributes:
+        path: Prim path.
+        names: What messages may call it, the usual name first and its prim path last; unique in its robot.
+        robot: Index in BridgePlan.robots, -1 for none.
+        transmission: What it acts on.
+        joint: Index in PhysicsScene.joints, -1 for none.
+        tendon: Index in PhysicsScene.tendons, -1 for none.
+        site: Index in PhysicsScene.sites, -1 for none; of a slider-crank the crank's.
+        other_site: Likewise the reference site, or the slider's.
+        body: Index in PhysicsScene.bodies, WORLD_BODY for none.
+        gear: Six numbers; the first alone counts for hinges, slides, tendons and slider-cranks.
+        crank_length: m.
+        dynamics: Kind of activation, and its parameters.
+        gain: Kind of gain, and its parameters.
+        bias: Kind of bias, and its parameters.
+        control_range: None for none, as the ranges after it.
+        force_range: Bounds of its force.
+        activation_range: Bounds of its activation.
+        length_range: Of a muscle; None has MuJoCo find it.
+        inherit_range: Above 0 the control range is that share of its joint's or tendon's limits.
+        activation_dimension: -1 for what the kind of activation needs.
+        acts_early: Whether the activation at the end of a step counts.
+        group: MuJoCo's group.
+        interface: What a command of its joint is to it, "" where it follows its own control alone.
+        control_per_command: Control for a command of 1 in that interface.
+    """
+
+    path: str
+    names: tuple[str, ...] = ()
+    robot: int = -1
+    transmission: Literal["joint", "joint_in_parent", "tendon", "site", "slider_crank", "body"] = "joint"
+    joint: int = -1
+    tendon: int = -1
+    site: int = -1
+    other_site: int = -1
+    body: int = WORLD_BODY
+    gear: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    crank_length: float = 0.0
+    dynamics: tuple[str, tuple[float, ...]] = ("none", (1.0,))
+    gain: tuple[str, tuple[float, ...]] = ("fixed", (1.0,))
+    bias: tuple[str, tuple[float, ...]] = ("none", ())
+    control_range: Range | None = None
+    force_range: Range | None = None
+    activation_range: Range | None = None
+    length_range: Range | None = None
+    inherit_range: float = 0.0
+    activation_dimension: int = -1
+    acts_early: bool = False
+    group: int = 0
+    interface: Literal["", "position", "velocity", "effort"] = ""
+    control_per_command: float = 1.0
+
+
 # --- Scene --------------------------------------------------------------------------------------------------------
 
 
@@ -378,6 +530,10 @@ class PhysicsScene:
         apart_groups: Pairs of group indices that do not collide, smaller first; a group may be apart from itself.
         sensors: What backends are to measure, in the order of the interfaces.
         tracks: Time samples of kinematic bodies; their rows are indices in `bodies`.
+        sites: In traversal order.
+        wraps: What tendons wrap around.
+        tendons: In traversal order.
+        actuators: MuJoCo's, in traversal order. Those of Newton are drives of their joints.
     """
 
     gravity: Vector3 = (0.0, 0.0, -9.81)
@@ -394,10 +550,19 @@ class PhysicsScene:
     apart_groups: tuple[tuple[int, int], ...] = ()
     sensors: tuple[Sensor, ...] = ()
     tracks: tuple[PoseTrack, ...] = ()
+    sites: tuple[Site, ...] = ()
+    wraps: tuple[WrapShape, ...] = ()
+    tendons: tuple[Tendon, ...] = ()
+    actuators: tuple[Actuator, ...] = ()
 
     @property
     def needs_forces(self) -> bool:
-        """Whether drives or bodies that fall make a kinematic model a poor one: what a default backend is chosen by."""
-        driven = any(dof.drive is not None for joint in self.joints for dof in joint.dofs)
+        """Whether drives, actuators or bodies that fall make a kinematic model a poor one.
+
+        A default backend is chosen by it.
+        """
+        driven = bool(self.actuators) or any(
+            dof.drive is not None for joint in self.joints for dof in joint.dofs
+        )
         floating = any(body.robot >= 0 and not (body.joints or body.kinematic) for body in self.bodies)
         return driven or floating

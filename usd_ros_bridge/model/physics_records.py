@@ -19,6 +19,10 @@ from usd_ros_bridge.model.records import Matrix4, Quaternion, Record, Vector3, a
 
 MASSLESS_BODIES: Final = "usd_ros_bridge:physics:massless_bodies"
 """Attribute: what bodies without mass weigh, at or below its prim."""
+_ZEROS = (0.0,) * 9
+SOLREF = (0.02, 1.0)
+SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+"""Fallbacks of mjcPhysics for what it calls solref and solimp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,115 @@ class FilteredPairsRecord(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MjcActuatorRecord(Record):
+    """An MjcActuator prim of MuJoCo's mjcPhysics (mujoco-usd-converter 0.8): MuJoCo's units, angles in radians.
+
+    Attributes:
+        display_name: The prim's display name: the actuator's own, where USD cannot hold that as a prim's name.
+    """
+
+    display_name: str = ""
+    target: tuple[str, ...] | None = attribute("mjc:target", "rel")
+    reference_site: tuple[str, ...] | None = attribute("mjc:refSite", "rel")
+    slider_site: tuple[str, ...] | None = attribute("mjc:sliderSite", "rel")
+    joint_in_parent: bool | None = attribute("mjc:jointInParent", "bool", False)
+    gear: tuple[float, ...] | None = attribute("mjc:gear", "double[]", (1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    crank_length: float | None = attribute("mjc:crankLength", "double", 0.0)
+    dynamics: str | None = attribute("mjc:dynType", "token", "none")
+    dynamics_parameters: tuple[float, ...] | None = attribute("mjc:dynPrm", "double[]", (1.0, *_ZEROS))
+    gain: str | None = attribute("mjc:gainType", "token", "fixed")
+    gain_parameters: tuple[float, ...] | None = attribute("mjc:gainPrm", "double[]", (1.0, *_ZEROS))
+    bias: str | None = attribute("mjc:biasType", "token", "none")
+    bias_parameters: tuple[float, ...] | None = attribute("mjc:biasPrm", "double[]", (0.0, *_ZEROS))
+    activation_dimension: int | None = attribute("mjc:actDim", "int", -1)
+    acts_early: bool | None = attribute("mjc:actEarly", "bool", False)
+    activation_limited: str | None = attribute("mjc:actLimited", "token", "auto")
+    activation_min: float | None = attribute("mjc:actRange:min", "double", 0.0)
+    activation_max: float | None = attribute("mjc:actRange:max", "double", 0.0)
+    control_limited: str | None = attribute("mjc:ctrlLimited", "token", "auto")
+    control_min: float | None = attribute("mjc:ctrlRange:min", "double", 0.0)
+    control_max: float | None = attribute("mjc:ctrlRange:max", "double", 0.0)
+    force_limited: str | None = attribute("mjc:forceLimited", "token", "auto")
+    force_min: float | None = attribute("mjc:forceRange:min", "double", 0.0)
+    force_max: float | None = attribute("mjc:forceRange:max", "double", 0.0)
+    inherit_range: float | None = attribute("mjc:inheritRange", "double", 0.0)
+    length_min: float | None = attribute("mjc:lengthRange:min", "double", 0.0)
+    length_max: float | None = attribute("mjc:lengthRange:max", "double", 0.0)
+    group: int | None = attribute("mjc:group", "int", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MjcTendonRecord(Record):
+    """An MjcTendon prim of MuJoCo's mjcPhysics; units as of MjcActuatorRecord."""
+
+    type: str | None = attribute("mjc:type", "token", "spatial")
+    parts: tuple[str, ...] | None = attribute("mjc:path", "rel")
+    indices: tuple[int, ...] | None = attribute("mjc:path:indices", "int[]", ())
+    coefficients: tuple[float, ...] | None = attribute("mjc:path:coef", "double[]", ())
+    segments: tuple[int, ...] | None = attribute("mjc:path:segments", "int[]", ())
+    divisors: tuple[float, ...] | None = attribute("mjc:path:divisors", "double[]", ())
+    side_sites: tuple[str, ...] | None = attribute("mjc:sideSites", "rel")
+    side_indices: tuple[int, ...] | None = attribute("mjc:sideSites:indices", "int[]", ())
+    stiffness: float | None = attribute("mjc:stiffness", "double", 0.0)
+    damping: float | None = attribute("mjc:damping", "double", 0.0)
+    spring_length: tuple[float, ...] | None = attribute("mjc:springlength", "double[]", (-1.0, -1.0))
+    friction: float | None = attribute("mjc:frictionloss", "double", 0.0)
+    armature: float | None = attribute("mjc:armature", "double", 0.0)
+    limited: str | None = attribute("mjc:limited", "token", "auto")
+    lower: float | None = attribute("mjc:range:min", "double", 0.0)
+    upper: float | None = attribute("mjc:range:max", "double", 0.0)
+    margin: float | None = attribute("mjc:margin", "double", 0.0)
+    force_limited: str | None = attribute("mjc:actuatorfrclimited", "token", "auto")
+    force_min: float | None = attribute("mjc:actuatorfrcrange:min", "double", 0.0)
+    force_max: float | None = attribute("mjc:actuatorfrcrange:max", "double", 0.0)
+    solref_limit: tuple[float, ...] | None = attribute("mjc:solreflimit", "double[]", SOLREF)
+    solimp_limit: tuple[float, ...] | None = attribute("mjc:solimplimit", "double[]", SOLIMP)
+    solref_friction: tuple[float, ...] | None = attribute("mjc:solreffriction", "double[]", SOLREF)
+    solimp_friction: tuple[float, ...] | None = attribute("mjc:solimpfriction", "double[]", SOLIMP)
+    width: float | None = attribute("mjc:width", "double", 0.003)
+    color: tuple[float, ...] | None = attribute("mjc:rgba", "color4f", (0.5, 0.5, 0.5, 1.0))
+    group: int | None = attribute("mjc:group", "int", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewtonActuatorRecord(Record):
+    """A NewtonActuator prim (newton-usd-schemas 0.6): radians, and the stage's units of mass and length.
+
+    Attributes:
+        applied: Applied API schemas: the control law, delays and clamps.
+    """
+
+    applied: tuple[str, ...] = ()
+    target: tuple[str, ...] | None = attribute("newton:targets", "rel")
+    constant_effort: float | None = attribute("newton:constEffort", "float", 0.0)
+    stiffness: float | None = attribute("newton:kp", "float", 0.0)
+    damping: float | None = attribute("newton:kd", "float", 0.0)
+    integral: float | None = attribute("newton:ki", "float", 0.0)
+    integral_max: float | None = attribute("newton:integralMax", "float", float("inf"))
+    max_effort: float | None = attribute("newton:maxEffort", "float", float("inf"))
+    max_motor_effort: float | None = attribute("newton:maxMotorEffort", "float", float("inf"))
+    stall_effort: float | None = attribute("newton:saturationEffort", "float", float("inf"))
+    velocity_limit: float | None = attribute("newton:velocityLimit", "float", float("inf"))
+    lookup_positions: tuple[float, ...] | None = attribute("newton:lookupPositions", "float[]", ())
+    lookup_efforts: tuple[float, ...] | None = attribute("newton:lookupEfforts", "float[]", ())
+    delay_steps: int | None = attribute("newton:delaySteps", "int", 1)
+    model_path: str | None = attribute("newton:modelPath", "asset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRecord(Record):
+    """A prim with MjcSiteAPI or NewtonSiteAPI, or that an actuator or a tendon takes for a site.
+
+    Attributes:
+        world_from_prim: Local-to-world matrix, scale included, in stage units.
+        detached_at: Nearest prim at or above that resets the transform stack, "" for none.
+    """
+
+    world_from_prim: Matrix4
+    detached_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRecord(Record):
     """What is authored under `usd_ros_bridge:` on an interface's prim, and on its camera: by USD name, plain values."""
 
@@ -145,6 +258,11 @@ class PhysicsRecords:
         sensors: By prim path, of every prim with RosTopicAPI that authors any.
         massless_bodies: `usd_ros_bridge:physics:massless_bodies` by path of each default prim, PhysicsScene, and prim
             at or above a body without a mass of its own that authors it.
+        actuators: Prims of type MjcActuator or NewtonActuator.
+        tendons: Prims of type MjcTendon.
+        sites: Where actuators and tendons may act.
+        wrapped: Gprims that tendons wrap around, colliders or not.
+        keyframes: Prims of type MjcKeyframe.
         origin: `usd_ros_bridge:georeference:*` on the nearest prim that authors any (default prim, PhysicsScene).
     """
 
@@ -158,5 +276,10 @@ class PhysicsRecords:
     body_solver_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sensors: Mapping[str, SensorRecord] = field(default_factory=dict)
     massless_bodies: Mapping[str, Any] = field(default_factory=dict)
+    actuators: tuple[MjcActuatorRecord | NewtonActuatorRecord, ...] = ()
+    tendons: tuple[MjcTendonRecord, ...] = ()
+    sites: tuple[SiteRecord, ...] = ()
+    wrapped: tuple[GeometryRecord, ...] = ()
+    keyframes: tuple[str, ...] = ()
     origin: SensorRecord | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -78,6 +78,13 @@ class Record:
     specs: int = field(default=0, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActuatedRecord(Record):
+    """What an MjcActuator or a NewtonActuator acts on; the rest is in PhysicsRecords."""
+
+    target: tuple[str, ...] | None = attribute("mjc:target", "rel", aliases=("newton:targets",))
+
+
 # --- ROS interfaces (REP 0158 section 2) -----------------------------------------------------------------------
 
 

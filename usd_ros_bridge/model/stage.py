@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import (
     ActionRecord,
+    ActuatedRecord,
     ArticulationRootRecord,
     CameraRecord,
     ContextRecord,
@@ -122,8 +123,8 @@ class StageRecords:
         default_prim: Path of the default prim, None where there is none.
         xforms: By prim path: every prim that another record names (interfaces, contexts, bodies, frames, cameras,
             relationship targets that exist) and all their ancestors. A path that is not here does not exist.
-        order: Position in traversal order, by prim path, of the prims in `xforms` and of every joint.
         plain_links: Xforms that may stand for links.
+        order: Position in traversal order, by prim path, of the prims in `xforms`, of every joint and actuator.
         repeats: Root of a robot by root of another that is composed from the same specs: but for those of the root
             itself, the records of the two differ in paths alone.
         asset_names: `assetInfo.name` by path, of the prims that may be a robot's root and author one.
@@ -147,6 +148,7 @@ class StageRecords:
     bodies: tuple[RigidBodyRecord, ...] = ()
     articulation_roots: tuple[ArticulationRootRecord, ...] = ()
     joints: tuple[JointRecord, ...] = ()
+    actuators: tuple[ActuatedRecord, ...] = ()
     isaac_robots: tuple[IsaacRobotRecord, ...] = ()
     isaac_links: tuple[IsaacLinkRecord, ...] = ()
     isaac_joints: tuple[IsaacJointRecord, ...] = ()

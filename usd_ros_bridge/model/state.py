@@ -77,24 +77,26 @@ class State:
 class Commands:
     """What should happen in the next step. NaN means "nothing commanded" and the last command holds.
 
-    Efforts, twists and poses are rare: who asks for their arrays is taken to write, and what nobody asked for is
-    neither looked through nor cleared. So ask for them in each tick, and do not keep them.
+    Efforts, controls, twists and poses are rare: who asks for their arrays is taken to write, and what nobody asked for
+    is neither looked through nor cleared. So ask for them in each tick, and do not keep them.
 
     Attributes:
         joint_position: (D,) targets, rad or m.
         joint_velocity: (D,) targets, rad/s or m/s.
         joint_effort: (D,) feed-forward efforts, N m or N.
+        actuator_control: (A,) controls of the actuators of the plan's physics, each in its own unit.
         body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
         body_pose: (B, 7) `world_from_body` to jump to.
         silent: Whether all of it is known to be NaN, so that a backend need not look. Set by the runtime alone; False
             means nothing either way.
         has_effort: Whether `joint_effort` may hold a number: whether it was asked for since the last `clear`.
+        has_controls: Whether `actuator_control` may, likewise.
         has_bodies: Whether `body_twist` or `body_pose` may, likewise.
     """
 
     __slots__ = (
-        "_body_pose", "_body_twist", "_joint_effort", "has_bodies", "has_effort", "joint_position", "joint_velocity",
-        "silent",
+        "_actuator_control", "_body_pose", "_body_twist", "_joint_effort", "has_bodies", "has_controls", "has_effort",
+        "joint_position", "joint_velocity", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +107,7 @@ class Commands:
         joint_effort: FloatArray,
         body_twist: FloatArray,
         body_pose: FloatArray,
+        actuator_control: FloatArray | None = None,
         silent: bool = False,
     ) -> None:
         """Takes arrays, whatever they hold."""
@@ -113,12 +116,13 @@ class Commands:
         self._joint_effort = joint_effort
         self._body_twist = body_twist
         self._body_pose = body_pose
+        self._actuator_control = np.zeros(0) if actuator_control is None else actuator_control
         self.silent = silent
-        self.has_effort = self.has_bodies = True
+        self.has_effort = self.has_controls = self.has_bodies = True
 
     @classmethod
-    def empty(cls, layout: Layout) -> Commands:
-        """Returns commands for `layout` that command nothing."""
+    def empty(cls, layout: Layout, *, actuators: int = 0) -> Commands:
+        """Returns commands for `layout`, and for actuators of that number, that command nothing."""
         dofs, bodies = len(layout.dofs), len(layout.bodies)
         commands = cls(
             joint_position=np.empty(dofs),
@@ -126,6 +130,7 @@ class Commands:
             joint_effort=np.empty(dofs),
             body_twist=np.empty((bodies, 6)),
             body_pose=np.empty((bodies, 7)),
+            actuator_control=np.empty(actuators),
         )
         commands.clear()
         return commands
@@ -135,6 +140,12 @@ class Commands:
         """(D,) feed-forward efforts, N m or N."""
         self.has_effort = True
         return self._joint_effort
+
+    @property
+    def actuator_control(self) -> FloatArray:
+        """(A,) controls of the actuators of the plan's physics, each in its own unit."""
+        self.has_controls = True
+        return self._actuator_control
 
     @property
     def body_twist(self) -> FloatArray:
@@ -154,10 +165,12 @@ class Commands:
         self.joint_velocity.fill(np.nan)
         if self.has_effort:
             self._joint_effort.fill(np.nan)
+        if self.has_controls:
+            self._actuator_control.fill(np.nan)
         if self.has_bodies:
             self._body_twist.fill(np.nan)
             self._body_pose.fill(np.nan)
-        self.has_effort = self.has_bodies = False
+        self.has_effort = self.has_controls = self.has_bodies = False
         self.silent = False
 
 

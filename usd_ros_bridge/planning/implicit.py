@@ -8,6 +8,7 @@ from usd_ros_bridge.model import ranges
 from usd_ros_bridge.model.errors import OptionError
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.records import (
+    ActuatedRecord,
     ControllerRecord,
     ExternalControlRecord,
     JointStateBroadcasterRecord,
@@ -16,7 +17,7 @@ from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.interfaces import JOINT_STATE, InterfaceDraft
 from usd_ros_bridge.planning.kinematics import Kinematics
-from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.paths import Nearest, is_below
 
 JOINT_STATES = "joint_states"
 JOINT_COMMANDS = "joint_commands"
@@ -24,17 +25,26 @@ RATE = 50.0
 
 
 def implicit_interfaces(
-    declared: Sequence[InterfaceDraft], kinematics: Kinematics, options: PlanOptions
+    declared: Sequence[InterfaceDraft],
+    kinematics: Kinematics,
+    options: PlanOptions,
+    actuators: Iterable[ActuatedRecord] = (),
 ) -> list[InterfaceDraft]:
-    """Returns joint_states and joint_commands for each robot with movable joints, where nothing is declared."""
+    """Returns joint_states and joint_commands for each robot with movable joints, where nothing is declared.
+
+    A robot with actuators alone, as a quadrotor, has joint_commands: their names are commanded there.
+    """
     if declared or not options.implicit_interfaces:
         return []
     drafts = []
+    actuated = [actuator.path for actuator in actuators]
     for robot in kinematics.robots:
-        if not any(not kinematics.is_rigid(edge) for edge in robot.edges):
-            continue
         context = robot.context
-        drafts += _pair(context.path, context, JOINT_STATES, JOINT_COMMANDS, RATE)
+        pair = _pair(context.path, context, JOINT_STATES, JOINT_COMMANDS, RATE)
+        if any(not kinematics.is_rigid(edge) for edge in robot.edges):
+            drafts += pair
+        elif any(is_below(path, context.path) for path in actuated):
+            drafts += pair[1:]
     return drafts
 
 

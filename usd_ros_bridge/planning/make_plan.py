@@ -76,12 +76,12 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
 
     joints = read_joints(index, findings)
     kinematics = plan_kinematics(index, contexts, joints, options, findings)
-    robot_joints = RobotJoints(joints, contexts, kinematics)
+    robot_joints = RobotJoints(joints, contexts, kinematics, records.actuators)
 
     declared = draft_interfaces(index, contexts, options, catalog, findings)
     declared += external_interfaces(records.controllers, declared, contexts, options)
     interfaces = check_duplicates(overridden(declared, options), findings)
-    interfaces += overridden(implicit_interfaces(declared, kinematics, options), options)
+    interfaces += overridden(implicit_interfaces(declared, kinematics, options, records.actuators), options)
     check_overrides(interfaces, options, findings)
 
     needing = [*contexts.by_path, *(r.path for r in records.frames), *(d.path for d in interfaces)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from usd_ros_bridge.model.plan import DofPlan
+from usd_ros_bridge.model.records import ActuatedRecord
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.kinematics import Kinematics
@@ -14,20 +15,30 @@ from usd_ros_bridge.planning.kinematics import Kinematics
 class RobotJoints:
     """Look-ups of degrees of freedom by interface."""
 
-    def __init__(self, joints: Sequence[Joint], contexts: Contexts, kinematics: Kinematics) -> None:
+    def __init__(
+        self,
+        joints: Sequence[Joint],
+        contexts: Contexts,
+        kinematics: Kinematics,
+        actuators: Iterable[ActuatedRecord] = (),
+    ) -> None:
         self._contexts = contexts
         self._kinematics = kinematics
         self.authored = frozenset(joint.path for joint in joints)
         self.robot_of_root = {robot.context.path: i for i, robot in enumerate(kinematics.robots)}
         self.robot_of_joint = {j.path: i for i, robot in enumerate(kinematics.robots) for j in robot.joints}
         self._known: dict[str, tuple[DofPlan, ...]] = {}
-        # Whether a drive acts on it, by row; of joints with several degrees of freedom, only those where one does.
+        # Whether a drive or an actuator acts on it, by row; of joints with several degrees of freedom, only those
+        # where one does.
         self._driven = {
             dof.row: motion.driven
             for dofs, motions in zip(kinematics.dofs, kinematics.motions, strict=True)
             for dof, motion in zip(dofs, motions, strict=True)
             if len(dofs) == 1 or motion.driven
         }
+        for path in {target for actuator in actuators for target in actuator.target or ()}:
+            if path in self.robot_of_joint:
+                self._driven.update((dof.row, True) for dof in kinematics.joint_dofs(path))
 
     def below(self, path: str) -> tuple[DofPlan, ...]:
         """Returns the degrees of freedom for an interface at `path`, in the order of JointState.
@@ -60,15 +71,15 @@ class RobotJoints:
     def commandable(self, path: str) -> tuple[DofPlan, ...]:
         """Returns those that an inferred controller commands: no mimic followers, no passive joints.
 
-        A joint is passive where others of the robot have a PhysicsDriveAPI and it has none; where none has one,
-        joints with several degrees of freedom are.
+        A joint is passive where others of the robot have a PhysicsDriveAPI or an actuator and it has none; where none
+        has one, joints with several degrees of freedom are.
         """
         free = [dof for dof in self.below(path) if dof.mimic is None]
         driven = [dof for dof in free if self.is_driven(dof.row)]
         return tuple(driven or [dof for dof in free if dof.row in self._driven])
 
     def is_driven(self, row: int) -> bool:
-        """Returns whether a PhysicsDriveAPI acts on a degree of freedom."""
+        """Returns whether a PhysicsDriveAPI or an actuator acts on a degree of freedom."""
         return self._driven.get(row, False)
 
     def _of_context(self, path: str, root: str) -> tuple[DofPlan, ...]:

@@ -218,7 +218,11 @@ class RobotScaffold:
         physics = self._plan.physics
         joints = physics.joints if physics is not None else ()
         drives = {joint.path: joint.dofs[0].drive for joint in joints if joint.dofs}
-        return {path for path, drive in drives.items() if drive is not None and drive.stiffness == 0.0}
+        slack = {path for path, drive in drives.items() if drive is not None and drive.stiffness == 0.0}
+        actuators = physics.actuators if physics is not None else ()
+        actuated = {joints[each.joint].path for each in actuators if each.joint >= 0}
+        holding = {joints[each.joint].path for each in actuators if each.interface == "position"}
+        return slack | {path for path in actuated - holding if drives.get(path) is None}
 
     def _trajectory(self, joints: Sequence[JointPlan]) -> None:
         if not joints:

@@ -30,6 +30,7 @@ MAX_LISTED: Final = 20
 _INTERFACES: Final = ("topics", "services", "actions", "controllers")
 _BY_PATH: Final = (
     "contexts",
+    "actuators",
     "frames",
     "articulation_roots",
     "isaac_robots",
@@ -121,6 +122,11 @@ def serve_physics(physics: PhysicsRecords, left_out: Iterable[str]) -> PhysicsRe
         body_solver_attributes=gone.without(physics.body_solver_attributes),
         sensors=gone.without(physics.sensors),
         massless_bodies=gone.without(physics.massless_bodies),
+        actuators=gone.rest(physics.actuators),
+        tendons=gone.rest(physics.tendons),
+        sites=gone.rest(physics.sites),
+        wrapped=gone.rest(physics.wrapped),
+        keyframes=tuple(path for path in physics.keyframes if not gone(path)),
         diagnostics=gone.rest(physics.diagnostics),
     )
 

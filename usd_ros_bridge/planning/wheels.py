@@ -129,9 +129,14 @@ def _driven(physics: PhysicsScene | None, joints: Sequence[JointPlan]) -> frozen
 
 
 def driven_joints(physics: PhysicsScene | None) -> frozenset[str]:
-    """Returns the paths of all joints with a drive."""
+    """Returns the paths of all joints with a drive or an actuator."""
     joints = physics.joints if physics is not None else ()
-    return frozenset(joint.path for joint in joints if any(dof.drive is not None for dof in joint.dofs))
+    actuated = {each.joint for each in physics.actuators} if physics is not None else set[int]()
+    return frozenset(
+        joint.path
+        for number, joint in enumerate(joints)
+        if number in actuated or any(dof.drive is not None for dof in joint.dofs)
+    )
 
 
 # --- Dimensions ---------------------------------------------------------------------------------------------------

@@ -87,7 +87,8 @@ def make_parts(plan: BridgePlan, backend: Backend, around: Surroundings) -> Runt
     Raises:
         BackendError: The backend refuses its options, or fails to open; it is closed again.
     """
-    stepper = Stepper(backend, plan.layout, around.report)
+    actuators = 0 if plan.physics is None else len(plan.physics.actuators)
+    stepper = Stepper(backend, plan.layout, around.report, actuators=actuators)
     try:
         inputs, fed = open_backend(plan, backend, around.options, around.report)
         kinematics = Kinematics(plan)

@@ -10,7 +10,7 @@ import numpy as np
 
 from usd_ros_bridge.backends.protocol import Capabilities, Report
 from usd_ros_bridge.controllers.limits import PositionLimits
-from usd_ros_bridge.controllers.named_targets import NamedTargets, followers_of
+from usd_ros_bridge.controllers.named_targets import NamedTargets, actuators_of, followers_of
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
@@ -121,14 +121,25 @@ class SinkContext:
 class JointTargets:
     """sensor_msgs/msg/JointState: targets by name. An empty array, NaN and infinity command nothing."""
 
-    def __init__(self, context: SinkContext, topic: TopicPlan, rows: Mapping[str, int]) -> None:
-        """Makes a sink for the joints of `rows`, by the names that the topic's messages give them."""
-        self._targets = NamedTargets(topic.name, rows, context.plan, context.report)
+    def __init__(
+        self,
+        context: SinkContext,
+        topic: TopicPlan,
+        rows: Mapping[str, int],
+        actuators: Mapping[str, int],
+    ) -> None:
+        """Makes a sink for the joints of `rows` and for actuators, by the names that messages give them."""
+        self._targets = NamedTargets(topic.name, rows, context.plan, context.report, actuators=actuators)
+        self._has_actuators = bool(actuators)
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes position, velocity and effort targets."""
+        """Writes position, velocity and effort targets, and controls of actuators."""
         assert isinstance(sample, JointStateSample)
-        self._targets.write(sample, (commands.joint_position, commands.joint_velocity, commands.joint_effort))
+        targets = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
+        if self._targets.write(sample, targets) and self._has_actuators:
+            actuators, controls = self._targets.find_controls(sample)
+            if actuators.size:
+                commands.actuator_control[actuators] = controls
 
 
 class JointArray:
@@ -225,7 +236,10 @@ def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
 
 
 def _joint_targets(context: SinkContext, topic: TopicPlan) -> Sink:
-    return JointTargets(context, topic, _commanded_rows(context.plan, topic))
+    actuators = actuators_of(context.plan, topic.robot, topic.context_path)
+    return JointTargets(
+        context, topic, _commanded_rows(context.plan, topic, allow_none=bool(actuators)), actuators
+    )
 
 
 def _joint_array(context: SinkContext, topic: TopicPlan) -> Sink:
@@ -249,12 +263,12 @@ _FACTORIES: dict[str, Callable[[SinkContext, TopicPlan], Sink]] = {
 }
 
 
-def _commanded_rows(plan: BridgePlan, topic: TopicPlan) -> dict[str, int]:
+def _commanded_rows(plan: BridgePlan, topic: TopicPlan, *, allow_none: bool = False) -> dict[str, int]:
     """Returns the rows of the topic's joints, without those that follow others, by the names of its context."""
     followers = followers_of(plan)
     names = plan.joint_names(topic)
     rows = {name: row for name, row in zip(names, topic.dofs, strict=True) if row not in followers}
-    if not rows:
+    if not rows and not allow_none:
         raise SinkRefusal("no joint below its context can be commanded")
     return rows
 

@@ -28,12 +28,13 @@ class Stepper:
         longest_s: Wall time of the longest of them since `forget_longest`, seconds.
     """
 
-    def __init__(self, backend: Backend, layout: Layout, report: Report) -> None:
-        """Takes a backend that may not be open yet."""
+    def __init__(self, backend: Backend, layout: Layout, report: Report, *, actuators: int = 0) -> None:
+        """Take a backend that may not be open yet, and the number of actuators that it has."""
         self._backend = backend
         self._layout = layout
         self._report = report
-        self.commands = Commands.empty(layout)
+        self._actuators = actuators
+        self.commands = Commands.empty(layout, actuators=actuators)
         self.errors = 0
         self.last_error = ""
         self.steps = 0
@@ -61,7 +62,9 @@ class Stepper:
 
     def catch_up(self, time_ns: int) -> State | None:
         """Steps to a time for which nothing was commanded: what is commanded now does not hold before it."""
-        nothing = self.commands if self.commands.silent else Commands.empty(self._layout)
+        nothing = (
+            self.commands if self.commands.silent else Commands.empty(self._layout, actuators=self._actuators)
+        )
         try:
             return self._backend.step(time_ns, nothing)
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on

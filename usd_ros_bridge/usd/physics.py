@@ -20,6 +20,7 @@ from usd_ros_bridge.model.physics_records import (
     SensorRecord,
 )
 from usd_ros_bridge.model.records import Record, attribute, fallback
+from usd_ros_bridge.usd.actuators import ACTUATOR_TYPES, SITE_APIS, ActuatorReader
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader, authored_value
 from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
@@ -72,6 +73,8 @@ class _Kind(NamedTuple):
     joint: bool
     camera: bool
     instancer: bool
+    actuator: str
+    site: bool
 
     @property
     def collides(self) -> bool:
@@ -80,7 +83,10 @@ class _Kind(NamedTuple):
     @property
     def has_records(self) -> bool:
         """Whether there is something to read even where the prim is not seen."""
-        return bool(self.applied) or self.scene or self.group or self.joint or self.camera or self.instancer
+        return (
+            bool(self.applied or self.actuator)
+            or self.scene or self.group or self.joint or self.camera or self.instancer or self.site
+        )  # fmt: skip
 
 
 APPLIED: Final = frozenset(
@@ -104,7 +110,7 @@ _SOLVED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"}
 """Those of bodies and articulations, of which solvers' attributes are kept."""
 
 
-def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> _Kind:
+def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> _Kind:
     return _Kind(
         applied=APPLIED.intersection(applied),
         solver_apis=tuple(name for name in applied if name.startswith(_SOLVER_APIS)),
@@ -114,6 +120,8 @@ def _kind_of(prim: Usd.Prim, applied: tuple[str, ...]) -> _Kind:
         joint=prim.IsA(UsdPhysics.Joint),
         camera=prim.IsA(UsdGeom.Camera),
         instancer=prim.IsA(UsdGeom.PointInstancer),
+        actuator=type_name if type_name in ACTUATOR_TYPES else "",
+        site=not SITE_APIS.isdisjoint(applied),
     )
 
 
@@ -152,6 +160,7 @@ class _Walk:
         self._visuals = visuals
         self._left_out = frozenset(left_out)
         self._reader = FieldReader(self.diagnostics, prims.pause)
+        self.actuators = ActuatorReader(prims, self._reader)
         self._kinds: dict[tuple[str, ...], _Kind] = {}
         self._geometries: list[_Geometry] = []
         self._cameras: dict[str, PrimProperties] = {}
@@ -184,7 +193,7 @@ class _Walk:
         key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = _kind_of(prim, key[1:])
+            kind = self._kinds[key] = _kind_of(prim, key[0], key[1:])
         return kind
 
     def _visit(self, prim: Usd.Prim, kind: _Kind) -> None:
@@ -204,6 +213,8 @@ class _Walk:
             self._instancers.append(prim)
         if kind.camera:
             self._cameras[path] = source
+        if kind.actuator or kind.site:
+            self.actuators.add(source, kind.actuator, is_site=kind.site)
         self._visit_prim(source, kind)
         self._visit_applied(source, kind)
 
@@ -483,6 +494,7 @@ def read_physics(
         walk = _Walk(prims or PrimReader(stage), visuals=visuals, most_prims=most_prims, left_out=left_out)
         walk.run()
         geometries = walk.geometries()
+        sites, wrapped = walk.actuators.places(walk.diagnostics)
         return PhysicsRecords(
             scenes=tuple(walk.scenes),
             masses=walk.masses,
@@ -494,6 +506,11 @@ def read_physics(
             body_solver_attributes=walk.bodies,
             sensors=walk.sensors(),
             massless_bodies=walk.massless_bodies(),
+            actuators=tuple(walk.actuators.actuators),
+            tendons=tuple(walk.actuators.tendons),
+            sites=sites,
+            wrapped=wrapped,
+            keyframes=tuple(walk.actuators.keyframes),
             origin=walk.origin(),
             diagnostics=tuple(dict.fromkeys(walk.diagnostics)),
         )

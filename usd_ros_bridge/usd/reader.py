@@ -45,6 +45,9 @@ SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
 }
 """Applied API schema -> where its records go and what they are."""
 
+ACTUATORS: Final = frozenset({"MjcActuator", "NewtonActuator"})
+"""Prim types that drive joints and the like."""
+
 IGNORED_SCHEMAS: Final[dict[str, str]] = {
     "RosControlIntegratedAPI": "a marker that the controllers' schemas include",
     "IsaacReferencePointAPI": "points of interest are Xforms; RosFrameAPI makes frames (REP 0158 section 2.7)",
@@ -324,11 +327,12 @@ class _Walk:
         return [record.path for name in collections for record in self.found.get(name, ())]
 
     def targets(self) -> set[str]:
-        """Returns every path that a relationship of a record targets."""
+        """Returns every path that a relationship of a record targets; where actuators act is no business of frames."""
         return {
             target
-            for collection in self.found.values()
-            for record in collection
+            for collection, found in self.found.items()
+            if collection != "actuators"
+            for record in found
             for name in _relationships(record.__class__)
             for target in getattr(record, name) or ()
         }
@@ -343,6 +347,8 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
     schemas = [SCHEMAS[name] for name in applied if name in SCHEMAS]
     if prim.IsA(UsdGeom.Camera):
         schemas.append(("cameras", records.CameraRecord))
+    if type_name in ACTUATORS:
+        schemas.append(("actuators", records.ActuatedRecord))
     joint = joint_kind(prim, applied)
     is_scene = prim.IsA(UsdPhysics.Scene)
     return Kind(
@@ -436,7 +442,7 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader) -> StageRecords:
         default_prim=default_prim if default_prim in order else None,
         metrics=replace(metrics, mjc_angle=walk.mjc_angle or "degree"),
         xforms=xforms,
-        order={path: order[path] for path in (*located, *walk.paths(("joints",)))},
+        order={path: order[path] for path in (*located, *walk.paths(("joints", "actuators")))},
         pose_tracks=xform_reader.tracks(xforms, (path for path in located if path in tracked)),
         value_tracks=tuple(walk.value_tracks),
         repeats=walk.originals,

@@ -83,6 +83,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _asset(value: Any) -> str:
+    if not isinstance(value, Sdf.AssetPath):
+        raise Unusable
+    return str(value.path)
+
+
 def _quaternion(value: Any) -> tuple[float, ...]:
     if not isinstance(value, QUATERNIONS):
         raise Unusable
@@ -119,11 +125,15 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "double": _number,
     "string": _text,
     "token": _text,
+    "asset": _asset,
     "token[]": _array(_text),
     "double[]": _array(_number),
+    "float[]": _array(_number),
+    "int[]": _array(_integer),
     "int2": _vector(2, _integer),
     "float2": _vector(2, _number),
     "float3": _vector(3, _number),
+    "color4f": _vector(4, _number),
     "point3f": _vector(3, _number),
     "vector3f": _vector(3, _number),
     "quatf": _quaternion,

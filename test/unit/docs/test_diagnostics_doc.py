@@ -51,6 +51,9 @@ def wrong_type_codes() -> dict[str, set[str]]:
         "PhysicsMeshCollisionAPI": (physics.MeshCollisionRecord, ""),
         "PhysicsCollisionGroup": (physics_records.CollisionGroupRecord, ""),
         "PhysicsFilteredPairsAPI": (physics_records.FilteredPairsRecord, ""),
+        "MjcActuator": (physics_records.MjcActuatorRecord, ""),
+        "MjcTendon": (physics_records.MjcTendonRecord, ""),
+        "NewtonActuator": (physics_records.NewtonActuatorRecord, ""),
         "joints that break": (physics.JointBreakRecord, ""),
     }
     of_schema |= {name: (record_type, "") for name, (_, record_type) in geometry.GEOMETRIES.items()}

@@ -217,6 +217,8 @@ class _Run:
             return self._reader.stand_still()
         if not commands.silent:
             self._joints.take(commands)
+            if commands.has_controls:
+                self._joints.take_controls(commands.actuator_control)
             if commands.has_bodies:
                 self._bodies.take(commands)
         if count > 0:

@@ -54,6 +54,8 @@ class Built:
         offsets: Flattened index of each joint's first degree of freedom.
         joint_names: Name of MuJoCo's joint by degree of freedom of the scene, all joints in order; "" for none.
         actuator_names: Names of the position, velocity and motor actuators, likewise.
+        actuated: Flattened indices of the degrees of freedom that actuators of the asset act on.
+        control_names: Names of MuJoCo's actuators by actuator of the scene, "" for none.
         balls: Ball joints.
         mimicked: Joints that others follow.
         free_names: Name of MuJoCo's free joint by body of the scene, "" for none.
@@ -73,6 +75,8 @@ class Built:
     offsets: list[int] = field(default_factory=list)
     joint_names: list[str] = field(default_factory=list)
     actuator_names: dict[str, list[str]] = field(default_factory=dict)
+    actuated: frozenset[int] = frozenset()
+    control_names: list[str] = field(default_factory=list)
     balls: list[Ball] = field(default_factory=list)
     mimicked: frozenset[int] = frozenset()
     free_names: list[str] = field(default_factory=list)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,9 +46,11 @@ class JointCommands:
         self._ctrl: FloatArray = simulation.data.ctrl
         rows = len(layout.dofs)
         compiled, model = simulation.compiled, simulation.model
-        self._position = _Actuators(simulation, compiled.position_actuator, rows)
-        self._velocity = _Actuators(simulation, compiled.velocity_actuator, rows)
-        self._motor = _Actuators(simulation, compiled.motor_actuator, rows)
+        takers = compiled.controls.takers
+        self._position = _Actuators(simulation, compiled.position_actuator, takers["position"], rows)
+        self._velocity = _Actuators(simulation, compiled.velocity_actuator, takers["velocity"], rows)
+        self._motor = _Actuators(simulation, compiled.motor_actuator, takers["effort"], rows)
+        self._controls = compiled.controls.ids
         self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
         self._max_effort = np.full(rows, np.inf)
         self._address = np.zeros(rows, dtype=np.intp)
@@ -60,7 +64,9 @@ class JointCommands:
                 self._zero[dof.row] = dof.reference
         self._has_zero = bool(self._zero.any())
         stiffness = np.zeros(rows)
-        stiffness[self._position.rows] = model.actuator_gainprm[self._position.ids, 0]
+        stiffness[self._position.rows] = (
+            model.actuator_gainprm[self._position.ids, 0] * model.actuator_gear[self._position.ids, 0] ** 2
+        )
         with np.errstate(divide="ignore"):
             self._pull = np.where(stiffness > 0.0, self._max_effort / np.maximum(stiffness, 1e-300), np.inf)
         self._may_wind_up = bool(np.isfinite(self._pull).any())
@@ -84,8 +90,8 @@ class JointCommands:
         self._target.fill(0.0)
         self._feed.fill(0.0)
         self._effort.fill(0.0)
-        self._target[self._position.rows] = self._ctrl[self._position.ids]
-        self._feed[self._velocity.rows] = self._ctrl[self._velocity.ids]
+        self._position.read(self._target)
+        self._velocity.read(self._feed)
         self._goal[:] = self._target
         self._speed[:] = self._max_velocity
         self._ramped[:] = False
@@ -106,6 +112,24 @@ class JointCommands:
             self._any_feed = bool(np.count_nonzero(self._feed))
         if commands.has_effort:
             self._take_efforts(commands.joint_effort)
+
+    def take_controls(self, controls: FloatArray) -> None:
+        """Take controls of the asset's actuators as they are; where commands of a joint go to one, they follow.
+
+        Args:
+            controls: (A,) by actuator of the scene, NaN for what stays.
+        """
+        given = np.flatnonzero(np.isfinite(controls) & (self._controls >= 0))
+        ids = self._controls[given]
+        self._ctrl[ids] = controls[given]
+        rows = self._position.read(self._target, ids)
+        self._goal[rows] = self._target[rows]
+        self._speed[rows] = self._max_velocity[rows]
+        self._ramped[rows] = False
+        self._any_ramped = bool(self._ramped.any())
+        self._velocity.read(self._feed, ids)
+        self._any_feed = bool(self._feed.any())
+        self._motor.read(self._effort, ids)
 
     def take_over(self, other: JointCommands) -> None:
         """Takes the targets, velocities and efforts of all degrees of freedom that both have."""
@@ -242,25 +266,48 @@ def _keys(layout: Layout) -> list[tuple[str, str]]:
 
 
 class _Actuators:
-    """The actuators of one kind, by row."""
+    """What takes one kind of command, by row: a drive's own actuator, else one of the asset's."""
 
-    def __init__(self, simulation: Simulation, by_dof: IndexArray, rows: int) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        by_dof: IndexArray,
+        takers: Sequence[tuple[int, int, float, float]],
+        rows: int,
+    ) -> None:
         compiled = simulation.compiled
-        found = sorted(
-            (dof.row, int(by_dof[flat]))
+        found = [
+            (dof.row, int(by_dof[flat]), 1.0, 0.0)
             for flat, dof in enumerate(compiled.dofs)
             if dof.row >= 0 and by_dof[flat] >= 0
-        )
-        self.rows = np.array([row for row, _ in found], dtype=np.intp)
-        self.ids = np.array([actuator for _, actuator in found], dtype=np.intp)
+        ]
+        found += [
+            (compiled.dofs[flat].row, int(compiled.controls.ids[actuator]), factor, offset)
+            for flat, actuator, factor, offset in takers
+            if compiled.dofs[flat].row >= 0
+        ]
+        found.sort()
+        self.rows = np.array([each[0] for each in found], dtype=np.intp)
+        self.ids = np.array([each[1] for each in found], dtype=np.intp)
         self.there = np.zeros(rows, dtype=bool)
         self.there[self.rows] = True
+        self._factors = np.array([each[2] for each in found])
+        self._offsets = np.array([each[3] for each in found])
+        self._scaled = bool((self._factors != 1.0).any() or self._offsets.any())
         self._ctrl: FloatArray = simulation.data.ctrl
         self._all = bool(self.there.all())
 
     def write(self, values: FloatArray) -> None:
         """Writes values by row to the controls."""
-        self._ctrl[self.ids] = values if self._all else values[self.rows]
+        values = values if self._all else values[self.rows]
+        self._ctrl[self.ids] = (values + self._offsets) * self._factors if self._scaled else values
+
+    def read(self, values: FloatArray, ids: IndexArray | None = None) -> IndexArray:
+        """Write what controls stand for to `values` by row: of all, or of some actuators. Return the rows."""
+        chosen = slice(None) if ids is None else np.flatnonzero(np.isin(self.ids, ids))
+        rows: IndexArray = self.rows[chosen]
+        values[rows] = self._ctrl[self.ids[chosen]] / self._factors[chosen] - self._offsets[chosen]
+        return rows
 
 
 class BodyCommands:

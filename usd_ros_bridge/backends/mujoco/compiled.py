@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.mujoco.actuators import Controls, find_controls
 from usd_ros_bridge.backends.mujoco.balls import Balls
 from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives, soften_limits
 from usd_ros_bridge.backends.mujoco.refused_parts import compile_spec
@@ -42,6 +43,7 @@ class Compiled:
         position_actuator: (N,) actuator whose control is a position target.
         velocity_actuator: (N,) actuator whose control is a velocity target.
         motor_actuator: (N,) actuator whose control is an effort.
+        controls: Actuators of the asset's own.
         mocap_ids: (len(scene.bodies),) mocap body of kinematic bodies.
         geom_ids: By collider; a decomposed mesh has several.
         visual_geoms: By visual.
@@ -60,6 +62,7 @@ class Compiled:
     position_actuator: IndexArray
     velocity_actuator: IndexArray
     motor_actuator: IndexArray
+    controls: Controls
     mocap_ids: IndexArray
     geom_ids: tuple[IndexArray, ...]
     visual_geoms: tuple[IndexArray, ...]
@@ -120,6 +123,7 @@ def compile_model(built: Built) -> Compiled:
         position_actuator=actuators["position"],
         velocity_actuator=actuators["velocity"],
         motor_actuator=actuators["motor"],
+        controls=find_controls(built, _ids(model, mujoco.mjtObj.mjOBJ_ACTUATOR, built.control_names)),
         mocap_ids=_at(model.body_mocapid, body_ids),
         geom_ids=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.geom_names),
         visual_geoms=tuple(_ids(model, mujoco.mjtObj.mjOBJ_GEOM, names) for names in built.visual_names),

@@ -41,6 +41,8 @@ def bounds_effort(joint: Any, dof: Dof) -> None:
 def add_drive(built: Built, joint: str, dof: Dof, index: int) -> None:
     """Adds the actuators of a degree of freedom: servos where it is driven, a motor where it may be pushed.
 
+    What has actuators of the asset's own is driven by those: it gets no motor.
+
     Args:
         built: What is being built.
         joint: Name of MuJoCo's joint.
@@ -57,7 +59,11 @@ def add_drive(built: Built, joint: str, dof: Dof, index: int) -> None:
     if damping > 0.0:
         velocity = _add(built, joint, index, "velocity")
         velocity.gainprm[0], velocity.biasprm[2] = damping, -damping
-    _add(built, joint, index, "motor")
+    if index not in built.actuated:
+        motor = _add(built, joint, index, "motor")
+        if dof.drive is not None and dof.drive.constant_effort:
+            motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
+            motor.biasprm[0] = dof.drive.constant_effort
 
 
 def _add(built: Built, joint: str, index: int, kind: str) -> Any:

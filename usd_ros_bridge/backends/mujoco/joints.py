@@ -8,6 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.mujoco.actuators import set_first
 from usd_ros_bridge.backends.mujoco.balls import add_ball, round_cone
 from usd_ros_bridge.backends.mujoco.built import Built
 from usd_ros_bridge.backends.mujoco.drives import add_drive, bounds_effort
@@ -102,8 +103,8 @@ def add_dof(
 def _set_passive(made: Any, joint: Joint, dof: Dof) -> None:
     """Sets what acts without a drive, and how hard limits and friction are."""
     made.armature, made.frictionloss = dof.armature, dof.friction
-    _set_first(made, "damping", dof.damping)
-    _set_first(made, "stiffness", dof.stiffness)
+    set_first(made, "damping", dof.damping)
+    set_first(made, "stiffness", dof.stiffness)
     for key in ("solref_limit", "solimp_limit", "solref_friction", "solimp_friction"):
         if key in joint.solver:
             values = np.atleast_1d(np.asarray(joint.solver[key], dtype=np.float64))
@@ -125,11 +126,3 @@ def _limit(made: Any, dof: Dof) -> None:
         middle = 0.5 * (lower + upper)
         lower, upper = middle - _NARROWEST, middle + _NARROWEST
     made.range = [lower + dof.reference, upper + dof.reference]
-
-
-def _set_first(made: Any, name: str, value: float) -> None:
-    """Sets a coefficient that later versions of MuJoCo have as a polynomial: its linear part is the first."""
-    if np.ndim(getattr(made, name)):
-        getattr(made, name)[0] = value
-    else:
-        setattr(made, name, value)

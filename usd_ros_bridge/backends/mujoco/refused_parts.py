@@ -18,7 +18,7 @@ _KINDS: Final = ("geoms", "joints", "meshes", "tendons", "equalities", "actuator
 _REFERENCES: Final = {
     "geoms": ("meshname",),
     "equalities": ("name1", "name2"),
-    "actuators": ("target",),
+    "actuators": ("target", "refsite", "slidersite"),
     "pairs": ("geomname1", "geomname2"),
 }
 """What names other elements, and in which of its attributes."""
@@ -95,6 +95,7 @@ def _forget(built: Built, names: set[str]) -> None:
         of_parts[:] = [[each for each in part if each not in names] for part in of_parts]
     for of_dofs in (built.joint_names, built.free_names, *built.actuator_names.values()):
         of_dofs[:] = ["" if each in names else each for each in of_dofs]
+    built.control_names[:] = ["" if each in names else each for each in built.control_names]
     built.balls[:] = [ball for ball in built.balls if ball.name not in names]
     for each in names:
         built.rods.pop(each, None)

@@ -7,6 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.mujoco.actuators import actuated_dofs, add_actuators
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies
 from usd_ros_bridge.backends.mujoco.built import (
     COLLIDER_GROUP,
@@ -80,12 +81,14 @@ def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = 
         The specification, to which sites, cameras and sensors may be added before it is compiled.
     """
     dofs = sum(len(joint.dofs) for joint in scene.joints)
+    offsets = dof_offsets(scene)
     built = Built(
         spec=mujoco.MjSpec(),
         scene=scene,
         report=report,
         options=options or SpecOptions(),
-        offsets=dof_offsets(scene),
+        offsets=offsets,
+        actuated=actuated_dofs(scene, offsets),
         joint_names=[""] * dofs,
         actuator_names={kind: [""] * dofs for kind in KINDS},
         mimicked=frozenset(
@@ -98,6 +101,7 @@ def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = 
     add_colliders(built)
     add_visuals(built)
     add_loops(built)
+    add_actuators(built)
     add_filters(built)
     combine_materials(built)
     return built

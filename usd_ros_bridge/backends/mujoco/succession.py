@@ -29,6 +29,10 @@ def take_over(new: Simulation, old: Simulation) -> None:
             new.data.mocap_quat[to] = old.data.mocap_quat[source]
     for index, known in _common(new.model, old.model, mujoco.mjtObj.mjOBJ_ACTUATOR, new.model.nu):
         new.data.ctrl[index] = old.data.ctrl[known]
+        count = int(new.model.actuator_actnum[index])
+        if count and count == old.model.actuator_actnum[known]:
+            to, source = int(new.model.actuator_actadr[index]), int(old.model.actuator_actadr[known])
+            new.data.act[to : to + count] = old.data.act[source : source + count]
     new.kinematic.take_over(old.kinematic)
     new.refresh()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
-from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords
+from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.model.transforms import FloatArray, compose, relative, to_matrix
 from usd_ros_bridge.planning.findings import Findings
@@ -45,7 +45,7 @@ class Shapes:
     masses: dict[str, list[ColliderMass]] = field(default_factory=dict)
 
 
-def carrier(record: GeometryRecord, index: StageIndex) -> str:
+def carrier(record: GeometryRecord | SiteRecord, index: StageIndex) -> str:
     """Returns the body that carries a gprim, "" for none: one that is above a prim that resets the stack does not."""
     body = index.body_at(record.path)
     return body if is_below(body, record.detached_at) or not record.detached_at else ""

@@ -12,6 +12,7 @@ from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.physics.actuators import drive_joints, plan_actuators
 from usd_ros_bridge.planning.physics.bodies import BodyTable, order_bodies, plan_bodies
 from usd_ros_bridge.planning.physics.colliders import Shapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
@@ -20,6 +21,7 @@ from usd_ros_bridge.planning.physics.joints import plan_joints
 from usd_ros_bridge.planning.physics.mass import MassPlanner
 from usd_ros_bridge.planning.physics.massless import MasslessRule, loop_ends, report_assumed
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
+from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
 from usd_ros_bridge.planning.physics.unmapped import report_unmapped
 from usd_ros_bridge.planning.physics.world import plan_world
 from usd_ros_bridge.planning.resolvers import check_solvers
@@ -78,6 +80,7 @@ def _plan(
     forest = plan_forest(index, plan, options, findings)
     table = order_bodies(forest, plan, index, findings)
     joints = plan_joints(forest, table.indices, physics, index, solvers, findings)
+    joints = drive_joints(physics, joints, index.units, findings)
     shapes = plan_shapes(physics, table, index, solvers, findings, visuals=visuals)
     rule = MasslessRule(physics, index, options, findings)
     inertials = _inertials(table, shapes, physics, index, forest, joints, rule, plan, findings)
@@ -96,6 +99,9 @@ def _plan(
             "the stage has no physics: no rigid body, no joint and no collider",
             "apply PhysicsRigidBodyAPI and PhysicsCollisionAPI, or use the kinematic backend",
         )
+    sites = plan_sites(physics, table, index, findings)
+    wraps = plan_wraps(physics, table, index, findings)
+    tendons = plan_tendons(physics, joints, sites, wraps, findings)
     return PhysicsScene(
         gravity=world.gravity,
         timestep=world.timestep,
@@ -116,6 +122,10 @@ def _plan(
             index.units,
             findings,
         ),
+        sites=sites,
+        wraps=wraps,
+        tendons=tendons,
+        actuators=plan_actuators(physics, bodies, joints, sites, tendons, plan, index.units, findings),
     )
 
 

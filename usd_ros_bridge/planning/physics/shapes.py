@@ -22,7 +22,7 @@ from usd_ros_bridge.model.physics import (
     Shape,
     Sphere,
 )
-from usd_ros_bridge.model.physics_records import GeometryRecord
+from usd_ros_bridge.model.physics_records import GeometryRecord, SiteRecord
 from usd_ros_bridge.model.transforms import (
     IDENTITY,
     FloatArray,
@@ -99,7 +99,7 @@ class Transforms:
     sheared: NDArray[np.bool_]
 
 
-def read_transforms(records: Sequence[GeometryRecord], units: Units) -> Transforms:
+def read_transforms(records: Sequence[GeometryRecord | SiteRecord], units: Units) -> Transforms:
     """Returns the transforms of all gprims, which one at a time would take longer than all the rest."""
     matrices = np.array([record.world_from_prim for record in records], dtype=np.float64).reshape(-1, 4, 4)
     poses, scales = to_world(matrices, units)
