@@ -114,9 +114,10 @@ def test_in_lockstep_goals_follow_the_hosts_time(ros_harness):
     with Bridge(arm_with_follower(controller=follower(action_monitor_rate=10.0)), threaded=False) as bridge:
         time_ns = 0
 
-        def step(count=1):
+        def step():
+            # Several at once: each wait of the harness may take 50 ms, and the goal takes a hundred steps.
             nonlocal time_ns
-            for _ in range(count):
+            for _ in range(5):
                 time_ns += 10_000_000
                 bridge.poll()
                 bridge.step(time_ns)
