@@ -20,7 +20,9 @@ from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
 from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape, read_transforms
 from usd_ros_bridge.planning.physics.solvers import COLLIDER, MATERIAL, resolve_all
+from usd_ros_bridge.planning.physics.volumes import MassModel
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
+from usd_ros_bridge.planning.resolvers import number
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
@@ -89,6 +91,11 @@ class _Planner:
         self._findings = findings
         self._materials: dict[str, tuple[ContactMaterial, dict[str, Any], float]] = {}
         self._shapes = Shapes()
+        scene = physics.scenes[0].solver_attributes if physics.scenes and "mjc" in solvers else {}
+        self._mass_groups = (
+            _group(scene, "min", -math.inf),
+            _group(scene, "max", math.inf),
+        )
 
     def plan(self, *, visuals: bool) -> Shapes:
         records = [
@@ -100,13 +107,13 @@ class _Planner:
         transforms = read_transforms(records, units)
         meshes = KnownMeshes()
         found: list[tuple[GeometryRecord, Placed, int]] = []
-        for number, record in enumerate(records):
-            placed = place_shape(record, number, transforms, units, meshes, self._findings)
+        for row, record in enumerate(records):
+            placed = place_shape(record, row, transforms, units, meshes, self._findings)
             if placed is not None:
-                found.append((record, placed, number))
+                found.append((record, placed, row))
         bodies = [carrier(record, self._index) for record, _, _ in found]
         world_from_body = self._index.poses.world_from_prim[self._index.poses.find_rows(bodies)]
-        world_from_prim = transforms.world_from_prim[[number for _, _, number in found]]
+        world_from_prim = transforms.world_from_prim[[row for _, _, row in found]]
         prim_from_shape = np.array([placed.prim_from_shape for _, placed, _ in found]).reshape(-1, 7)
         body_from_prim = relative(world_from_body, world_from_prim)
         body_from_shape = compose(body_from_prim, prim_from_shape)
@@ -118,7 +125,7 @@ class _Planner:
             to_matrix(body_from_prim),
             strict=True,
         )
-        for (record, placed, number), body, pose, of_shape, of_prim in rows:
+        for (record, placed, row), body, pose, of_shape, of_prim in rows:
             if not (record.collides and record.collision_enabled):
                 self._shapes.visuals.append(
                     Visual(
@@ -131,7 +138,8 @@ class _Planner:
                 )
             elif self._may_be_plane(record, placed, body):
                 self._collider(record, placed, body, pose)
-                self._add_mass(record, placed, body, of_shape, of_prim, transforms.scale[number])
+                solver = self._shapes.colliders[-1].solver
+                self._add_mass(record, solver, placed, body, of_shape, of_prim, transforms.scale[row])
         return self._shapes
 
     def _may_be_plane(self, record: GeometryRecord, placed: Placed, body: str) -> bool:
@@ -171,13 +179,14 @@ class _Planner:
     def _add_mass(
         self,
         record: GeometryRecord,
+        solver: Mapping[str, Any],
         placed: Placed,
         body: str,
         body_from_shape: FloatArray,
         body_from_prim: FloatArray,
         scale: FloatArray,
     ) -> None:
-        if not body:
+        if not (body and self._weighs(record)):
             return
         _, _, density = self._material(record.material)
         self._shapes.masses.setdefault(body, []).append(
@@ -190,8 +199,16 @@ class _Planner:
                 # On a body that collides itself PhysicsMassAPI says what the body is, and is not counted twice.
                 record=None if record.path == body else self._physics.masses.get(record.path),
                 density=density,
+                model=(model := _mass_model(solver)),
+                thickness=_wall(record, solver) if model == "shell" else 0.0,
             )
         )
+
+    def _weighs(self, record: GeometryRecord) -> bool:
+        """Returns whether a collider is of a group of which MuJoCo's compiler takes masses, if the scene names any."""
+        lowest, highest = self._mass_groups
+        group = record.solver_attributes.get("mjc:group", 0)
+        return lowest <= group <= highest if isinstance(group, int) else True
 
     def _material(self, path: str) -> tuple[ContactMaterial, dict[str, Any], float]:
         """Returns contact properties, what solvers say, and the density (stage units, 0 for none) of a material."""
@@ -271,6 +288,25 @@ def report_misplaced_masses(
                 "the collider is below a robot that moves, and on none of its bodies: it stays behind",
                 "move it below a rigid body",
             )
+
+
+def _group(scene: Mapping[str, Any], end: str, otherwise: float) -> float:
+    value = number(scene.get(f"mjc:compiler:inertiaGroupRange:{end}"))
+    return otherwise if value is None else value
+
+
+def _mass_model(solver: Mapping[str, Any]) -> MassModel:
+    """Returns how a collider's mass is distributed, where a schema says so."""
+    if solver.get("mass_model") == "shell" or solver.get("mesh_inertia") == "shell":
+        return "shell"
+    found = solver.get("mesh_inertia")
+    return found if found in ("legacy", "exact", "convex") else ""
+
+
+def _wall(record: GeometryRecord, solver: Mapping[str, Any]) -> float:
+    """Returns the thickness of a shell: as authored, else the contact margin as in Newton; a surface in MuJoCo."""
+    otherwise = 0.0 if "MjcCollisionAPI" in record.applied else solver.get("margin", 0.0)
+    return max(0.0, float(solver.get("shell_thickness", otherwise)))
 
 
 def _color(record: GeometryRecord) -> tuple[float, float, float, float]:

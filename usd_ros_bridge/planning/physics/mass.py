@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from usd_ros_bridge.model.physics_records import MassRecord
 from usd_ros_bridge.model.records import Quaternion, Vector3
 from usd_ros_bridge.model.transforms import FloatArray, from_rotation_matrix, to_matrix
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.physics.volumes import Solid, solid_of
+from usd_ros_bridge.planning.physics.volumes import MassModel, Solid, distributed
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
 
 WATER: Final = 1000.0
@@ -47,6 +47,8 @@ class ColliderMass:
         scale: (3,) world scale of the prim.
         record: PhysicsMassAPI on the collider itself, None where it is not applied.
         density: Of the bound material, in stage units; 0 for none.
+        model: How the mass is distributed.
+        thickness: m, of the wall of a shell; 0 for a surface.
     """
 
     path: str
@@ -56,6 +58,31 @@ class ColliderMass:
     scale: FloatArray
     record: MassRecord | None = None
     density: float = 0.0
+    model: MassModel = ""
+    thickness: float = 0.0
+
+
+def with_tensor(record: MassRecord | None, path: str, tensor: Any) -> MassRecord | None:
+    """Returns PhysicsMassAPI with the inertia of NewtonMassAPI in place of its own, unless that cannot be used.
+
+    Args:
+        record: As authored, None where it is not applied.
+        path: The body.
+        tensor: `newton:inertia`: Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centre of mass, in the body's axes.
+    """
+    if not isinstance(tensor, (tuple, list)) or len(tensor) != 6 or not any(tensor):
+        return record
+    if not all(isinstance(value, (int, float)) and abs(value) <= MAX_MAGNITUDE for value in tensor):
+        return record
+    xx, yy, zz, xy, xz, yz = tensor
+    moments, axes = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], dtype=np.float64))
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 2] *= -1.0
+    x, y, z, w = from_rotation_matrix(axes).tolist()
+    one, two, three = moments.tolist()
+    return replace(
+        record or MassRecord(path=path), diagonal_inertia=(one, two, three), principal_axes=(x, y, z, w)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +129,7 @@ class MassPlanner:
     def __init__(self, units: Units, findings: Findings) -> None:
         self._units = units
         self._findings = findings
-        self._solids: dict[int, Solid] = {}
+        self._solids: dict[tuple[int, MassModel, float], Solid] = {}
         self.assumed: dict[str, str] = {}
 
     def inertial(
@@ -294,16 +321,18 @@ class MassPlanner:
 
     # --- Colliders ------------------------------------------------------------------------------------------------
 
-    def _solid(self, shape: Shape) -> Solid:
+    def _solid(self, collider: ColliderMass) -> Solid:
         # Shapes live as long as the planner's caller holds them: a mesh is looked at once for mass, whoever asks.
-        solid = self._solids.get(id(shape))
+        key = (id(collider.shape), collider.model, collider.thickness)
+        solid = self._solids.get(key)
         if solid is None:
-            solid = self._solids[id(shape)] = solid_of(shape)
+            solid = distributed(collider.shape, collider.model, collider.thickness)
+            self._solids[key] = solid
         return solid
 
     def _lump(self, collider: ColliderMass, body_density: float | None) -> _Lump:
         record = collider.record
-        solid = self._solid(collider.shape)
+        solid = self._solid(collider)
         density = self._density(record) or body_density
         if density is None:
             density = self.si_density(collider.density) if collider.density > 0.0 else WATER

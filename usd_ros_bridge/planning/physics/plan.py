@@ -8,7 +8,7 @@ from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.physics import Inertial, Joint, PhysicsScene
-from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.physics_records import MassRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.findings import Findings
@@ -18,7 +18,7 @@ from usd_ros_bridge.planning.physics.colliders import Shapes, plan_shapes, repor
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
 from usd_ros_bridge.planning.physics.forest import Forest, plan_forest
 from usd_ros_bridge.planning.physics.joints import plan_joints
-from usd_ros_bridge.planning.physics.mass import MassPlanner
+from usd_ros_bridge.planning.physics.mass import MassPlanner, with_tensor
 from usd_ros_bridge.planning.physics.massless import MasslessRule, loop_ends, report_assumed
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
@@ -83,7 +83,7 @@ def _plan(
     joints = drive_joints(physics, joints, index.units, findings)
     shapes = plan_shapes(physics, table, index, solvers, findings, visuals=visuals)
     rule = MasslessRule(physics, index, options, findings)
-    inertials = _inertials(table, shapes, physics, index, forest, joints, rule, plan, findings)
+    inertials = _inertials(table, shapes, physics, index, forest, joints, rule, plan, solvers, findings)
     bodies = plan_bodies(table, forest, inertials, physics, plan, index, solvers, findings)
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
@@ -129,6 +129,12 @@ def _plan(
     )
 
 
+def _mass_record(path: str, physics: PhysicsRecords, solvers: Sequence[str]) -> MassRecord | None:
+    record = physics.masses.get(path)
+    tensor = physics.body_solver_attributes.get(path, {}).get("newton:inertia")
+    return record if tensor is None or "newton" not in solvers else with_tensor(record, path, tensor)
+
+
 def _inertials(
     table: BodyTable,
     shapes: Shapes,
@@ -138,6 +144,7 @@ def _inertials(
     joints: Sequence[Joint],
     rule: MasslessRule,
     plan: BridgePlan,
+    solvers: Sequence[str],
     findings: Findings,
 ) -> list[Inertial]:
     planner = MassPlanner(index.units, findings)
@@ -145,7 +152,7 @@ def _inertials(
     inertials = [
         planner.inertial(
             path,
-            physics.masses.get(path),
+            _mass_record(path, physics, solvers),
             shapes.masses.get(path, ()),
             index.poses.scale[index.poses.row(path)],
             kinematic=bool(index.bodies[path].kinematic_enabled),

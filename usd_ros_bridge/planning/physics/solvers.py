@@ -114,6 +114,10 @@ def _option(name: str, convert: Callable[[Any], Any], fallback: Any) -> Mapping[
     return {"mjc": Attribute(f"mjc:option:{name}", convert, apis=_MJC_SCENE, fallback=fallback)}
 
 
+def _shell(value: Any) -> str | None:
+    return "shell" if value is True else None
+
+
 def _spring_damper(value: Any) -> tuple[float, ...] | None:
     """Returns time constant and damping ratio; MuJoCo wants both above 0, and takes anything else for none."""
     found = _numbers(value)
@@ -222,6 +226,14 @@ COLLIDER: Final[Table] = {
         "mjc": Attribute("mjc:maxhullvert", _count),
     },
     "max_hulls": {"physx": Attribute("physxConvexDecompositionCollision:maxConvexHulls", _count)},
+    "mass_model": {
+        "newton": Attribute("newton:massModel", _token),
+        "mjc": Attribute("mjc:shellinertia", _shell),
+    },
+    "shell_thickness": {"newton": Attribute("newton:shellThickness", _duration, length=True)},
+    "mesh_inertia": {
+        "mjc": Attribute("mjc:inertia", _token, apis=("MjcMeshCollisionAPI",), fallback="legacy")
+    },
     "condim": {"mjc": Attribute("mjc:condim", _count, apis=_MJC_COLLISION, fallback=3)},
     "priority": {"mjc": Attribute("mjc:priority", _integer, apis=_MJC_COLLISION, fallback=0)},
     "solmix": {"mjc": Attribute("mjc:solmix", _not_negative, apis=_MJC_COLLISION, fallback=1.0)},

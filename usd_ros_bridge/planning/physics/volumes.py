@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,11 @@ class Solid:
     volume: float
     center: FloatArray
     inertia: FloatArray
+
+
+MassModel = Literal["", "shell", "legacy", "exact", "convex"]
+"""How a shape's mass is distributed: "" as it collides; `shell` on its surface; the others are MuJoCo's of meshes: by
+the volumes of tetrahedra, all counted as positive (`legacy`) or with their signs (`exact`), or that of the hull."""
 
 
 def _about_origin(volume: float, x: float, y: float, z: float) -> Solid:
@@ -75,6 +81,160 @@ def _cone(r: float, h: float) -> Solid:
     side, along = 3.0 / 20.0 * r * r, 3.0 / 80.0 * (2.0 * h) ** 2
     solid = _about_origin(volume, side, side, along)
     return Solid(volume, np.array([0.0, 0.0, -0.5 * h]), solid.inertia)
+
+
+# --- Other distributions ------------------------------------------------------------------------------------------
+
+
+def distributed(shape: Shape, model: MassModel, thickness: float = 0.0) -> Solid:
+    """Returns what a shape is with its mass distributed in another way than it collides.
+
+    Args:
+        shape: The shape.
+        model: How.
+        thickness: m, of a shell's wall, inwards from the surface. 0 for a surface without thickness: its volume is an
+            area then, and a density of 1 kg/m^2, as in MuJoCo.
+    """
+    if model == "shell":
+        return _shell(shape, thickness)
+    if model and isinstance(shape, Mesh):
+        if model == "convex":
+            return solid_of(replace(shape, approximation="convexHull"))
+        return _tetrahedra(shape, signed=model == "exact")
+    return solid_of(shape)
+
+
+def _shell(shape: Shape, thickness: float) -> Solid:
+    inside = _shrunk(shape, thickness) if thickness > 0.0 else None
+    if inside is not None:
+        whole, hollow = solid_of(shape), solid_of(inside)
+        volume = whole.volume - hollow.volume
+        center = (whole.volume * whole.center - hollow.volume * hollow.center) / volume
+        inertia = whole.inertia - hollow.inertia
+        for solid, sign in ((whole, 1.0), (hollow, -1.0)):
+            offset = solid.center - center
+            inertia = inertia + sign * solid.volume * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+        return Solid(volume, center, inertia)
+    surface = _surface(shape)
+    if thickness <= 0.0:
+        return surface
+    if isinstance(shape, Mesh | Cone):
+        # A wall as thin as walls are, next to the surface.
+        return Solid(surface.volume * thickness, surface.center, surface.inertia * thickness)
+    # Thicker than the shape: nothing is hollow.
+    return solid_of(shape)
+
+
+def _shrunk(shape: Shape, by: float) -> Shape | None:
+    """Returns the hollow of a primitive whose walls have a thickness, None where nothing is left or it is a mesh."""
+    if isinstance(shape, Sphere):
+        return Sphere(shape.radius - by) if shape.radius > by else None
+    if isinstance(shape, Box):
+        x, y, z = (half - by for half in shape.half)
+        return Box((x, y, z)) if min(x, y, z) > 0.0 else None
+    if isinstance(shape, Capsule):
+        return Capsule(shape.radius - by, shape.half_height) if shape.radius > by else None
+    if isinstance(shape, Cylinder):
+        radius, half = shape.radius - by, shape.half_height - by
+        return Cylinder(radius, half) if min(radius, half) > 0.0 else None
+    return None
+
+
+def _surface(shape: Shape) -> Solid:
+    """Returns a surface without thickness: its area in place of a volume."""
+    if isinstance(shape, Sphere):
+        area = 4.0 * math.pi * shape.radius**2
+        return _about_origin(area, *[shape.radius**2 / 3.0] * 3)
+    if isinstance(shape, Box):
+        return _box_surface(*shape.half)
+    if isinstance(shape, Cylinder):
+        return _round_surface(shape.radius, shape.half_height, ends="flat")
+    if isinstance(shape, Capsule):
+        return _round_surface(shape.radius, shape.half_height, ends="round")
+    if isinstance(shape, Cone):
+        return _cone_surface(shape.radius, shape.half_height)
+    return _mesh_surface(shape) if isinstance(shape, Mesh) else solid_of(shape)
+
+
+def _box_surface(x: float, y: float, z: float) -> Solid:
+    faces = (8.0 * y * z, 8.0 * x * z, 8.0 * x * y)
+    area = sum(faces)
+    half = (x, y, z)
+    # Second moment along each axis: the pair of faces across it is that far out, the others are spread along it.
+    seconds = [
+        (faces[axis] * half[axis] ** 2 + (area - faces[axis]) * half[axis] ** 2 / 3.0) / area
+        for axis in range(3)
+    ]
+    return _about_origin(area, *seconds)
+
+
+def _round_surface(r: float, h: float, *, ends: Literal["flat", "round"]) -> Solid:
+    side = 4.0 * math.pi * r * h
+    if ends == "flat":
+        caps = 2.0 * math.pi * r * r
+        across, along = caps * r * r / 4.0, caps * h * h
+    else:
+        caps = 4.0 * math.pi * r * r
+        across, along = caps * r * r / 3.0, caps * (h * h + h * r + r * r / 3.0)
+    area = side + caps
+    across = (across + side * r * r / 2.0) / area
+    return _about_origin(area, across, across, (along + side * h * h / 3.0) / area)
+
+
+def _cone_surface(r: float, h: float) -> Solid:
+    side, base = math.pi * r * math.hypot(r, 2.0 * h), math.pi * r * r
+    area = side + base
+    # The mantle's centre is a third of the height above the base, which is at -h.
+    center = (side * (-h / 3.0) + base * -h) / area
+    across = (side * r * r / 4.0 + base * r * r / 4.0) / area
+    along = (side * (2.0 * h) ** 2 / 18.0 + side * (h / 3.0 + center) ** 2 + base * (h + center) ** 2) / area
+    solid = _about_origin(area, across, across, along)
+    return Solid(area, np.array([0.0, 0.0, center]), solid.inertia)
+
+
+def _mesh_surface(mesh: Mesh) -> Solid:
+    corners = mesh.points[mesh.triangles]
+    areas = 0.5 * np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
+    area = float(areas.sum())
+    if not area > 0.0:
+        return Solid(0.0, np.zeros(3), np.zeros((3, 3)))
+    center = (areas @ corners.mean(axis=1)) / area
+    return Solid(area, center, _inertia(_seconds(corners - center, areas / 12.0)))
+
+
+def _tetrahedra(mesh: Mesh, *, signed: bool) -> Solid:
+    """Returns a mesh as MuJoCo sums it up: tetrahedra over its triangles, about their centre by area, then by mass."""
+    surface = _mesh_surface(mesh)
+    corners = mesh.points[mesh.triangles]
+
+    def volumes(about: FloatArray) -> FloatArray:
+        found: FloatArray = np.linalg.det(corners - about) / 6.0
+        return found if signed else np.abs(found)
+
+    first = volumes(surface.center)
+    volume = float(first.sum())
+    extent = float(np.ptp(corners.reshape(-1, 3), axis=0).max()) if len(corners) else 0.0
+    if not abs(volume) > FLAT * extent**3:
+        return Solid(0.0, surface.center, np.zeros((3, 3)))
+    center = first @ (0.75 * corners.mean(axis=1) + 0.25 * surface.center) / volume
+    second = volumes(center)
+    inertia = _inertia(_seconds(corners - center, second / 20.0))
+    return Solid(abs(float(second.sum())), center, inertia * math.copysign(1.0, volume))
+
+
+def _seconds(corners: FloatArray, weights: FloatArray) -> FloatArray:
+    """Returns the second moments (3, 3) of triangles (T, 3, 3), or of the tetrahedra to the origin, by weight (T,)."""
+    total = corners.sum(axis=1)
+    single = np.einsum("t,tvi,tvj->ij", weights, corners, corners)
+    result: FloatArray = single + np.einsum("t,ti,tj->ij", weights, total, total)
+    return result
+
+
+def _inertia(seconds: FloatArray) -> FloatArray:
+    result: FloatArray = np.trace(seconds) * np.eye(3) - seconds
+    return result
 
 
 # --- Meshes -------------------------------------------------------------------------------------------------------
