@@ -39,7 +39,7 @@ def test_drives_are_simulated() -> None:
     assert choice.name == "mujoco"
     assert choice.replaceable
     assert choice.plan.physics is not None
-    assert line == "backend mujoco: the asset has drives, or bodies that fall"
+    assert line == "backend mujoco: the asset has drives, actuators, or bodies that fall"
 
 
 def test_what_nothing_drives_is_not() -> None:

@@ -31,6 +31,9 @@ from usd_ros_bridge.planning.tree import Edge
 _NOISE = 5e-7
 """Positions below this many radians or metres are what single precision makes of zero."""
 
+_ROUNDING = 2e-7
+"""Share of itself that single precision rounds a number by, at most, and some."""
+
 _AGREEMENT = 1e-4
 """Metres and radians within which an authored frame counts as meeting an authored pose."""
 
@@ -135,7 +138,30 @@ class RestSolver:
         base1_from_joint = np.where(
             (empty1 & ~lost1)[:, None], relative(world[base1], self.world_from_joint1), base1_from_joint
         )
-        self.frames = JointFrames(base0_from_joint, base1_from_joint)
+        sharp = self._sharpened(world[base0], world[base1], base0_from_joint, base1_from_joint)
+        single = (empty0 | empty1 | lost0 | lost1)[:, None]
+        self.frames = JointFrames(np.where(single, base0_from_joint, sharp), base1_from_joint)
+
+    def _sharpened(
+        self,
+        world_from_base0: FloatArray,
+        world_from_base1: FloatArray,
+        frame0: FloatArray,
+        frame1: FloatArray,
+    ) -> FloatArray:
+        """Returns joint frames in body0 as the poses of the bodies have them where the two agree.
+
+        UsdPhysics has joint frames in single precision, and transforms of prims are in double: within the former's
+        rounding they say the same, and the latter say it exactly.
+        """
+        exact = compose(
+            compose(relative(world_from_base0, world_from_base1), frame1), inverse(self.motion_poses())
+        )
+        size = np.maximum(1.0, np.abs(frame0[:, :3]).max(axis=1, initial=0.0))
+        near = np.abs(exact[:, :3] - frame0[:, :3]).max(axis=1, initial=0.0) < _ROUNDING * size
+        turn = np.abs(np.abs((exact[:, 3:] * frame0[:, 3:]).sum(axis=1)) - 1.0)
+        alike = near & (turn < 1e-13)
+        return np.where(alike[:, None], exact, frame0)
 
     def _local(self, position: FloatArray, rotation: FloatArray, target: NDArray[np.intp]) -> FloatArray:
         scale = self._index.poses.scale[target]

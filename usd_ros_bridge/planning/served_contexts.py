@@ -36,7 +36,6 @@ _BY_PATH: Final = (
     "isaac_robots",
     "isaac_links",
     "isaac_joints",
-    "isaac_sites",
     "cameras",
     "plain_links",
     "pose_tracks",

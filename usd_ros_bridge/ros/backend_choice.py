@@ -57,8 +57,8 @@ def choose(
 ) -> Choice:
     """Returns the backend that was asked for.
 
-    `auto` stands for `mujoco` where that is installed and the asset has drives, or bodies that fall; else for
-    `kinematic`. So it does where a robot would fall and nothing is there to land on: a robot's own file, without a
+    `auto` stands for `mujoco` where that is installed and the asset has drives, actuators, or bodies that fall; else
+    for `kinematic`. So it does where a robot would fall and nothing is there to land on: a robot's own file, without a
     world around it, is looked at more often than dropped.
 
     Args:
@@ -85,7 +85,7 @@ def choose(
     elif falls_forever(plan.physics):
         name, why = KINEMATIC, "the robot would fall: nothing in the asset is there to stand on"
     elif plan.physics.needs_forces:
-        name, why = MUJOCO, "the asset has drives, or bodies that fall"
+        name, why = MUJOCO, "the asset has drives, actuators, or bodies that fall"
     else:
         name, why = KINEMATIC, _why_without_forces(plan.physics)
     try:

@@ -90,7 +90,8 @@ class Bridge(HandlerRegistry):
         Args:
             plan: What to bring to life.
             backend: Name of an installed backend, `auto`, or one made by the caller and not open yet. `auto` is
-                `mujoco` where that is installed and the asset has drives or bodies that fall, else `kinematic`.
+                `mujoco` where that is installed and the asset has drives, actuators or bodies that fall, else
+                `kinematic`.
             backend_options: The backend's `key=value` options, as text.
             node: A host's rclpy node, in a running executor of the host's, to use instead of an own one.
             node_name: Name of the bridge's own node.
