@@ -149,6 +149,7 @@ class Body:
         linear_velocity: Of the origin at the start, in the world frame, m/s.
         angular_velocity: At the start, in the world frame, rad/s.
         gravity_scale: How much of gravity acts on it, 0 for none.
+        starts_asleep: Whether it rests until something touches or moves it.
         parent: The body that it hangs from by joints, WORLD_BODY where it hangs from the world or from nothing.
         joints: Indices in PhysicsScene.joints of the edge to the parent; empty where the body is free.
         robot: Index in BridgePlan.robots, -1 for a prop.
@@ -162,6 +163,7 @@ class Body:
     linear_velocity: Vector3 = (0.0, 0.0, 0.0)
     angular_velocity: Vector3 = (0.0, 0.0, 0.0)
     gravity_scale: float = 1.0
+    starts_asleep: bool = False
     parent: int = WORLD_BODY
     joints: tuple[int, ...] = ()
     robot: int = -1

@@ -241,6 +241,13 @@ class SiteRecord(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOwnerRecord(Record):
+    """Which PhysicsScene simulates a body or a static collider."""
+
+    simulation_owner: tuple[str, ...] | None = attribute("physics:simulationOwner", "rel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRecord(Record):
     """What is authored under `usd_ros_bridge:` on an interface's prim, and on its camera: by USD name, plain values."""
 
@@ -255,6 +262,7 @@ class PhysicsRecords:
         joint_breaks: physics:breakForce and breakTorque that are authored and finite, by joint path.
         body_solver_attributes: Every authored property under a vendor's prefix, by path of a rigid body or of a prim
             with PhysicsArticulationRootAPI.
+        owners: Targets of physics:simulationOwner, by path of a body or collider that has any.
         sensors: By prim path, of every prim with RosTopicAPI that authors any.
         massless_bodies: `usd_ros_bridge:physics:massless_bodies` by path of each default prim, PhysicsScene, and prim
             at or above a body without a mass of its own that authors it.
@@ -274,6 +282,7 @@ class PhysicsRecords:
     filtered_pairs: tuple[FilteredPairsRecord, ...] = ()
     joint_breaks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     body_solver_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sensors: Mapping[str, SensorRecord] = field(default_factory=dict)
     massless_bodies: Mapping[str, Any] = field(default_factory=dict)
     actuators: tuple[MjcActuatorRecord | NewtonActuatorRecord, ...] = ()

@@ -239,6 +239,7 @@ class RigidBodyRecord(Record):
     kinematic_enabled: bool | None = attribute("physics:kinematicEnabled", "bool", False)
     velocity: Vector3 | None = attribute("physics:velocity", "vector3f", (0.0, 0.0, 0.0))
     angular_velocity: Vector3 | None = attribute("physics:angularVelocity", "vector3f", (0.0, 0.0, 0.0))
+    starts_asleep: bool | None = attribute("physics:startsAsleep", "bool", False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

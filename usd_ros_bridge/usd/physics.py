@@ -106,6 +106,9 @@ APPLIED: Final = frozenset(
 _SOLVER_APIS: Final = ("Newton", "Physx", "Mjc")
 """What the names of solvers' own schemas begin with."""
 
+_OWNED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsCollisionAPI"})
+"""Those whose prims name the scene that simulates them."""
+
 _SOLVED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"})
 """Those of bodies and articulations, of which solvers' attributes are kept."""
 
@@ -154,6 +157,7 @@ class _Walk:
         self.filtered_pairs: list[records.FilteredPairsRecord] = []
         self.joint_breaks: dict[str, tuple[float, float]] = {}
         self.bodies: dict[str, dict[str, Any]] = {}
+        self.owners: dict[str, tuple[str, ...]] = {}
         self._without_mass: list[str] = []
         self._stage = prims.stage
         self._prims = prims
@@ -253,6 +257,10 @@ class _Walk:
             self._without_mass.append(path)
         if not _SOLVED.isdisjoint(applied) and (solver := solver_attributes(source)):
             self.bodies[path] = solver
+        if not _OWNED.isdisjoint(applied):
+            owner = self._reader.record(records.SimulationOwnerRecord, source).simulation_owner
+            if owner:
+                self.owners[path] = owner
         if "RosTopicAPI" in applied:
             self._topics.append(source)
 
@@ -504,6 +512,7 @@ def read_physics(
             filtered_pairs=tuple(walk.filtered_pairs),
             joint_breaks=walk.joint_breaks,
             body_solver_attributes=walk.bodies,
+            owners=walk.owners,
             sensors=walk.sensors(),
             massless_bodies=walk.massless_bodies(),
             actuators=tuple(walk.actuators.actuators),

@@ -808,3 +808,86 @@ def test_frames_are_inverse_of_one_another() -> None:
         atol=1e-12,
     )
     assert bodies(backward)["b"].parent == backward.bodies.index(bodies(backward)["a"])
+
+
+# --- Sleep and owners ---------------------------------------------------------------------------------------------
+
+
+def test_a_body_may_start_asleep() -> None:
+    stage = world(
+        body("a", BALL, "bool physics:startsAsleep = 1"),
+        body("b", BALL),
+        body("c", BALL, "bool physics:startsAsleep = 1", "bool physics:kinematicEnabled = 1"),
+    )
+    found = bodies(scene_of(stage))
+    assert [found[name].starts_asleep for name in "abc"] == [True, False, False]
+
+
+def owned(*second: str) -> str:
+    """Returns two scenes, a ball of each, and the ground of the first."""
+    return world(
+        prim("PhysicsScene", "first", "", "float physics:gravityMagnitude = 10"),
+        prim("PhysicsScene", "second", "", *second),
+        body("a", BALL),
+        body("b", BALL, "rel physics:simulationOwner = </World/second>"),
+        prim("Cube", "ground", "PhysicsCollisionAPI"),
+        prim("Cube", "other", "PhysicsCollisionAPI", "rel physics:simulationOwner = </World/second>"),
+    )
+
+
+def test_what_two_scenes_own_does_not_meet() -> None:
+    scene = scene_of(owned("float physics:gravityMagnitude = 5"))
+    group = {each.path.split("/")[2]: each.group for each in scene.colliders}
+    assert group["a"] == group["ground"] != group["b"] == group["other"]
+    assert scene.apart_groups == ((0, 1),)
+    assert set(scene.groups) == {"/World/first", "/World/second"}
+    found = bodies(scene)
+    assert (found["a"].gravity_scale, found["b"].gravity_scale) == pytest.approx((1.0, 0.5))
+    assert scene.gravity == pytest.approx((0, 0, -10))
+
+
+@pytest.mark.parametrize(
+    ("content", "scale"),
+    [
+        ("float physics:gravityMagnitude = 0", 0.0),
+        ("vector3f physics:gravityDirection = (0, 0, 1)\nfloat physics:gravityMagnitude = 20", -2.0),
+        ("bool newton:gravityEnabled = 0", 0.0),
+    ],
+)
+def test_a_second_scene_has_gravity_of_its_own(content: str, scale: float) -> None:
+    plan = plan_text(owned(content))
+    assert plan.physics is not None
+    assert bodies(plan.physics)["b"].gravity_scale == pytest.approx(scale, abs=1e-6)
+    (found,) = findings(plan, "1.3.scene")
+    assert found.path == "/World/second"
+    assert "apart from the rest" in found.message
+
+
+def test_gravity_across_that_of_the_first_scene_is_told() -> None:
+    plan = plan_text(owned("vector3f physics:gravityDirection = (1, 0, 0)"))
+    assert plan.physics is not None
+    assert bodies(plan.physics)["b"].gravity_scale == 1.0
+    assert [found.attribute for found in findings(plan, "1.3.scene")] == ["", "physics:gravityDirection"]
+
+
+def test_an_owner_that_is_no_scene_is_told() -> None:
+    plan = plan_text(
+        world(body("a", BALL, "rel physics:simulationOwner = </World/nothing>"), body("b", BALL))
+    )
+    (found,) = findings(plan, "1.3.scene")
+    assert (found.path, found.attribute) == ("/World/a", "physics:simulationOwner")
+    assert plan.physics is not None
+    assert plan.physics.groups == ()
+
+
+def test_one_scene_that_everything_names_changes_nothing() -> None:
+    plan = plan_text(
+        world(
+            prim("PhysicsScene", "s"),
+            body("a", BALL, "rel physics:simulationOwner = </World/s>"),
+            body("b", BALL),
+        )
+    )
+    assert plan.physics is not None
+    assert plan.physics.groups == ()
+    assert findings(plan, "1.3.scene") == []

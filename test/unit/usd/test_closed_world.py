@@ -46,8 +46,6 @@ NOT_IN_SCHEMA = {
 }
 
 IGNORED_PROPERTIES = {
-    "physics:simulationOwner": "which PhysicsScene simulates a body is an engine's business",
-    "physics:startsAsleep": "no state of the body",
     "visibility": "Imageable: read by UsdGeom.Imageable.ComputeVisibility",
     "purpose": "Imageable: read by UsdGeom.Imageable.ComputePurpose",
     "proxyPrim": "Imageable: rendering",
@@ -157,11 +155,11 @@ ALL_RECORDS = [
 Definition = tuple[str, Any, tuple[type[Record], ...], str]
 
 APPLIED: dict[str, tuple[type[Record], ...]] = {
-    "PhysicsRigidBodyAPI": (records.RigidBodyRecord,),
+    "PhysicsRigidBodyAPI": (records.RigidBodyRecord, physics_records.SimulationOwnerRecord),
     "PhysicsArticulationRootAPI": (records.ArticulationRootRecord,),
     "PhysicsMassAPI": (physics_records.MassRecord,),
     "PhysicsMaterialAPI": (physics_records.MaterialRecord,),
-    "PhysicsCollisionAPI": (physics.CollisionRecord,),
+    "PhysicsCollisionAPI": (physics.CollisionRecord, physics_records.SimulationOwnerRecord),
     "PhysicsMeshCollisionAPI": (physics.MeshCollisionRecord,),
     "PhysicsFilteredPairsAPI": (physics_records.FilteredPairsRecord,),
     "PhysicsLimitAPI": (records.AxisLimitRecord,),

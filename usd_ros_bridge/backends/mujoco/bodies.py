@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.built import Built, tree_joints
@@ -38,6 +39,33 @@ def add_bodies(built: Built) -> None:
         built.free_names.append("")
         built.bodies.append(_add_body(built, index, body))
     _steady_weightless(built)
+
+
+def lay_to_sleep(built: Built) -> None:
+    """Has the bodies that start asleep rest until they are touched, and no other ever sleep; after all joints."""
+    sleepers = {body.path for body in built.scene.bodies if body.starts_asleep}
+    if not sleepers:
+        return
+    policies = getattr(mujoco, "mjtSleepPolicy", None)
+    awake = set(sleepers)
+    if policies is not None:
+        built.spec.option.enableflags |= mujoco.mjtEnableBit.mjENBL_SLEEP
+        # What hangs from the first body that moves sleeps with it.
+        found = [(each, False) for each in built.spec.worldbody.bodies]
+        while found:
+            body, moves = found.pop()
+            if body.joints and not moves:
+                moves = True
+                body.sleep = policies.mjSLEEP_INIT if body.name in sleepers else policies.mjSLEEP_NEVER
+                awake.discard(body.name)
+            found += [(each, moves) for each in body.bodies]
+    for path in sorted(awake):
+        why = (
+            "hangs from a body that moves"
+            if policies is not None
+            else "MuJoCo has bodies that sleep from 3.4 on"
+        )
+        built.report(f"mujoco.sleep:{path}", f"{path} starts awake: {why}")
 
 
 def _add_body(built: Built, index: int, body: Body) -> Any:

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.actuators import actuated_dofs, add_actuators
-from usd_ros_bridge.backends.mujoco.bodies import add_bodies
+from usd_ros_bridge.backends.mujoco.bodies import add_bodies, lay_to_sleep
 from usd_ros_bridge.backends.mujoco.built import (
     COLLIDER_GROUP,
     DEFAULT_TIMESTEP,
@@ -102,6 +102,7 @@ def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = 
     add_visuals(built)
     add_loops(built)
     add_actuators(built)
+    lay_to_sleep(built)
     add_filters(built)
     combine_materials(built)
     return built

@@ -130,7 +130,11 @@ def make_start(
         ctrl=ctrl,
         free_dof=frees[1][frees[1] >= 0],
         weight=np.array(
-            [scene.bodies[index].gravity_scale for index in np.flatnonzero(frees[0] >= 0).tolist()]
+            [
+                # Half a step's gravity would wake it.
+                0.0 if scene.bodies[index].starts_asleep else scene.bodies[index].gravity_scale
+                for index in np.flatnonzero(frees[0] >= 0).tolist()
+            ]
         ),
         trees=tuple(trees),
         leapfrog=not scene.mujoco_options,

@@ -108,6 +108,7 @@ def plan_bodies(
                 linear_velocity=linear,
                 angular_velocity=angular,
                 gravity_scale=_gravity_scale(authored),
+                starts_asleep=bool(record.starts_asleep) and not record.kinematic_enabled,
                 parent=WORLD_BODY if hang is None else table.indices.get(hang.parent, WORLD_BODY),
                 joints=() if hang is None else tuple(joints[joint] for joint in hang.joints),
                 robot=robots.get(path, -1),

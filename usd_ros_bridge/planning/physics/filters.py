@@ -221,33 +221,44 @@ def plan_groups(
     colliders: Sequence[Collider],
     records: Sequence[GeometryRecord],
     findings: Findings,
+    owners: Sequence[str] = (),
 ) -> tuple[tuple[Collider, ...], tuple[str, ...], Pairs]:
     """Returns the colliders with their groups, the groups, and which of them do not collide.
 
     Groups with one merge name are one. A collider in several of them is in one that stands for all of these (named by
     their paths, one after another), and an inverted group, which leaves out all but what it names, makes one for the
     colliders that are in none (named "").
+
+    Args:
+        physics: The groups.
+        colliders: The colliders.
+        records: What they were read from.
+        findings: Takes what is wrong.
+        owners: The scene of each collider where there are several: what different scenes own does not meet.
     """
-    if not physics.groups:
+    if not physics.groups and not owners:
         return tuple(colliders), (), ()
     merged = _merged(physics.groups)
     filters = _filters(physics.groups, merged, findings)
     sets = [frozenset(merged[path] for path in record.group_paths if path in merged) for record in records]
-    everyone = any(record.invert for record in physics.groups)
-    known: dict[frozenset[str], int] = {}
-    for members in (*(frozenset((name,)) for name in dict.fromkeys(merged.values())), *sets):
-        if members or everyone:
-            known.setdefault(members, len(known))
-    numbers = [known.get(members, -1) for members in sets]
+    everyone = bool(owners) or any(record.invert for record in physics.groups)
+    owned = list(zip(sets, owners or [""] * len(sets), strict=True))
+    known: dict[tuple[frozenset[str], str], int] = {}
+    alone = [] if owners else [(frozenset((name,)), "") for name in dict.fromkeys(merged.values())]
+    for key in (*alone, *owned):
+        if key[0] or everyone:
+            known.setdefault(key, len(known))
+    numbers = [known.get(key, -1) for key in owned]
     apart = {
         _pair(known[a], known[b])
         for a, b in product(known, known)
-        if any(_filtered(x, y, filters) for x, y in product(a or {""}, b or {""}))
+        if a[1] != b[1] or any(_filtered(x, y, filters) for x, y in product(a[0] or {""}, b[0] or {""}))
     }
     placed = tuple(
         replace(collider, group=number) for collider, number in zip(colliders, numbers, strict=True)
     )
-    return placed, tuple(" ".join(sorted(members)) for members in known), tuple(sorted(apart))
+    names = tuple(" ".join((*sorted(members), *([owner] if owner else ()))) for members, owner in known)
+    return placed, names, tuple(sorted(apart))
 
 
 Filter = tuple[frozenset[str], bool]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.physics import Inertial, Joint, PhysicsScene
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Inertial, Joint, PhysicsScene
 from usd_ros_bridge.model.physics_records import MassRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
@@ -23,7 +24,7 @@ from usd_ros_bridge.planning.physics.massless import MasslessRule, loop_ends, re
 from usd_ros_bridge.planning.physics.sensors import plan_sensors
 from usd_ros_bridge.planning.physics.tendons import plan_sites, plan_tendons, plan_wraps
 from usd_ros_bridge.planning.physics.unmapped import report_unmapped
-from usd_ros_bridge.planning.physics.world import plan_world
+from usd_ros_bridge.planning.physics.world import Owners, plan_world
 from usd_ros_bridge.planning.resolvers import check_solvers
 from usd_ros_bridge.planning.scene import pose_tracks
 from usd_ros_bridge.planning.served_contexts import serve_contexts, serve_physics
@@ -77,6 +78,7 @@ def _plan(
     # What it finds stands in the plan's diagnostics.
     index = index_stage(records, Findings())
     world = plan_world(physics, index.units, solvers, findings)
+    owners = Owners(physics, world, index, solvers, findings)
     forest = plan_forest(index, plan, options, findings)
     table = order_bodies(forest, plan, index, findings)
     joints = plan_joints(forest, table.indices, physics, index, solvers, findings)
@@ -85,13 +87,20 @@ def _plan(
     rule = MasslessRule(physics, index, options, findings)
     inertials = _inertials(table, shapes, physics, index, forest, joints, rule, plan, solvers, findings)
     bodies = plan_bodies(table, forest, inertials, physics, plan, index, solvers, findings)
+    if owners.several:
+        bodies = tuple(
+            replace(body, gravity_scale=body.gravity_scale * owners.gravity_scale(body.path))
+            for body in bodies
+        )
     floating = {robot.path: robot.base >= 0 and not robot.implicit for robot in plan.robots}
     report_misplaced_masses(physics, index, floating, findings)
     report_unmapped(records, physics, findings)
     apart_bodies, apart_colliders = plan_filters(
         physics, table, forest, bodies, joints, shapes.colliders, index, solvers, findings
     )
-    colliders, groups, apart_groups = plan_groups(physics, shapes.colliders, shapes.records, findings)
+    colliders, groups, apart_groups = plan_groups(
+        physics, shapes.colliders, shapes.records, findings, _owners_of(shapes.colliders, bodies, owners)
+    )
     if not (bodies or joints or colliders):
         findings.warning(
             "1.3.physics",
@@ -133,6 +142,16 @@ def _mass_record(path: str, physics: PhysicsRecords, solvers: Sequence[str]) -> 
     record = physics.masses.get(path)
     tensor = physics.body_solver_attributes.get(path, {}).get("newton:inertia")
     return record if tensor is None or "newton" not in solvers else with_tensor(record, path, tensor)
+
+
+def _owners_of(colliders: Sequence[Collider], bodies: Sequence[Body], owners: Owners) -> list[str]:
+    """Returns the scene of each collider, nothing where all are in one: a body's colliders are where the body is."""
+    if not owners.several:
+        return []
+    return [
+        owners.at(collider.path if collider.body == WORLD_BODY else bodies[collider.body].path)
+        for collider in colliders
+    ]
 
 
 def _inertials(

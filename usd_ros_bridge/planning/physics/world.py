@@ -17,7 +17,10 @@ from usd_ros_bridge.model.transforms import rotate
 from usd_ros_bridge.planning.findings import Findings
 from usd_ros_bridge.planning.physics.solvers import SCENE, resolve_all
 from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+from usd_ros_bridge.planning.stage_index import StageIndex
 
+_PARALLEL: Final = 1e-5
+"""Share of gravity that may be across that of the first scene."""
 EARTH: Final = 9.81
 """m/s^2, where no magnitude is authored, or a negative one (UsdPhysics)."""
 
@@ -37,11 +40,16 @@ def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], fi
     if not physics.scenes:
         return World()
     record = physics.scenes[0]
+    owning = {target for targets in physics.owners.values() for target in targets}
     for other in physics.scenes[1:]:
+        what = (
+            "what it owns is apart from the rest" if other.path in owning else "nothing names it as its owner"
+        )
         findings.warning(
             "1.3.scene",
             other.path,
-            f"the stage has a physics scene already, {record.path}; everything is simulated in that one",
+            f"the stage has a physics scene already, {record.path}; everything is simulated with the time step and "
+            f"the solver of that one: {what}",
             "keep one PhysicsScene",
         )
     solver = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied)
@@ -54,6 +62,79 @@ def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], fi
         solver=solver,
         mujoco_options="MjcSceneAPI" in record.applied and "mjc" in solvers,
     )
+
+
+class Owners:
+    """Which PhysicsScene simulates what: the first one where nothing else is authored."""
+
+    def __init__(
+        self,
+        physics: PhysicsRecords,
+        world: World,
+        index: StageIndex,
+        solvers: Sequence[str],
+        findings: Findings,
+    ) -> None:
+        """Looks at what is authored.
+
+        Args:
+            physics: Scenes and owners.
+            world: What holds for the first scene.
+            index: The stage.
+            solvers: Solvers in order of priority.
+            findings: Takes owners that are no scenes, and gravity that bodies cannot have.
+        """
+        self._scenes = {scene.path: scene for scene in physics.scenes}
+        self._first = physics.scenes[0].path if physics.scenes else ""
+        self._owners: dict[str, str] = {}
+        for path, targets in physics.owners.items():
+            owner = next((target for target in targets if target in self._scenes), "")
+            if owner:
+                self._owners[path] = owner
+            else:
+                findings.warning(
+                    "1.3.scene",
+                    path,
+                    f"its owner {quoted(targets[0])} is no PhysicsScene; it is simulated with what has no owner",
+                    "name a PhysicsScene, or remove the relationship",
+                    attribute="physics:simulationOwner",
+                )
+        self.several = len({self._first, *self._owners.values()}) > 1
+        self._scales = {
+            path: self._scale(path, world, index, solvers, findings)
+            for path in dict.fromkeys(self._owners.values())
+            if path != self._first
+        }
+
+    def at(self, path: str) -> str:
+        """Returns the scene of a body or a static collider."""
+        return self._owners.get(path, self._first)
+
+    def gravity_scale(self, body: str) -> float:
+        """Returns the gravity of a body's scene as a multiple of the first one's."""
+        return self._scales.get(self.at(body), 1.0)
+
+    def _scale(
+        self, path: str, world: World, index: StageIndex, solvers: Sequence[str], findings: Findings
+    ) -> float:
+        record = self._scenes[path]
+        enabled = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied).get(
+            "gravity_enabled", True
+        )
+        own = np.array(_gravity(record, index.units, findings)) if enabled else np.zeros(3)
+        first = np.array(world.gravity)
+        square = float(first @ first)
+        scale = float(own @ first) / square if square > 0.0 else 0.0
+        if np.abs(own - scale * first).max() <= _PARALLEL * max(float(np.abs(own).max()), 1e-9):
+            return scale
+        findings.warning(
+            "1.3.scene",
+            path,
+            f"its gravity is not along that of {self._first}: what it owns has that one",
+            "give both scenes the same direction of gravity",
+            attribute="physics:gravityDirection",
+        )
+        return 1.0
 
 
 def _to_si(solver: dict[str, Any], units: Units) -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 import mujoco
-from spec_scenes import UNIT, built, collider, turned
+from spec_scenes import UNIT, Reports, built, collider, turned
 
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.model.physics import (
@@ -182,3 +182,71 @@ def test_what_moves_with_a_kinematic_body_reports_its_velocity() -> None:
     assert ours.body_twist(1) == pytest.approx(expected)
     ours.move(0, np.zeros(6))
     assert not ours.body_twist(1).any()
+
+
+# --- Bodies that start asleep -------------------------------------------------------------------------------------
+
+
+def sleepers(**fields: Any) -> PhysicsScene:
+    """Returns a ball that starts asleep in the air, one that falls on it, and one that falls beside it."""
+    balls = tuple(
+        Body(path=f"/ball_{number}", world_from_body=Pose(place), inertial=UNIT, starts_asleep=number == 0, **fields)
+        for number, place in enumerate(((0.0, 0.0, 1.0), (0.05, 0.0, 2.0), (2.0, 0.0, 1.0)))
+    )  # fmt: skip
+    loads = tuple(collider(number, Sphere(0.1)) for number in range(3))
+    floor = collider(WORLD_BODY, Plane(), path="/floor")
+    return PhysicsScene(bodies=balls, colliders=(*loads, floor))
+
+
+def test_a_body_that_starts_asleep_rests_until_it_is_touched() -> None:
+    if not hasattr(mujoco, "mjtSleepPolicy"):
+        reports = Reports()
+        built(sleepers(), reports)
+        assert list(reports) == ["mujoco.sleep:/ball_0"]
+        return
+    ours = Simulation(built(sleepers()).compile())
+    for _ in range(2):
+        ours.step(150)
+        assert ours.world_from_body(0)[:3].tolist() == [0.0, 0.0, 1.0]
+        assert ours.world_from_body(2)[2] == pytest.approx(1.0 - 0.5 * 9.81 * 0.3**2, abs=1e-9)
+        ours.step(1000)
+        assert [ours.world_from_body(each)[2] < 0.11 for each in range(3)] == [True] * 3
+        ours.reset()
+
+
+def test_a_body_that_sleeps_wakes_where_it_is_put() -> None:
+    if not hasattr(mujoco, "mjtSleepPolicy"):
+        pytest.skip("this MuJoCo has no sleep: test_a_body_that_starts_asleep_rests_until_it_is_touched")
+    ours = Simulation(built(sleepers()).compile())
+    ours.step(10)
+    assert ours.place(0, np.array([5.0, 0.0, 3.0, 0.0, 0.0, 0.0, 1.0]), None)
+    ours.step(100)
+    assert ours.world_from_body(0)[2] < 3.0 - 0.1
+
+
+def test_others_never_sleep() -> None:
+    if not hasattr(mujoco, "mjtSleepPolicy"):
+        pytest.skip("this MuJoCo has no sleep: test_a_body_that_starts_asleep_rests_until_it_is_touched")
+    with_sleeper = Simulation(built(sleepers()).compile())
+    model = with_sleeper.model
+    assert model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP
+    policies = mujoco.mjtSleepPolicy
+    assert model.tree_sleep_policy.tolist() == [
+        int(policies.mjSLEEP_INIT),
+        *[int(policies.mjSLEEP_NEVER)] * 2,
+    ]
+    awake = replace(
+        sleepers(), bodies=tuple(replace(each, starts_asleep=False) for each in sleepers().bodies)
+    )
+    assert not Simulation(built(awake).compile()).model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP
+
+
+def test_a_body_below_a_joint_that_starts_asleep_is_told() -> None:
+    joint = Joint(path="/joint", type="revolute", body0=0, body1=1, axis="Y", dofs=(Dof(axis="rotY"),))
+    bodies = (
+        Body(path="/base", inertial=UNIT),
+        Body(path="/link", inertial=UNIT, parent=0, joints=(0,), starts_asleep=True),
+    )
+    reports = Reports()
+    built(PhysicsScene(bodies=bodies, joints=(joint,)), reports)
+    assert list(reports) == ["mujoco.sleep:/link"]
