@@ -87,7 +87,12 @@ _NO_BODY = "no rigid body has these moments: the greatest is above the sum of th
 _ROUNDED = "the converter takes the rotation from a matrix in single precision, which rounds small angles"
 
 ASSETS: Mapping[str, RealAsset] = {
+    "a1": _urdf("a1_description/urdf/a1.urdf"),
+    "laikago": _urdf("laikago_description/urdf/laikago.urdf"),
     "anymal_c": _urdf("anymal_c_simple_description/urdf/anymal.urdf"),
+    "ur5": _urdf("ur_description/urdf/ur5_robot.urdf"),
+    "baxter": _urdf("baxter_description/urdf/baxter.urdf"),
+    "human": _urdf("human_description/robots/human.urdf"),
     "pr2": _urdf(
         "pr2_description/urdf/pr2.urdf",
         *(
@@ -102,7 +107,9 @@ ASSETS: Mapping[str, RealAsset] = {
             for number in (3, 7, 11, 15)
         ),
     ),
+    "ur5e": _robosuite("robots/ur5e/robot"),
     "panda": _robosuite("robots/panda/robot"),
+    "sawyer": _robosuite("robots/sawyer/robot"),
     "panda_gripper": _robosuite("grippers/panda_gripper"),
     "humanoid": _suite(
         "humanoid",

@@ -67,7 +67,7 @@ class BridgeModel:
     """An asset in the bridge's MuJoCo, its actuators and contacts switched off."""
 
     def __init__(self, stage: Path) -> None:
-        self.plan = load_plan(stage, physics=True, plan_options=PlanOptions())
+        self.plan = load_plan(stage, physics=True, plan_options=PlanOptions(massless_bodies="weightless"))
         self.compiled = self.build().compile()
         self.model = self.compiled.model
         quieten(self.model)
@@ -118,7 +118,7 @@ class Oracle(Protocol):
         """Returns states and what the engine says about them, with a choice of the differences."""
 
     def swing(self) -> tuple[Array, Array]:
-        """Lets the bridge's model and the engine swing from the same state at rest: for one second, if rounding allows.
+        """Lets the bridge's model and the engine swing from the same state: for one second, if rounding allows.
 
         Returns:
             (N,) positions of the degrees of freedom in the bridge and in the engine, rad or m.
@@ -231,7 +231,11 @@ class OriginalMujoco:
     def swing(self) -> tuple[Array, Array]:
         model, data = self._bridge.model, self._bridge.data
         theirs = mujoco.MjData(self.model)
-        data.qpos[:], data.qvel[:] = self._put(theirs, np.random.default_rng(SEED), share=SWING_RANGE)
+        generator = np.random.default_rng(SEED)
+        data.qpos[:], data.qvel[:] = self._put(theirs, generator, share=SWING_RANGE)
+        # Some models have no gravity: at rest, they would stay there.
+        theirs.qvel[self._rows] = SWING_RANGE * generator.normal(size=len(self._rows))
+        data.qvel[self.rows] = theirs.qvel[self._rows]
         assert model.opt.timestep == self.model.opt.timestep
         for _ in range(round(1.0 / model.opt.timestep)):
             mujoco.mj_step(model, data)

@@ -24,7 +24,7 @@ MAX_DAMPING_RATE = 1e4
 SWING_SECONDS = (1.0, 0.5, 0.25, 0.1)
 TWIN = 1e-7
 """rad or m by which a second swing starts elsewhere."""
-MAX_GROWTH = 100.0
+MAX_GROWTH = 30.0
 """How much farther apart the two may end than they started."""
 SWING_RANGE = 0.3
 """Share of the joints' ranges at which the swing starts: without limits, it goes on to all of them."""

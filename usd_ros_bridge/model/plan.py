@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.physics import PhysicsScene
 
 JointType = Literal["revolute", "continuous", "prismatic", "fixed", "spherical", "distance", "generic"]
+AxisLetter = Literal["X", "Y", "Z"]
 DofAxis = Literal["transX", "transY", "transZ", "rotX", "rotY", "rotZ"]
 InterfaceKind = Literal["topic", "service", "action"]
 
@@ -116,7 +117,7 @@ class JointPlan:
     child_path: str
     inverted: bool = False
     local_name: str = ""
-    axis: Literal["X", "Y", "Z"] | None = None
+    axis: AxisLetter | None = None
     body0_from_joint: Pose = Pose()
     body1_from_joint: Pose = Pose()
     dofs: tuple[DofPlan, ...] = ()

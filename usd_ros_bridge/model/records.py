@@ -361,6 +361,14 @@ class IsaacJointRecord(Record):
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsaacSiteRecord(Record):
+    """IsaacSiteAPI, IsaacReferencePointAPI before Isaac Sim 6: a point of interest, as where a tool or a sensor is."""
+
+    description: str | None = attribute("isaac:Description", "string", aliases=("isaac:description",))
+    forward_axis: str | None = attribute("isaac:forwardAxis", "token", "X")
+
+
 # --- Geometry ---------------------------------------------------------------------------------------------------
 
 

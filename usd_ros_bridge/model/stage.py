@@ -20,6 +20,7 @@ from usd_ros_bridge.model.records import (
     IsaacJointRecord,
     IsaacLinkRecord,
     IsaacRobotRecord,
+    IsaacSiteRecord,
     JointRecord,
     Matrix4,
     Record,
@@ -152,6 +153,7 @@ class StageRecords:
     isaac_robots: tuple[IsaacRobotRecord, ...] = ()
     isaac_links: tuple[IsaacLinkRecord, ...] = ()
     isaac_joints: tuple[IsaacJointRecord, ...] = ()
+    isaac_sites: tuple[IsaacSiteRecord, ...] = ()
     cameras: tuple[CameraRecord, ...] = ()
     plain_links: tuple[PlainLinkRecord, ...] = ()
     pose_tracks: tuple[PoseTrackRecord, ...] = ()

@@ -33,7 +33,7 @@ MAX_SHAPES: Final = 16
 
 _LISTS: Final = (
     "contexts", "topics", "services", "actions", "frames", "controllers", "bodies", "articulation_roots", "joints",
-    "isaac_robots", "isaac_links", "isaac_joints", "cameras",
+    "isaac_robots", "isaac_links", "isaac_joints", "isaac_sites", "cameras",
     "plain_links", "actuators",
 )  # fmt: skip
 """Collections of StageRecords that planning reads a robot from."""

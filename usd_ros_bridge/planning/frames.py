@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.records import FrameRecord
+from usd_ros_bridge.model.plan import AxisLetter
+from usd_ros_bridge.model.records import FrameRecord, fallback
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.bases import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.isaac_lists import ReportedPrims
 from usd_ros_bridge.planning.kinematics import Kinematics
 from usd_ros_bridge.planning.paths import Nearest, prim_name
 from usd_ros_bridge.planning.robot_tree import RobotTree
@@ -33,6 +35,7 @@ class FrameDraft:
         carrier: Path of what moves it, "" where nothing does.
         static: Whether it goes to /tf_static.
         edge: Index of the edge that ends here and starts in the parent, -1 where there is none.
+        turn: Axis of the prim that the frame's X is along.
         name: Frame id.
     """
 
@@ -42,6 +45,7 @@ class FrameDraft:
     carrier: str = ""
     static: bool = True
     edge: int = -1
+    turn: AxisLetter = "X"
     name: str = ""
 
 
@@ -67,6 +71,7 @@ class FramePlanner:
         self._findings = findings
         self._robot_of_root = {robot.context.path: i for i, robot in enumerate(kinematics.robots)}
         self._records: Mapping[str, FrameRecord] = {r.path: r for r in index.records.frames}
+        self._reported = ReportedPrims(index.records.isaac_robots, "links", index.bodies)
         self._edge_into = [
             {edge.child: number for number, edge in enumerate(robot.edges)} for robot in kinematics.robots
         ]
@@ -99,7 +104,7 @@ class FramePlanner:
         for path, context in self._contexts.by_path.items():
             found[path] = self._robot_of_root[context.root]
         for number, robot in enumerate(self._kinematics.robots):
-            for body in robot.bodies:
+            for body in self._reported_bodies(robot, needing):
                 found[body] = number
         for path in needing:
             body = index.body_at(path)
@@ -119,6 +124,7 @@ class FramePlanner:
                     "the frame is below no robot; it is not broadcast",
                     "apply RosContextAPI to the robot's root prim",
                 )
+        self._add_isaac_links(found)
         if self._options.frames_from_xforms == "auto":
             self._add_links(found)
         elif self._options.frames_from_xforms:
@@ -126,9 +132,86 @@ class FramePlanner:
                 parent = path.rpartition("/")[0]
                 if xform.type_name == "Xform" and parent in found and parent in index.bodies:
                     found.setdefault(path, found[parent])
+        turns = self._add_sites(found)
         return {
-            path: FrameDraft(path, found[path]) for path in index.sort(found) if index.poses.is_usable(path)
+            path: FrameDraft(path, found[path], turn=turns.get(path, "X"))
+            for path in index.sort(found)
+            if index.poses.is_usable(path)
         }
+
+    # --- Isaac's robot schema ---------------------------------------------------------------------------------
+
+    def _reported_bodies(self, robot: RobotTree, needing: Collection[str]) -> Collection[str]:
+        """Return a robot's bodies that are frames: Isaac's list of links limits them.
+
+        What something needs a frame at stays, and what carries a frame.
+        """
+        if not self._reported.limited:
+            return robot.bodies
+        body_at = self._index.body_at
+        sites = [record.path for record in self._index.records.isaac_sites]
+        needed = {body_at(path) for path in (*needing, *sites)}
+        parents = {edge.child: edge.parent for edge in robot.edges}
+        kept: set[str] = set()
+        for body in robot.bodies:
+            link = body if body in needed or self._reported.reports(body) else ""
+            while link and link not in kept:
+                kept.add(link)
+                link = parents.get(link, "")
+        return kept
+
+    def _add_isaac_links(self, found: dict[str, int]) -> None:
+        """Add the links that are no bodies: Xforms that a list or IsaacLinkAPI names."""
+        index = self._index
+        marked = [record.path for record in index.records.isaac_links if self._reported.reports(record.path)]
+        for path in (*self._reported.listed(), *marked):
+            xform = index.records.xforms.get(path)
+            if path in found or path in index.bodies or xform is None or xform.type_name != "Xform":
+                continue
+            number = self._robot_of(path, found)
+            if number >= 0:
+                found[path] = number
+                self._links.add(path)
+
+    def _add_sites(self, found: dict[str, int]) -> dict[str, AxisLetter]:
+        """Add points of interest; return the axis of each that its frame's X is along, by path."""
+        turns: dict[str, AxisLetter] = {}
+        for record in self._index.records.isaac_sites:
+            axis = fallback(record, "forward_axis")
+            number = self._robot_of(record.path, found)
+            if record.path in found and record.path not in self._links:
+                if axis != "X":
+                    self._warn_of_axis(
+                        record.path, f"the frame is there without the site: {quoted(axis)} is ignored"
+                    )
+                continue
+            if number < 0:
+                continue
+            found[record.path] = number
+            self._links.add(record.path)
+            if axis in ("X", "Y", "Z"):
+                turns[record.path] = axis
+            else:
+                self._warn_of_axis(record.path, f"{quoted(axis)} is no axis; X counts")
+        return turns
+
+    def _warn_of_axis(self, path: str, message: str) -> None:
+        self._findings.warning(
+            "isaac.forward_axis",
+            path,
+            message,
+            "author X, Y or Z, on an Xform that is no body and has no RosFrameAPI",
+            attribute="isaac:forwardAxis",
+        )
+
+    def _robot_of(self, path: str, found: Mapping[str, int], *, loose: bool = True) -> int:
+        """Return the robot that an Xform is a frame of: of the body that it is in, else of its context; -1 for none."""
+        body = self._index.body_at(path)
+        if body:
+            return found.get(body, -1)
+        return self._robot_of_root.get(self._contexts.root_of(path), -1) if loose else -1
+
+    # --- Links without mass -----------------------------------------------------------------------------------
 
     def _add_links(self, found: dict[str, int]) -> None:
         """Add the Xforms that stand for links of URDF: those of its converter, others where nothing has a Ros*API.
@@ -138,12 +221,8 @@ class FramePlanner:
         index = self._index
         for record in index.records.plain_links:
             path = record.path
-            body = index.body_at(path)
-            if body:
-                number = found.get(body, -1) if body in index.bodies else -1
-            else:
-                number = self._robot_of_root.get(self._contexts.root_of(path), -1) if record.converted else -1
-            if number < 0:
+            number = self._robot_of(path, found, loose=record.converted)
+            if number < 0 or not self._reported.reports(path):
                 continue
             context = self._kinematics.robots[number].context
             if not record.converted and (

@@ -115,7 +115,7 @@ class ImpliedControllers:
             return self._trajectory(draft, held)
         if (draft.type, draft.role) == (JOINT_STATE, "publisher"):
             return replace(
-                with_dofs(self._bare(draft, JointStateBroadcasterRecord), self._joints.below(draft.path)),
+                with_dofs(self._bare(draft, JointStateBroadcasterRecord), self._joints.reported(draft.path)),
                 parameters=_defaults(JointStateBroadcasterRecord),
             )
         if draft.type in TWISTS and draft.role == "subscription":

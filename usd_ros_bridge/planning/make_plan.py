@@ -76,7 +76,7 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
 
     joints = read_joints(index, findings)
     kinematics = plan_kinematics(index, contexts, joints, options, findings)
-    robot_joints = RobotJoints(joints, contexts, kinematics, records.actuators)
+    robot_joints = RobotJoints(joints, contexts, kinematics, records.actuators, records.isaac_robots)
 
     declared = draft_interfaces(index, contexts, options, catalog, findings)
     declared += external_interfaces(records.controllers, declared, contexts, options)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +17,13 @@ from usd_ros_bridge.planning.kinematics import Kinematics
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.poses import as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
+
+_HALF = math.sqrt(0.5)
+_X_ALONG: Final[Mapping[str, FloatArray]] = {
+    "Y": np.array([0.0, 0.0, 0.0, 0.0, 0.0, _HALF, _HALF]),
+    "Z": np.array([0.0, 0.0, 0.0, 0.0, -_HALF, 0.0, _HALF]),
+}
+"""The shortest rotation that takes X to another axis, as a pose."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +100,9 @@ def _world_poses(
     authored = poses.world_from_prim
     carrier_from_frame = transforms.relative(authored[carrier_prims], authored[frame_rows])
     carrier_from_frame[frame_rows == carrier_prims] = transforms.IDENTITY
+    for number, draft in enumerate(flat):
+        if draft.turn != "X":
+            carrier_from_frame[number] = transforms.compose(carrier_from_frame[number], _X_ALONG[draft.turn])
     bodies = np.concatenate((world_from_body, transforms.IDENTITY[None]))
     return transforms.compose(bodies[carriers], carrier_from_frame), carrier_from_frame
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from usd_ros_bridge.model.plan import DofPlan
-from usd_ros_bridge.model.records import ActuatedRecord
+from usd_ros_bridge.model.records import ActuatedRecord, IsaacRobotRecord
 from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.isaac_lists import ReportedPrims
 from usd_ros_bridge.planning.joints import Joint
 from usd_ros_bridge.planning.kinematics import Kinematics
 
@@ -21,6 +22,7 @@ class RobotJoints:
         contexts: Contexts,
         kinematics: Kinematics,
         actuators: Iterable[ActuatedRecord] = (),
+        isaac_robots: Sequence[IsaacRobotRecord] = (),
     ) -> None:
         self._contexts = contexts
         self._kinematics = kinematics
@@ -28,6 +30,13 @@ class RobotJoints:
         self.robot_of_root = {robot.context.path: i for i, robot in enumerate(kinematics.robots)}
         self.robot_of_joint = {j.path: i for i, robot in enumerate(kinematics.robots) for j in robot.joints}
         self._known: dict[str, tuple[DofPlan, ...]] = {}
+        self._reported = ReportedPrims(isaac_robots, "joints", kinematics.joint_rows)
+        self._silent = {
+            dof.row
+            for path in (kinematics.joint_rows if self._reported.limited else ())
+            if not self._reported.reports(path)
+            for dof in kinematics.joint_dofs(path)
+        }
         # Whether a drive or an actuator acts on it, by row; of joints with several degrees of freedom, only those
         # where one does.
         self._driven = {
@@ -51,6 +60,10 @@ class RobotJoints:
         if context.path not in self._known:
             self._known[context.path] = self._of_context(context.path, context.root)
         return self._known[context.path]
+
+    def reported(self, path: str) -> tuple[DofPlan, ...]:
+        """Returns those of `below` that JointState publishers show: Isaac's list of joints limits them."""
+        return tuple(dof for dof in self.below(path) if dof.row not in self._silent)
 
     def is_narrowed(self, path: str) -> bool:
         """Returns whether the joints for an interface at `path` are those of a nested context, not all the robot's."""

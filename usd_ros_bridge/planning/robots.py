@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.plan import EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
+from usd_ros_bridge.model.plan import AxisLetter, EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
 from usd_ros_bridge.model.records import ContextRecord
 from usd_ros_bridge.planning.bases import Base
 from usd_ros_bridge.planning.findings import Findings
@@ -20,7 +20,6 @@ from usd_ros_bridge.planning.robot_tree import RobotTree
 from usd_ros_bridge.planning.topics import global_prefix
 from usd_ros_bridge.planning.tree import Edge
 
-AxisLetter = Literal["X", "Y", "Z"]
 BaseTransform = Literal["ground_truth", "odometry", "none"]
 
 

@@ -36,6 +36,7 @@ _BY_PATH: Final = (
     "isaac_robots",
     "isaac_links",
     "isaac_joints",
+    "isaac_sites",
     "cameras",
     "plain_links",
     "pose_tracks",

@@ -171,6 +171,8 @@ class InterfacePlacer:
     ) -> TopicPlan:
         plan = self.robots[robot] if robot >= 0 else None
         dofs = self.joints.below(draft.path) if plan is not None else ()
+        if (draft.type, draft.role) == (JOINT_STATE, "publisher"):
+            dofs = self.joints.reported(draft.path) if plan is not None else ()
         if draft.role == "subscription":
             dofs = tuple(dof for dof in dofs if dof.mimic is None)
         return TopicPlan(

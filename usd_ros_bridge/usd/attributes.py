@@ -31,6 +31,7 @@ SECTIONS: Final[dict[type[Record], str]] = {
     records.IsaacRobotRecord: "isaac",
     records.IsaacLinkRecord: "isaac",
     records.IsaacJointRecord: "isaac",
+    records.IsaacSiteRecord: "isaac",
     records.CameraRecord: "2.8",
     records.Record: "1.3",
 }

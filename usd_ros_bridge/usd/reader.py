@@ -42,6 +42,8 @@ SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
     "IsaacRobotAPI": ("isaac_robots", records.IsaacRobotRecord),
     "IsaacLinkAPI": ("isaac_links", records.IsaacLinkRecord),
     "IsaacJointAPI": ("isaac_joints", records.IsaacJointRecord),
+    "IsaacSiteAPI": ("isaac_sites", records.IsaacSiteRecord),
+    "IsaacReferencePointAPI": ("isaac_sites", records.IsaacSiteRecord),
 }
 """Applied API schema -> where its records go and what they are."""
 
@@ -50,13 +52,11 @@ ACTUATORS: Final = frozenset({"MjcActuator", "NewtonActuator"})
 
 IGNORED_SCHEMAS: Final[dict[str, str]] = {
     "RosControlIntegratedAPI": "a marker that the controllers' schemas include",
-    "IsaacReferencePointAPI": "points of interest are Xforms; RosFrameAPI makes frames (REP 0158 section 2.7)",
-    "IsaacSiteAPI": "the later name of IsaacReferencePointAPI",
 }
 """Schemas of the same families that have no record, and why."""
 
 LOCATED: Final = ("contexts", "topics", "services", "actions", "frames", "controllers", "bodies", "cameras",
-                  "articulation_roots", "isaac_robots", "isaac_links", "plain_links")  # fmt: skip
+                  "articulation_roots", "isaac_robots", "isaac_links", "isaac_sites", "plain_links")  # fmt: skip
 """Collections of StageRecords whose prims get an XformRecord."""
 
 TRACKED: Final = ("contexts", "topics", "services", "actions", "frames", "bodies", "cameras")

@@ -156,6 +156,12 @@ EXTRAS = {
     "mimic": 'over "wrist" (prepend apiSchemas = ["NewtonMimicAPI"]) { rel newton:mimicJoint = </robot/shoulder>\n'
     "float newton:mimicCoef1 = -1 }\n",
     "unlimited": 'over "wrist" { float physics:upperLimit = inf }\n',
+    "site": 'over "tool" { def Xform "tn__site_00_nC" (\nprepend apiSchemas = ["IsaacSiteAPI"]\n'
+    'displayName = "site_0.0"\n) { uniform token isaac:forwardAxis = "Z" } }\n',
+    "isaac": 'def Xform "hand" (prepend apiSchemas = ["IsaacRobotAPI"])\n'
+    "{ rel isaac:physics:robotLinks = </robot/hand/palm>\n"
+    'def Xform "palm" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {}\n'
+    'def PhysicsRevoluteJoint "grip" { rel physics:body0 = </robot/tool>\nrel physics:body1 = </robot/hand/palm> } }\n',
     "scaled": 'over "tool" { float3 xformOp:scale = (2, 2, 2)\n'
     'uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:scale"] }\n',
     "still": 'over "tool" { uniform token[] xformOpOrder = ["!resetXformStack!", "xformOp:translate"] }\n',
@@ -498,7 +504,7 @@ def test_a_fleet_from_files_is_planned_once(tmp_path: Path) -> None:
         frame_prefix=st.sampled_from(["", "p_"]),
         base_transform=st.sampled_from(["auto", "odometry", "none"]),
         external_joint_states=st.sampled_from(["robot_joint_states", "/robot_joint_states", "odom"]),
-        frames_from_xforms=st.booleans(),
+        frames_from_xforms=st.sampled_from(["auto", True, False]),
     ),
     up_axis_y=st.booleans(),
 )

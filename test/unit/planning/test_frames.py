@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from planning_records import Stage, arm, diff_drive, found, frames, rover, topics, turn
 
-from usd_ros_bridge.model.plan import TfOutput
-from usd_ros_bridge.model.records import RigidBodyTwistRecord
+from usd_ros_bridge.model.plan import Pose, TfOutput
+from usd_ros_bridge.model.records import IsaacRobotRecord, IsaacSiteRecord, RigidBodyTwistRecord
+from usd_ros_bridge.model.transforms import pose, rotate
 
 
 def test_a_chain_of_joints() -> None:
@@ -344,6 +345,85 @@ def test_links_above_a_base_that_moves_hang_from_it() -> None:
     footprint = frames(plan)["footprint"]
     assert (footprint.parent, footprint.static) == ("base", True)
     assert footprint.parent_from_frame.translation == (0.0, 0.0, -0.5)
+
+
+# --- Isaac's robot schema ----------------------------------------------------------------------------------------
+
+
+def test_a_point_of_interest_is_a_frame_with_x_along_its_forward_axis() -> None:
+    stage = arm()
+    for axis in (None, "X", "Y", "Z", "W"):
+        path = stage.xform(f"/robot/link_2/site_{axis}", (0.1, 0.0, 0.2), turn("X", 90.0))
+        stage.add("isaac_sites", IsaacSiteRecord(path=path, forward_axis=axis))
+    stage.frame("/robot/link_2/site_Z/tip", (0.0, 0.0, 0.3))
+    plan = stage.plan(frames_from_xforms=False)
+    prim = pose((0.1, 0.0, 0.2), turn("X", 90.0))
+    for axis, along in (("None", 0), ("X", 0), ("Y", 1), ("Z", 2), ("W", 0)):
+        site = frames(plan)[f"site_{axis}"]
+        assert (site.parent, site.static) == ("link_2", True)
+        found_x = rotate(np.array(site.parent_from_frame.rotation), np.array([1.0, 0.0, 0.0]))
+        np.testing.assert_allclose(found_x, rotate(prim[3:], np.eye(3)[along]), atol=1e-12)
+        np.testing.assert_allclose(site.parent_from_frame.translation, prim[:3], atol=1e-12)
+    # 0.3 m along the prim's Z, which is the frame's X.
+    assert frames(plan)["tip"].parent == "site_Z"
+    np.testing.assert_allclose(frames(plan)["tip"].parent_from_frame.translation, (0.3, 0.0, 0.0), atol=1e-12)
+    (finding,) = found(plan, "isaac.forward_axis")
+    assert (finding.path, finding.severity) == ("/robot/link_2/site_W", "warning")
+
+
+def test_a_frame_that_is_there_anyway_is_not_turned() -> None:
+    stage = arm()
+    stage.frame("/robot/link_2/tool")
+    for path in ("/robot/link_2", "/robot/link_2/tool"):
+        stage.add("isaac_sites", IsaacSiteRecord(path=path, forward_axis="Z"))
+    plan = stage.plan()
+    assert frames(plan)["tool"].parent_from_frame == Pose()
+    assert frames(plan)["link_2"].edge >= 0
+    assert [finding.path for finding in found(plan, "isaac.forward_axis")] == [
+        "/robot/link_2",
+        "/robot/link_2/tool",
+    ]
+
+
+def listed(*links: str) -> Stage:
+    stage = arm()
+    stage.body("/robot/left")
+    stage.joint("/robot/left_joint", "/robot/base", "/robot/left")
+    stage.xform("/robot/link_1/mount", (0.0, 0.0, 0.1))
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot", links=links))
+    return stage
+
+
+def test_the_list_of_links_limits_the_frames_to_them_and_what_carries_them() -> None:
+    plan = listed("/robot/link_1", "/robot/link_1/mount").plan()
+    assert set(frames(plan)) == {"robot", "base", "link_1", "mount"}
+    assert frames(plan)["mount"].parent == "link_1"
+    assert "/robot/link_2" in plan.layout.bodies, "what is not reported moves all the same"
+    assert set(frames(listed("/robot/link_2").plan())) == {"robot", "base", "link_1", "link_2"}
+
+
+def test_what_needs_a_frame_has_one_listed_or_not() -> None:
+    stage = listed("/robot/base")
+    stage.frame("/robot/link_1/mount", id="tool0")
+    site = stage.xform("/robot/left/tip")
+    stage.add("isaac_sites", IsaacSiteRecord(path=site))
+    assert set(frames(stage.plan())) == {"robot", "base", "link_1", "tool0", "left", "tip"}
+
+
+@pytest.mark.parametrize("links", [(), ("/robot/gone",)])
+def test_a_list_of_no_link_limits_nothing(links: tuple[str, ...]) -> None:
+    assert set(frames(listed(*links).plan())) == {"robot", "base", "link_1", "link_2", "left"}
+
+
+def test_a_list_may_name_another_robot() -> None:
+    stage = listed("/robot/base", "/robot/hand")
+    for name in ("palm", "thumb"):
+        stage.body(f"/robot/hand/{name}")
+        stage.joint(f"/robot/hand/{name}_joint", "/robot/base", f"/robot/hand/{name}")
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot/hand"))
+    assert set(frames(stage.plan())) == {"robot", "base", "palm", "thumb", "hand"}
+    stage.parts["isaac_robots"][-1] = IsaacRobotRecord(path="/robot/hand", links=("/robot/hand/palm",))
+    assert set(frames(stage.plan())) == {"robot", "base", "palm", "hand"}
 
 
 def test_links_of_props_are_no_frames() -> None:

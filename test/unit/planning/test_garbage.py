@@ -15,7 +15,7 @@ from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.stage import StageMetrics, StageRecords, XformRecord
+from usd_ros_bridge.model.stage import PlainLinkRecord, StageMetrics, StageRecords, XformRecord
 from usd_ros_bridge.planning import make_plan
 
 PATHS = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/a/e/b", "/a/e/b/f", "/g", "/g/b", "/nowhere"]
@@ -122,6 +122,7 @@ def stages(draw: st.DrawFn) -> StageRecords:
             world_from_prim=draw(MATRIX),
             animated=draw(st.booleans()),
             resets_stack=draw(st.booleans()),
+            kept_name=draw(st.sampled_from(["", "", "a.b", " ", "/"])),
         )
         for path in PATHS[:-1]
     }
@@ -175,6 +176,8 @@ def stages(draw: st.DrawFn) -> StageRecords:
         isaac_robots=draw(several(r.IsaacRobotRecord)),
         isaac_links=draw(several(r.IsaacLinkRecord)),
         isaac_joints=draw(several(r.IsaacJointRecord)),
+        isaac_sites=draw(several(r.IsaacSiteRecord)),
+        plain_links=draw(several(PlainLinkRecord, converted=st.booleans())),
         cameras=draw(several(r.CameraRecord)),
         collections={"/a.collection:x": ("/a/b", "/nowhere")},
     )
@@ -230,7 +233,9 @@ def test_garbage_never_raises_and_the_plan_keeps_its_promises(
     records: StageRecords, tf_output: Any, flag: bool
 ) -> None:
     with np.errstate(all="ignore"):
-        plan = make_plan(records, PlanOptions(tf_output=tf_output, isaac_names=flag, frames_from_xforms=flag))
+        plan = make_plan(
+            records, PlanOptions(tf_output=tf_output, isaac_names=flag, frames_from_xforms=flag or "auto")
+        )
     check_promises(plan)
     json.dumps(plan_to_json(plan), allow_nan=False)
 

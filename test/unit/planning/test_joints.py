@@ -449,6 +449,41 @@ def test_joint_state_order(listed: Any, offsets: dict[str, int], expected: list[
     assert [plan.layout.dofs[row] for row in plan.robots[0].joint_state_rows] == expected
 
 
+def reported(stage: Stage) -> dict[str, list[str]]:
+    plan = stage.plan()
+    return {topic.name: [plan.layout.dofs[row] for row in topic.dofs] for topic in plan.topics}
+
+
+def test_the_list_of_joints_limits_what_is_reported_and_not_what_is_commanded() -> None:
+    stage = arm(context=False)
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot", joints=("/robot/lift",)))
+    assert reported(stage) == {"/joint_states": ["lift"], "/joint_commands": ["lift", "pan"]}
+    stage = arm()
+    stage.topic("/robot/states", "sensor_msgs/msg/JointState", name="states")
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot", joints=("/robot/lift",)))
+    assert reported(stage) == {"/robot/states": ["lift"]}
+    (broadcaster,) = stage.plan().controllers
+    assert broadcaster.joints == ("lift",)
+
+
+def test_a_list_of_no_joint_limits_nothing() -> None:
+    stage = arm(context=False)
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot", joints=("/robot/gone",)))
+    assert reported(stage)["/joint_states"] == ["pan", "lift"]
+
+
+def test_a_list_of_joints_may_name_another_robot() -> None:
+    stage = arm(context=False)
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot", joints=("/robot/lift", "/robot/hand")))
+    stage.add("isaac_robots", IsaacRobotRecord(path="/robot/hand"))
+    for name in ("a", "b"):
+        stage.body(f"/robot/hand/{name}_link")
+        stage.joint(f"/robot/hand/{name}", "/robot/base", f"/robot/hand/{name}_link")
+    assert reported(stage)["/joint_states"] == ["lift", "a", "b"]
+    stage.parts["isaac_robots"][-1] = IsaacRobotRecord(path="/robot/hand", joints=("/robot/hand/b",))
+    assert reported(stage)["/joint_states"] == ["lift", "b"]
+
+
 def test_dof_order_within_a_joint() -> None:
     stage = pair("Spherical")
     stage.add("isaac_joints", IsaacJointRecord(path="/robot/j", dof_offset_order=("RotZ", "RotX", "RotY")))

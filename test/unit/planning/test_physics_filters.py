@@ -117,7 +117,7 @@ def test_targets_that_do_not_collide() -> None:
 def link(kind: str, first: str, second: str, *content: str) -> str:
     ends = f"rel physics:body0 = </World/{first}>" if first else ""
     return prim(
-        f"Physics{kind}Joint", f"{first or 'world'}_{second}", "",
+        f"Physics{kind}Joint", f"{first or 'world'}_{second}".replace("/", "_"), "",
         ends, f"rel physics:body1 = </World/{second}>", *content,
     )  # fmt: skip
 
@@ -168,6 +168,20 @@ def test_the_world_welds_nothing_together() -> None:
     )
     assert pairs_of_bodies(scene) == all_of("ab")
     assert pairs_of_colliders(scene) == set()
+
+
+def test_links_of_a_base_without_mass_are_welded() -> None:
+    """The base is a frame, as converters leave it, and the head turns between two bumpers on it."""
+    parts = [body(name, BALL, at(place, 0, 0)) for place, name in enumerate(("torso", "bumper"))]
+    base = prim("Xform", "base", "RosFrameAPI", *parts)
+    scene = scene_of(
+        prim(
+            "Xform", "World", "RosContextAPI", base, body("head", BALL), body("table", BALL),
+            link("Fixed", "", "base/torso"), link("Fixed", "", "base/bumper"), link("Fixed", "", "table"),
+            link("Revolute", "base/torso", "head"),
+        )
+    )  # fmt: skip
+    assert pairs_of_bodies(scene) == {frozenset(("base/torso", "head")), frozenset(("base/bumper", "head"))}
 
 
 def test_a_joint_that_lets_its_ends_collide_keeps_nothing_apart() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Joint
 from usd_ros_bridge.model.physics_records import CollisionGroupRecord, GeometryRecord, PhysicsRecords
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.paths import Nearest, is_below
+from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.forest import Forest
 from usd_ros_bridge.planning.physics.solvers import ARTICULATION, resolve_all
@@ -34,6 +35,7 @@ def plan_filters(
     scene_bodies: Sequence[Body],
     joints: Sequence[Joint],
     colliders: Sequence[Collider],
+    plan: BridgePlan,
     index: StageIndex,
     solvers: Sequence[str],
     findings: Findings,
@@ -47,12 +49,13 @@ def plan_filters(
         scene_bodies: The bodies, parents before children.
         joints: All joints of the scene.
         colliders: All colliders of the scene.
+        plan: The robots, for links that are no bodies.
         index: The stage.
         solvers: Solvers in order of priority.
         findings: Takes what is wrong.
     """
     articulations = _Articulations(table, forest, index)
-    bodies = _jointed(scene_bodies, joints, colliders, findings)
+    bodies = _jointed(scene_bodies, joints, colliders, _links_without_mass(plan), findings)
     for record in index.records.articulation_roots:
         authored = physics.body_solver_attributes.get(record.path, {})
         if resolve_all(authored, ARTICULATION, solvers).get("self_collision") is False:
@@ -74,7 +77,11 @@ def plan_filters(
 
 
 def _jointed(
-    bodies: Sequence[Body], joints: Sequence[Joint], colliders: Sequence[Collider], findings: Findings
+    bodies: Sequence[Body],
+    joints: Sequence[Joint],
+    colliders: Sequence[Collider],
+    links: Container[str],
+    findings: Findings,
 ) -> set[tuple[int, int]]:
     """Returns the pairs of bodies that joints keep apart.
 
@@ -84,7 +91,7 @@ def _jointed(
     """
     filtering = [joint for joint in joints if not joint.collides and _is_between_bodies(joint)]
     pairs = {_pair(joint.body0, joint.body1) for joint in filtering}
-    welds = welded_to(bodies, joints)
+    welds = _welded_to(bodies, joints, links)
     groups: dict[int, list[int]] = {}
     for body in sorted({collider.body for collider in colliders} - {WORLD_BODY}):
         groups.setdefault(welds[body], []).append(body)
@@ -108,21 +115,30 @@ def _is_between_bodies(joint: Joint) -> bool:
     return WORLD_BODY not in (joint.body0, joint.body1)
 
 
-def welded_to(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[int]:
+def _links_without_mass(plan: BridgePlan) -> set[str]:
+    """Returns the prims that are frames of robots and no bodies: converters make them of links without mass."""
+    frames = {frame.path for robot in plan.robots for frame in robot.frames}
+    return frames.difference((robot.path for robot in plan.robots), plan.layout.bodies)
+
+
+def _welded_to(bodies: Sequence[Body], joints: Sequence[Joint], links: Container[str]) -> list[int]:
     """Returns for each body the first one of those that it is welded to: itself where nothing fixes it to another.
 
     Only joints of the tree weld, not those that close loops. The world is no body: two bodies that are fixed to it
-    are not welded to each other.
+    are not welded to each other, unless they are below the same link that has no mass (a robot's base).
     """
     first: list[int] = []
+    of_link: dict[str, int] = {}
     for number, body in enumerate(bodies):
         carrying = [joints[joint] for joint in body.joints]
-        is_welded = (
-            body.parent != WORLD_BODY
-            and bool(carrying)
-            and not any(joint.dofs or joint.type == "distance" for joint in carrying)
-        )
-        first.append(first[body.parent] if is_welded else number)
+        is_fixed = bool(carrying) and not any(joint.dofs or joint.type == "distance" for joint in carrying)
+        link = parent_path(body.path)
+        if not is_fixed:
+            first.append(number)
+        elif body.parent != WORLD_BODY:
+            first.append(first[body.parent])
+        else:
+            first.append(of_link.setdefault(link, number) if link in links else number)
     return first
 
 

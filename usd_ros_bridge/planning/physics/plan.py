@@ -96,7 +96,7 @@ def _plan(
     report_misplaced_masses(physics, index, floating, findings)
     report_unmapped(records, physics, findings)
     apart_bodies, apart_colliders = plan_filters(
-        physics, table, forest, bodies, joints, shapes.colliders, index, solvers, findings
+        physics, table, forest, bodies, joints, shapes.colliders, plan, index, solvers, findings
     )
     colliders, groups, apart_groups = plan_groups(
         physics, shapes.colliders, shapes.records, findings, _owners_of(shapes.colliders, bodies, owners)
