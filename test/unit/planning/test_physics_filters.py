@@ -93,6 +93,16 @@ def test_an_articulation_is_all_of_its_bodies() -> None:
     assert {frozenset(("arm/a", "c")), frozenset(("arm/b", "c"))} <= pairs_of_bodies(scene)
 
 
+def test_a_body_that_is_the_root_of_an_articulation_is_meant_alone() -> None:
+    """Converters of MJCF apply the root to the outermost body, and name bodies in what they exclude."""
+    hinge = prim(
+        "PhysicsRevoluteJoint", "j", "", "rel physics:body0 = </World/a>", "rel physics:body1 = </World/b>"
+    )
+    root = body("a", filtered("c"), BALL, schemas=f"{PAIRS} PhysicsArticulationRootAPI")
+    scene = scene_of(world(root, body("b", BALL, at(0, 0, 1)), hinge, body("c", BALL)))
+    assert pairs_of_bodies(scene) == {frozenset("ab"), frozenset("ac")}
+
+
 @pytest.mark.parametrize(
     "attribute", ["bool newton:selfCollisionEnabled = 0", "bool physxArticulation:enabledSelfCollisions = 0"]
 )

@@ -323,6 +323,13 @@ def test_colliding_joints() -> None:
 # --- Degrees of freedom -------------------------------------------------------------------------------------------
 
 
+def test_mujocos_parents_and_children_collide_where_the_scene_says() -> None:
+    scene = prim("PhysicsScene", "scene", "", "bool mjc:flag:filterparent = false")
+    for content, collides in (("", True), ("bool physics:collisionEnabled = 0", False)):
+        found = scene_of(two(scene, joint("RevoluteJoint", "j", "a", "b", TO_B, content)))
+        assert joints(found)["j"].collides is collides
+
+
 def drive(axis: str, **values: float) -> str:
     return "\n".join(f"float drive:{axis}:physics:{name} = {value}" for name, value in values.items())
 

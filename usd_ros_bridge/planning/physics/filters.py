@@ -211,10 +211,11 @@ class _Members:
         self._all = colliders
         self.bodies: set[int] = set()
         self._own: set[int] = set()
-        if articulations.is_root(path):
-            self.bodies = articulations.bodies(path)
-        elif path in table.indices:
+        if path in table.indices:
+            # A body that is the root of an articulation, too, is meant alone: converters name bodies.
             self.bodies = {table.indices[path]}
+        elif articulations.is_root(path):
+            self.bodies = articulations.bodies(path)
         elif path in of_path:
             self._own = {of_path[path]}
         else:

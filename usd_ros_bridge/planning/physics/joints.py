@@ -52,7 +52,9 @@ def plan_joints(
         solvers: Solvers in order of priority.
         findings: Takes what is wrong.
     """
-    planner = _Planner(forest, bodies, index, solvers, findings)
+    scene = physics.scenes[0].solver_attributes if physics.scenes and "mjc" in solvers else {}
+    parents_collide = scene.get("mjc:flag:filterparent") is False
+    planner = _Planner(forest, bodies, index, solvers, findings, parents_collide=parents_collide)
     _report_breaks(physics, findings)
     frames = _frames(forest, index)
     carrying = {path for hang in forest.hangs.values() for path in hang.joints}
@@ -117,8 +119,12 @@ class _Planner:
         index: StageIndex,
         solvers: Sequence[str],
         findings: Findings,
+        *,
+        parents_collide: bool,
     ) -> None:
         self._forest = forest
+        # MuJoCo's word for what UsdPhysics says of each joint; a joint's own counts where it is authored.
+        self._parents_collide = parents_collide
         self._bodies = bodies
         self._units = index.units
         self._solvers = solvers
@@ -183,10 +189,15 @@ class _Planner:
             axis=axis,
             cone=_cone(record) if kind == "spherical" else None,
             distance=self._distance(record) if kind == "distance" else None,
-            collides=bool(fallback(record, "collision_enabled")),
+            collides=self._collides(record),
             closes_loop=closes_loop,
             solver=resolve_all(record.solver_attributes, JOINT, self._solvers, applied=record.applied),
         )
+
+    def _collides(self, record: JointRecord) -> bool:
+        if record.collision_enabled is None and self._parents_collide:
+            return True
+        return bool(fallback(record, "collision_enabled"))
 
     def _resolved(self, joint: Joint) -> tuple[JointType, Sequence[DofPlan], Sequence[Mimic | None]]:
         planned = self._forest.planned.get(joint.path)
@@ -247,8 +258,10 @@ class _Planner:
             "mjc" in self._solvers and "mjc:solreflimit" in record.solver_attributes
         ):
             return 0.0, 0.0
+        # Newton's resolvers have no order here: NewtonJointAPI is about the same limits as all others.
+        solvers = sorted(self._solvers, key="newton".__ne__)
         stiffness, damping = (
-            resolve(record, wanted, dof.axis, solvers=self._solvers, units=self._units, default=0.0) or 0.0
+            resolve(record, wanted, dof.axis, solvers=solvers, units=self._units, default=0.0) or 0.0
             for wanted in ("limit_stiffness", "limit_damping")
         )
         if not 0.0 < stiffness <= _GREATEST or not damping < math.inf:
