@@ -117,7 +117,7 @@ class Oracle(Protocol):
     def samples(self, variant: str) -> list[Sample]:
         """Returns states and what the engine says about them, with a choice of the differences."""
 
-    def swing(self) -> tuple[Array, Array]:
+    def swing(self, variant: str) -> tuple[Array, Array]:
         """Lets the bridge's model and the engine swing from the same state: for one second, if rounding allows.
 
         Returns:
@@ -159,7 +159,8 @@ class Pinocchio:
     def samples(self, variant: str) -> list[Sample]:
         return [self._sample(content) for content in self._content["samples"][variant]]
 
-    def swing(self) -> tuple[Array, Array]:
+    def swing(self, variant: str) -> tuple[Array, Array]:
+        assert variant == "corrected", "the swing was written for this variant only"
         model, data = copy.copy(self._bridge.model), self._bridge.data
         swing = self._content["swing"]
         if not swing["damped"]:
@@ -223,23 +224,24 @@ class OriginalMujoco:
         data = mujoco.MjData(model)
         result = []
         for _ in range(STATES):
-            qpos, qvel = self._put(data, generator, share=1.0)
+            qpos, qvel = self._put(model, data, generator, share=1.0)
             qvel[self.rows] = data.qvel[self._rows] = generator.normal(size=len(self._rows))
             result.append(Sample(qpos, qvel, dynamics(model, data, self._rows, self._bodies)))
         return result
 
-    def swing(self) -> tuple[Array, Array]:
+    def swing(self, variant: str) -> tuple[Array, Array]:
         model, data = self._bridge.model, self._bridge.data
-        theirs = mujoco.MjData(self.model)
+        original = self.models[variant]
+        theirs = mujoco.MjData(original)
         generator = np.random.default_rng(SEED)
-        data.qpos[:], data.qvel[:] = self._put(theirs, generator, share=SWING_RANGE)
+        data.qpos[:], data.qvel[:] = self._put(original, theirs, generator, share=SWING_RANGE)
         # Some models have no gravity: at rest, they would stay there.
         theirs.qvel[self._rows] = SWING_RANGE * generator.normal(size=len(self._rows))
         data.qvel[self.rows] = theirs.qvel[self._rows]
-        assert model.opt.timestep == self.model.opt.timestep
+        assert model.opt.timestep == original.opt.timestep
         for _ in range(round(1.0 / model.opt.timestep)):
             mujoco.mj_step(model, data)
-            mujoco.mj_step(self.model, theirs)
+            mujoco.mj_step(original, theirs)
         ours, expected = self._addresses("qposadr", 0)
         return data.qpos[ours].copy(), theirs.qpos[expected].copy()
 
@@ -258,9 +260,10 @@ class OriginalMujoco:
             theirs += [getattr(self.model, f"jnt_{kind}")[original] + place for place in length]
         return np.array(ours, dtype=np.intp), np.array(theirs, dtype=np.intp)
 
-    def _put(self, data: Any, generator: np.random.Generator, *, share: float) -> tuple[Array, Array]:
+    def _put(
+        self, model: Any, data: Any, generator: np.random.Generator, *, share: float
+    ) -> tuple[Array, Array]:
         """Puts the original's data to a random state at rest, and returns the same in the bridge's coordinates."""
-        model = self.model
         mujoco.mj_resetData(model, data)
         for joint, address in enumerate(model.jnt_qposadr):
             kind = model.jnt_type[joint]
