@@ -117,21 +117,26 @@ class Inertial:
 def nearest_moments(moments: Sequence[float]) -> Vector3:
     """Returns the principal moments of inertia of a rigid body that are nearest (Euclidean) to given ones.
 
-    A rigid body has none above the sum of the other two; (0, I, I) is a rod and valid. Of moments that are not
-    negative only the greatest can be above that sum: the nearest point of that plane is a third of the excess off
-    along each axis, and meets the other two conditions.
+    A rigid body has none above the sum of the other two, so that none is negative; (0, I, I) is a rod and valid. The
+    nearest point of the plane where the greatest equals that sum is a third of the excess off along each axis. Where
+    one moment is so negative that this point is not valid either, the nearest one is a rod.
 
     Args:
-        moments: Three finite numbers, kg m^2; a negative one counts as 0.
+        moments: Three finite numbers, kg m^2.
     """
-    values = [max(moment, 0.0) for moment in moments]
-    row = values.index(max(values))
-    one, other = values[row - 2], values[row - 1]
-    excess = values[row] - one - other
-    if excess > 0.0:
-        one, other = one + excess / 3.0, other + excess / 3.0
+    values = list(moments)
+    rows = sorted(range(3), key=values.__getitem__)
+    low, middle, high = (values[row] for row in rows)
+    excess = high - low - middle
+    if excess > 0.0 or low < 0.0:
+        rod = max(0.5 * (middle + high), 0.0)
+        low, middle = low + excess / 3.0, middle + excess / 3.0
         # The sum as engines make it: rounding would leave the greatest above it.
-        values[row - 2], values[row - 1], values[row] = one, other, one + other
+        high = low + middle
+        if low < 0.0:
+            low, middle, high = 0.0, rod, rod
+        for row, value in zip(rows, (low, middle, high), strict=True):
+            values[row] = value
     x, y, z = values
     return x, y, z
 

@@ -142,6 +142,16 @@ def test_inertia_without_mass_is_kept() -> None:
     assert (scene.bodies[1].inertial.mass, scene.bodies[1].inertial.diagonal) == (0.0, (1.0, 2.0, 3.0))
 
 
+def test_a_mass_without_inertia_is_a_point() -> None:
+    """Not what its colliders make, as UsdPhysics has it."""
+    moments = "float3 physics:diagonalInertia = (0, 0, 0)"
+    text = world(body("link", "float physics:mass = 2", moments, BALL))
+    for rule, least, most in (("weightless", 0.0, 1e-300), ("unit_mass", 0.007, 0.009)):
+        scene = plan_of(text, rule).physics
+        assert scene is not None
+        assert all(least < moment < most for moment in scene.bodies[0].inertial.diagonal)
+
+
 def test_colliders_that_weigh_nothing_do_not_beside_others() -> None:
     """Of an MJCF model: a geom with a density, and one with none."""
     heavy, light = dense(500), dense(0).replace("ball", "light")

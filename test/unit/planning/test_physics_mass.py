@@ -344,7 +344,7 @@ def test_zero_mass_and_no_collider_is_a_warning() -> None:
     assert "a mass of 0" in finding.message
 
 
-@pytest.mark.parametrize("moments", ["(-1, 2, 2)", "(nan, 1, 1)", "(1, inf, 1)", "(inf, inf, inf)"])
+@pytest.mark.parametrize("moments", ["(-1, -2, 0)", "(nan, 1, 1)", "(1, inf, 1)", "(inf, inf, inf)"])
 def test_negative_and_infinite_moments_count_as_not_authored(moments: str) -> None:
     plan = plan_text(
         world(body("b", "float physics:mass = 6", f"float3 physics:diagonalInertia = {moments}", cube("c")))
@@ -361,6 +361,8 @@ def test_negative_and_infinite_moments_count_as_not_authored(moments: str) -> No
         ((1.0, 1.0, 5.0), (2.0, 2.0, 4.0)),
         ((1.0, 0.0, 0.0), (2 / 3, 1 / 3, 1 / 3)),
         ((0.0, 3.0, 3.3), (0.1, 3.1, 3.2)),
+        ((-1.0, 4.0, 1.0), (1 / 3, 8 / 3, 7 / 3)),
+        ((2.0, -1.0, 2.0), (2.0, 0.0, 2.0)),
     ],
 )
 def test_moments_that_violate_the_triangle_inequality_become_the_nearest(
@@ -372,7 +374,7 @@ def test_moments_that_violate_the_triangle_inequality_become_the_nearest(
     assert plan.physics is not None
     assert plan.physics.bodies[0].inertial.diagonal == pytest.approx(nearest)
     (finding,) = findings(plan, "1.3.inertia")
-    assert (finding.severity, finding.path) == ("warning", "/World/b")
+    assert (finding.severity, finding.path) == ("error" if min(moments) < 0.0 else "warning", "/World/b")
     assert finding.attribute == "physics:diagonalInertia"
 
 
@@ -387,7 +389,7 @@ def test_a_rod_has_no_moment_about_its_axis(row: int) -> None:
     assert findings(plan, "1.3.inertia") == []
 
 
-_MOMENT = st.floats(0.0, 1e3, allow_subnormal=False)
+_MOMENT = st.floats(-1e3, 1e3, allow_subnormal=False)
 
 
 @given(moments=st.tuples(_MOMENT, _MOMENT, _MOMENT), other=st.tuples(_MOMENT, _MOMENT, _MOMENT))
@@ -399,8 +401,18 @@ def test_no_possible_moments_are_nearer(moments: Vector3, other: Vector3) -> Non
     # Any moments are made possible by adding enough to each of them.
     low, middle, high = sorted(other)
     possible = np.array(other) + max(high - low - middle, 0.0)
+    assert 2.0 * possible.max() <= possible.sum() + 1e-9
     distance = np.linalg.norm(possible - moments)
     assert np.linalg.norm(nearest - moments) <= distance * (1.0 + 1e-12) + 1e-12
+
+
+def test_what_rounding_leaves_of_no_inertia_is_no_fault() -> None:
+    """The tensor of iCub's head, diagonalized by a converter."""
+    authored = "float3 physics:diagonalInertia = (-2.40741e-35, 0, 2.40741e-35)"
+    plan = plan_text(world(body("b", "float physics:mass = 1.3", authored, cube("c"))))
+    assert plan.physics is not None
+    assert max(plan.physics.bodies[0].inertial.diagonal) < 1e-30
+    assert findings(plan, "1.3.inertia") == []
 
 
 def test_rounded_moments_are_mended() -> None:

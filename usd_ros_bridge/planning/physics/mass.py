@@ -30,6 +30,8 @@ POINT_RADIUS: Final = 0.1
 """m, of the ball that a body with mass and without colliders is taken for."""
 _ROUNDING: Final = 1e-3
 """Share of the largest moment by which moments are changed without a word: what a few decimals leave."""
+_NOISE: Final = 1e-15
+"""kg m^2: what rounding leaves of inertia that is zero."""
 _LEAST: Final = float(np.finfo(np.float64).tiny)
 """kg m^2: the smallest moment of inertia there is."""
 _IDENTITY: Final = (0.0, 0.0, 0.0, 1.0)
@@ -163,6 +165,9 @@ class MassPlanner:
             ] or colliders
         mass = self._mass(record)
         moments = self._moments(record)
+        if weightless and moments is None and mass is not None and record is not None:
+            # A point mass, as URDF and MJCF have it.
+            moments = (0.0, 0.0, 0.0) if record.diagonal_inertia == (0.0, 0.0, 0.0) else None
         center = self._center(record, scale)
         if weightless and hangs and moments is not None and record is not None and record.mass == 0.0:
             # A URDF link may have inertia and no mass.
@@ -279,27 +284,31 @@ class MassPlanner:
             return None
         values = [moment * self._units.kilograms * self._units.meters**2 for moment in moments]
         largest = max(values)
-        if not all(-_ROUNDING * largest <= value <= MAX_MAGNITUDE for value in (*values, *moments)):
+        if not all(abs(value) <= MAX_MAGNITUDE for value in (*values, *moments)) or largest <= 0.0:
             self._findings.error(
                 "1.3.inertia",
                 record.path,
-                f"the principal moments of inertia {quoted(moments)} cannot be used: one is negative or no finite "
-                "number; they count as not authored",
+                f"the principal moments of inertia {quoted(moments)} cannot be used: they are negative or no finite "
+                "numbers; they count as not authored",
                 "author positive moments, each at most the sum of the other two",
                 attribute="physics:diagonalInertia",
             )
             return None
         nearest = nearest_moments(values)
-        if any(abs(one - other) > _ROUNDING * largest for one, other in zip(nearest, values, strict=True)):
-            self._findings.warning(
-                "1.3.inertia",
-                record.path,
-                f"the principal moments of inertia {quoted(moments)} violate the triangle inequality: no body has one "
-                f"above the sum of the others; the nearest that a body can have are used, "
-                f"{', '.join(f'{value:.6g}' for value in nearest)} kg m^2",
-                "author moments each at most the sum of the other two",
-                attribute="physics:diagonalInertia",
+        notable = max(_ROUNDING * largest, _NOISE)
+        if any(abs(one - other) > notable for one, other in zip(nearest, values, strict=True)):
+            used = f"the nearest that a body can have are used, {', '.join(f'{value:.6g}' for value in nearest)} kg m^2"
+            remedy, name = (
+                "author positive moments, each at most the sum of the other two",
+                "physics:diagonalInertia",
             )
+            about = f"the principal moments of inertia {quoted(moments)}"
+            if min(values) < -_ROUNDING * largest:
+                wrong = f"{about} are not all positive; {used}"
+                self._findings.error("1.3.inertia", record.path, wrong, remedy, attribute=name)
+            else:
+                wrong = f"{about} violate the triangle inequality: no body has one above the sum of the others; {used}"
+                self._findings.warning("1.3.inertia", record.path, wrong, remedy, attribute=name)
         return nearest
 
     def _axes(self, record: MassRecord | None) -> Quaternion:
