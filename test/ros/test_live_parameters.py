@@ -234,6 +234,18 @@ def test_true_and_false_are_strings_or_bools(live: Callable[..., Live]) -> None:
     assert "there are" in here.parameters.set("frames_from_xforms", "some")
 
 
+@pytest.mark.parametrize(
+    ("given", "held"), [(True, True), (False, False), ("false", False), ("auto", "auto")]
+)
+def test_true_and_false_may_be_bools_at_the_start(ros_harness: Any, given: Any, held: Any) -> None:
+    domains = Domains(report=print, parameter_overrides=[Parameter("frames_from_xforms", value=given)])
+    try:
+        values = parameters.declare(domains.main.node)
+        assert parameters.options_from(values, node_namespace="/").plan.frames_from_xforms == held
+    finally:
+        domains.close()
+
+
 def test_the_rate_of_transforms_needs_no_plan(live: Callable[..., Live]) -> None:
     here = live()
     plan = here.bridge.plan
