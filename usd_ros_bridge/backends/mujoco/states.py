@@ -78,6 +78,7 @@ class StateReader:
         self._poses = _Poses(data, ids, self._rows, state.body_pose)
         self._twists = _Twists(simulation, bodies, state)
         self._animated = AnimatedRows(plan, loop=loop, skipped={row for _, row in bodies})
+        self._shows_animations = bool(self._animated)
 
     def read(self) -> State:
         """Reads the current state; efforts are those that act in it."""
@@ -93,7 +94,7 @@ class StateReader:
         if simulation.kinematic.moving:
             assert self.state.body_twist is not None
             simulation.kinematic.show(self._ids, self._rows, self.state.body_twist)
-        if self._animated:
+        if self._shows_animations:
             self._animated.show(self.state, float(simulation.data.time))
         self.state.time_ns = simulation.time_ns
         return self.state
