@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pxr import Usd
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.backends.protocol import BackendContext
@@ -199,3 +200,53 @@ def test_what_is_not_possible_is_one_line(asset: Path, options: dict[str, str], 
 def test_a_plan_without_a_stage_is_refused() -> None:
     with pytest.raises(BackendError, match="made without"):
         Run(BridgePlan(asset="none"))
+
+
+MOVING = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    upAxis = "Z"
+    timeCodesPerSecond = 10
+)
+def Xform "World" {
+    def PhysicsScene "scene" {
+    }
+    def Xform "platform" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosFrameAPI", "RosContextAPI"]) {
+        string ros:context:namespace = "platform"
+        bool physics:kinematicEnabled = true
+        double3 xformOp:translate.timeSamples = { 0: (0, 0, 0), 20: (0, 1, 0) }
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+        def Cube "top" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
+            double size = 1
+        }
+    }
+    def Xform "load" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "RosContextAPI"]) {
+        string ros:context:namespace = "load"
+        double3 xformOp:translate = (0, 0, 0.6)
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+        def Cube "box" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
+            double size = 0.2
+        }
+    }
+}
+"""
+
+
+def test_kinematic_bodies_follow_their_time_samples_and_carry() -> None:
+    stage = Usd.Stage.CreateInMemory()
+    stage.GetRootLayer().ImportFromString(MOVING)
+    run = Run(load_plan(stage, physics=True))
+    platform, load = (run.plan.layout.bodies.index(f"/World/{name}") for name in ("platform", "load"))
+    for _ in range(2):
+        # The first call is one step on from rest.
+        state = run.step(500)
+        assert_allclose(state.body_pose[platform, :3], [0.0, 0.5, 0.0], atol=1e-5)
+        assert state.body_twist is not None
+        assert_allclose(state.body_twist[platform], [0, 0.5, 0, 0, 0, 0], atol=1e-5)
+        assert state.body_pose[load, 1] == pytest.approx(0.5, abs=0.05)
+        assert state.body_pose[load, 2] == pytest.approx(0.6, abs=0.01)
+        run.backend.reset()
+        run.steps = 0
+    assert run.reports == []

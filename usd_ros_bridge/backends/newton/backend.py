@@ -7,15 +7,17 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.newton.engine import Engine, FloatArray
-from usd_ros_bridge.backends.newton.rows import Rows, find_rows
+from usd_ros_bridge.backends.newton.rows import Rows, find_free, find_rows
 from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.settings import number_in, parse_settings, setting
+from usd_ros_bridge.backends.timeline import PoseTracks, stage_range
 from usd_ros_bridge.model.diagnostics import quoted
 from usd_ros_bridge.model.errors import BackendError, choices
 from usd_ros_bridge.model.options import SOLVERS
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.ranges import STEP
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.transforms import rotate
 
 _DEFAULT_SECONDS = 0.002
 
@@ -29,6 +31,7 @@ class NewtonBackend:
     - Targets of position and velocity go to the joints' drives, efforts are added to what those exert; each holds until
       the joint's next command of the same kind.
     - Velocities and efforts are those of the joints; an effort is the drive's own of the step that led to the state.
+    - Kinematic bodies with time samples go where these say, and carry what lies on them.
     - A pose moves a free body, at rest. Twists are refused: under physics a body moves by forces.
     - The stage must be in metres and kilograms: Newton's import does not convert units.
     """
@@ -40,6 +43,7 @@ class NewtonBackend:
         self._engine: Engine | None = None
         self._rows: Rows | None = None
         self._view: ArrayBackend | None = None
+        self._animations: _Animations | None = None
         self._start_ns: int | None = None
         self._steps = 0
 
@@ -68,7 +72,9 @@ class NewtonBackend:
         self._context, self._engine = context, engine
         self._rows = find_rows(plan, engine, context.report)
         self._view = _view(plan, engine, self._rows)
-        _report_animations(context, engine)
+        self._animations = _Animations(context, engine)
+        if self._animations:
+            self._animations.show(0.0)
         self._view.open(BackendContext(plan=plan, report=context.report))
         self._start_ns, self._steps = None, 0
 
@@ -90,9 +96,13 @@ class NewtonBackend:
         if not commands.silent:
             self._command(commands)
         steps = (time_ns - self._start_ns) // step_ns - self._steps
-        if steps > 0:
+        if steps > 0 and self._animations:
+            for number in range(self._steps + 1, self._steps + steps + 1):
+                engine.step(1, step_ns * 1e-9)
+                self._animations.show(number * step_ns * 1e-9)
+        elif steps > 0:
             engine.step(steps, step_ns * 1e-9)
-            self._steps += steps
+        self._steps += max(0, steps)
         return view.step(self._start_ns + self._steps * step_ns, commands)
 
     def reset(self) -> None:
@@ -100,12 +110,14 @@ class NewtonBackend:
         assert self._engine is not None, "the backend is not open"
         assert self._view is not None
         self._engine.reset()
+        if self._animations:
+            self._animations.show(0.0)
         self._view.reset()
         self._start_ns, self._steps = None, 0
 
     def close(self) -> None:
         """Lets the model go."""
-        self._context = self._engine = self._rows = self._view = None
+        self._context = self._engine = self._rows = self._view = self._animations = None
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -147,17 +159,47 @@ class NewtonBackend:
             context.report("newton.twist", "twists of bodies are ignored: under physics, forces move them")
 
 
-def _report_animations(context: BackendContext, engine: Engine) -> None:
-    """Says which kinematic bodies have time samples, which nothing plays here."""
-    plan, layout = context.plan, context.plan.layout
-    paths = [layout.bodies[track.row] for track in plan.scene.pose_tracks if layout.kinematic[track.row]]
-    if plan.physics is not None:
-        paths += [plan.physics.bodies[track.row].path for track in plan.physics.tracks]
-    still = [path for path in dict.fromkeys(paths) if path in engine.bodies]
-    if still:
-        context.report(
-            "newton.animation", f"kinematic bodies with time samples stand still: {', '.join(still[:3])}"
-        )
+class _Animations:
+    """Kinematic bodies with time samples: put where they are before each step, with their velocities."""
+
+    def __init__(self, context: BackendContext, engine: Engine) -> None:
+        plan, layout = context.plan, context.plan.layout
+        tracks = {layout.bodies[t.row]: t for t in plan.scene.pose_tracks if layout.kinematic[t.row]}
+        if plan.physics is not None:
+            tracks |= {plan.physics.bodies[track.row].path: track for track in plan.physics.tracks}
+        tracks = {path: track for path, track in tracks.items() if path in engine.bodies and len(track.time)}
+        coordinates, rates = find_free(engine, tuple(tracks))
+        still = [path for path, row in zip(tracks, coordinates, strict=True) if row < 0]
+        if still:
+            context.report(
+                "newton.animation", f"kinematic bodies with time samples stand still: {', '.join(still[:3])}"
+            )
+        found = [(path, track) for path, track in tracks.items() if path not in still]
+        self._engine = engine
+        self._joints = [
+            (np.arange(row, row + 7), np.arange(rate, rate + 6))
+            for row, rate in zip(coordinates.tolist(), rates.tolist(), strict=True)
+            if row >= 0
+        ]
+        self._bodies = [engine.bodies[path] for path, _ in found]
+        self._tracks = PoseTracks([t.time for _, t in found], [t.world_from_body for _, t in found])
+        self._played = stage_range(plan)
+
+    def __bool__(self) -> bool:
+        return bool(self._joints)
+
+    def show(self, seconds: float) -> None:
+        """Puts the bodies where their samples have them, `seconds` since the start."""
+        now, goes_on = self._played.stage_seconds(seconds)
+        poses, twists = self._tracks.at(now)
+        centers = self._engine.model.body_com.numpy()
+        for (coordinates, rates), body, pose, origin in zip(
+            self._joints, self._bodies, poses, twists * goes_on, strict=True
+        ):
+            # Newton's velocities are those of centres of mass.
+            twist = origin.copy()
+            twist[:3] += np.cross(twist[3:], rotate(pose[3:], centers[body].astype(np.float64)))
+            self._engine.place(coordinates, pose, rates, twist)
 
 
 def _view(plan: BridgePlan, engine: Engine, rows: Rows) -> ArrayBackend:

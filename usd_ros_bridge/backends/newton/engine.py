@@ -134,10 +134,16 @@ class Engine:
         whole[rows] = values
         array.assign(whole)
 
-    def place(self, coordinates: NDArray[np.intp], pose: NDArray[Any], rates: NDArray[np.intp]) -> None:
-        """Puts the free joint with these coordinates (7,) and rates (6,) elsewhere, at rest."""
+    def place(
+        self,
+        coordinates: NDArray[np.intp],
+        pose: NDArray[Any],
+        rates: NDArray[np.intp],
+        twist: NDArray[Any] | None = None,
+    ) -> None:
+        """Puts the free joint with these coordinates (7,) and rates (6,) elsewhere, at rest unless a twist is given."""
         self.write(self._now.joint_q, coordinates, pose)
-        self.write(self._now.joint_qd, rates, np.zeros(6, np.float32))
+        self.write(self._now.joint_qd, rates, np.zeros(6, np.float32) if twist is None else twist)
         newton.eval_fk(self.model, self._now.joint_q, self._now.joint_qd, self._now)
 
 

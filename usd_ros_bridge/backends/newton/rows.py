@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,12 @@ def find_rows(plan: BridgePlan, engine: Engine, report: Callable[[str, str], Non
         report("newton.joints", f"joints that newton's import has in another form stay at rest: {named}")
     free, free_rates = joints.free_bodies(bodies)
     return Rows(bodies, positions.astype(np.intp), velocities.astype(np.intp), free, free_rates)
+
+
+def find_free(engine: Engine, paths: Sequence[str]) -> tuple[RowArray, RowArray]:
+    """Returns the first coordinate and the first rate of the free joints of bodies, -1 where there is none."""
+    bodies = np.array([engine.bodies.get(path, UNMAPPED) for path in paths], dtype=np.intp)
+    return _Joints(engine.model).free_bodies(bodies)
 
 
 class _Joints:
