@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from physics_stages import plan_text
+from physics_stages import HEADER, plan_text
+from pxr import Usd
 
+from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import Actuator, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 
@@ -255,3 +258,26 @@ def test_what_newton_cannot_drive_is_said(schemas: str, target: str, drive: str,
         joint="float drive:angular:physics:stiffness = 1" if drive else "",
     )
     assert words in said(plan)["1.3.actuator"]
+
+
+def test_robots_of_a_fleet_have_their_own_actuators() -> None:
+    asset = Path(__file__).parents[2] / "assets" / "physics_actuators.usda"
+    stage = Usd.Stage.CreateInMemory()
+    stage.GetRootLayer().ImportFromString(HEADER.format(meters=1, kilograms=1, up="Z"))
+    stage.DefinePrim("/World", "Xform")
+    for name in ("one", "two", "three"):
+        prim = stage.DefinePrim(f"/World/{name}", "Xform")
+        prim.GetReferences().AddReference(str(asset))
+        prim.GetAttribute("ros:context:namespace").Set(name)
+    plan = load_plan(stage, physics=True)
+    scene = scene_of(plan)
+    names = [robot.path.rpartition("/")[2] for robot in plan.robots]
+    assert sorted(names) == ["one", "three", "two"]
+    for number, robot in enumerate(names):
+        own = [each for each in scene.actuators if each.robot == number]
+        assert len(own) == 12
+        assert all(each.path.startswith(f"/World/{robot}/") for each in own)
+        assert [each.names[0] for each in own][1:3] == ["slide_position", "slide_velocity"]
+        targets = {scene.joints[each.joint].path for each in own if each.joint >= 0}
+        assert all(path.startswith(f"/World/{robot}/") for path in targets)
+    assert len({topic.name for topic in plan.topics if topic.role == "subscription"}) == 3
