@@ -117,10 +117,12 @@ class PointInstances:
         seen: bool,
     ) -> None:
         for number, prototype, matrix in self._instances_of(instancer):
-            placed = matrix @ base
+            with np.errstate(invalid="ignore"):
+                placed = matrix @ base
             name = f"{prefix}/{prototype.GetName()}_{number}"
             for part in self._parts_of(prototype, above[0]):
-                world = part.matrix @ placed
+                with np.errstate(invalid="ignore"):
+                    world = part.matrix @ placed
                 if not part.is_instancer:
                     flat = tuple(world.T.ravel().tolist())
                     found.append(
@@ -179,10 +181,15 @@ class PointInstances:
             self._stage.GetPrimAtPath(target) for target in instancer.GetPrototypesRel().GetForwardedTargets()
         ]
         numbers = instancer.GetProtoIndicesAttr().Get(self._time)
-        if numbers is None or not len(numbers):
+        indices = np.asarray(() if numbers is None else numbers)
+        if indices.size and (indices.ndim != 1 or indices.dtype.kind != "i"):
+            self._error(
+                path, "protoIndices are no int[]; its instances are left out", "author int[] protoIndices"
+            )
+            return ()
+        if not indices.size:
             self._warning(path, "has no instances", "author protoIndices and positions")
             return ()
-        indices = np.asarray(numbers, dtype=np.int64)
         if len(indices) > self._most:
             raise _TooManyError
         matrices = instancer.ComputeInstanceTransformsAtTime(
@@ -213,10 +220,12 @@ class PointInstances:
                 "author protoIndices within the targets of prototypes",
             )
         own = [self._own_matrix(prim) if prim else np.eye(4) for prim in prototypes]
-        return tuple(
-            _Instance(number, prototypes[indices[number]], own[indices[number]] @ placed[number])
-            for number in np.flatnonzero(known & shown).tolist()
-        )
+        # A place that is no number is reported where the instance's shapes are planned.
+        with np.errstate(invalid="ignore"):
+            return tuple(
+                _Instance(number, prototypes[indices[number]], own[indices[number]] @ placed[number])
+                for number in np.flatnonzero(known & shown).tolist()
+            )
 
     def _own_matrix(self, prim: Usd.Prim) -> FloatArray:
         xformable = UsdGeom.Xformable(prim)

@@ -262,6 +262,10 @@ def Xform "World" {{
     ("content", "severity", "message"),
     [
         ("", "warning", "has no instances"),
+        ("int protoIndices = 3", "error", "no int[]"),
+        ('token[] protoIndices = ["a"]', "error", "no int[]"),
+        ("float3[] protoIndices = [(1, 2, 3)]", "error", "no int[]"),
+        ('int[] protoIndices = [0]\nstring positions = "x"', "error", "not as many"),
         ("int[] protoIndices = [0, 0]\npoint3f[] positions = [(0, 0, 0)]", "error", "not as many"),
         (
             "int[] protoIndices = [0, 3]\npoint3f[] positions = [(0, 0, 0), (1, 0, 0)]",
