@@ -84,6 +84,9 @@ def _robosuite(path: str, *differences: ModelDifference) -> RealAsset:
 
 
 _NO_BODY = "no rigid body has these moments: the greatest is above the sum of the others"
+_NO_ORIGIN = (
+    "the converter leaves out the centre of an inertial without origin: UsdPhysics takes the colliders'"
+)
 _NO_TENDON_EQUALITY = "the converter leaves out equalities of tendons, for which mjcPhysics has no schema"
 _ROUNDED = "the converter takes the rotation from a matrix in single precision, which rounds small angles"
 
@@ -108,6 +111,11 @@ ASSETS: Mapping[str, RealAsset] = {
             for number in (3, 7, 11, 15)
         ),
     ),
+    "tiago": _urdf(
+        "tiago_description/robots/tiago.urdf",
+        LinkDifference("arm_tool_link", _NO_ORIGIN, center=(0.001, 0.0, 0.0)),
+    ),
+    "talos": _urdf("talos_data/robots/talos_full_v2.urdf"),
     "ur5e": _robosuite("robots/ur5e/robot"),
     "panda": _robosuite("robots/panda/robot"),
     "sawyer": _robosuite("robots/sawyer/robot"),
