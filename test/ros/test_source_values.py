@@ -16,6 +16,7 @@ from std_msgs import msg as std_msgs
 
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.usd.notices import StageListener
 from usd_ros_bridge.usd.source_values import follow_source
 
 HEAD = """#usda 1.0
@@ -121,6 +122,7 @@ def test_edits_are_in_the_next_messages_and_plan_nothing_anew(step_on: Any, ros_
     here = step_on(stage)
     plan = here.bridge.plan
     here.until(lambda: volts and texts, what="the first values")
+    listener = StageListener(stage, lambda: None).open()
     attribute = stage.GetAttributeAtPath("/data.volts")
     for value in (2.0, 3.5):
         attribute.Set(value)
@@ -130,6 +132,15 @@ def test_edits_are_in_the_next_messages_and_plan_nothing_anew(step_on: Any, ros_
         attribute.Set(-1.0)
     here.until(lambda: texts[-1].data == "a longer text" and volts[-1].data == -1.0, what="session edits")
     assert here.bridge.plan is plan
+    assert listener.take() == frozenset()
+    stage.GetSessionLayer().Clear()
+    listener.take()
+    with Sdf.ChangeBlock():
+        prim = stage.GetRootLayer().GetPrimAtPath("/data")
+        prim.RemoveProperty(prim.attributes["text"])
+        Sdf.AttributeSpec(prim, "text", Sdf.ValueTypeNames.Token).custom = True
+    assert listener.take() == {"/data.text"}
+    listener.close()
 
 
 def test_a_temperature_has_its_source_and_a_stamp(start: Any, ros_harness: Any) -> None:

@@ -139,7 +139,9 @@ class StageListener:
             self._counts.clear()
             self._moving.clear()
         for path in resynced:
-            if path.IsAbsoluteRootOrPrimPath() or self._property_counts(stage, path):
+            if path.IsAbsoluteRootOrPrimPath() or (
+                self._property_counts(stage, path) and not is_only_shown(stage, path, resynced=True)
+            ):
                 found.add(path.pathString)
         for path in notice.GetChangedInfoOnlyPaths():
             if path.IsPropertyPath():

@@ -45,7 +45,13 @@ def source_types(stage: Usd.Stage, topics: Iterable[TopicRecord]) -> dict[str, s
 
 
 class SourceValue:
-    """The value of one attribute: static, or in time samples. Reading it is for any thread, and takes no lock."""
+    """The value of one attribute: static, or in time samples. Reading it is for any thread, and takes no lock.
+
+    Attributes:
+        type_name: USD value type when the attribute was last planned with, "" where it was not there.
+    """
+
+    type_name = ""
 
     def __init__(self, stage: Usd.Stage, path: str) -> None:
         """Reads the value.
@@ -155,13 +161,25 @@ def follow_source(stage: Any, path: str) -> SourceValue:
         value = SourceValue(stage, path)
         with _lock:
             sources.values[path] = value
+    with turn_at(stage):
+        attribute = stage.GetAttributeAtPath(path)
+        value.type_name = str(attribute.GetTypeName()) if attribute else ""
     return value
 
 
-def is_only_shown(stage: Any, path: Any) -> bool:
-    """Returns whether a publisher shows the value of an attribute, and no plan depends on it."""
+def is_only_shown(stage: Any, path: Any, *, resynced: bool = False) -> bool:
+    """Return whether a publisher shows the value of an attribute, and no plan depends on the edit of it.
+
+    Args:
+        stage: A Usd.Stage.
+        path: Path of the attribute.
+        resynced: Whether more than the value may have changed: a first opinion in another layer, or another type.
+    """
     sources = _stages.get(stage)
-    if sources is None or path.pathString not in sources.values or path.name.startswith(_PLANNED):
+    value = sources.values.get(path.pathString) if sources is not None else None
+    if value is None or path.name.startswith(_PLANNED):
         return False
     attribute = stage.GetAttributeAtPath(path)
-    return bool(attribute) and attribute.IsCustom()
+    if not attribute or not attribute.IsCustom():
+        return False
+    return not resynced or str(attribute.GetTypeName()) == value.type_name

@@ -178,6 +178,11 @@ def _add_inertial(built: Built, made: Any, body: Body, *, moves: bool) -> None:
     """
     made.explicitinertial = True
     made.gravcomp = 1.0 - body.gravity_scale
+    if moves and 0.0 < body.inertial.mass < SMALLEST_MASS:
+        built.report(
+            f"mujoco.mass:{body.path}",
+            f"{body.path}: MuJoCo takes no mass of {body.inertial.mass:g} kg: it weighs {SMALLEST_MASS:g} kg",
+        )
     if not _is_possible(body.inertial) or not (
         body.inertial.mass >= SMALLEST_MASS or any(body.inertial.diagonal)
     ):
