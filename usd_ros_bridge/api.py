@@ -64,7 +64,7 @@ def load_plan(
     plan = replace(
         plan, stage=stage, stage_owned=owned, options=plan_options or PlanOptions(), catalog=catalog,
         variants=read_options.variants if read_options is not None and owned else (),
-        default_prim=_default_prim(stage),
+        default_prim=_default_prim(stage), max_prims=(read_options or ReadOptions()).max_prims,
     )  # fmt: skip
     return _with_physics(plan, prims, records, plan_options or PlanOptions()) if physics else plan
 
@@ -85,7 +85,9 @@ def reread(
     prims = PrimReader(stage, pause)
     with collector_paused():
         records = read_stage(stage, asset=plan.asset, prims=prims)
-        physics = None if plan.physics is None else read_physics(stage, prims=prims)
+        physics = None
+        if plan.physics is not None:
+            physics = read_physics(stage, prims=prims, most_prims=plan.max_prims)
         default_prim = _default_prim(stage)
 
     def finish(options: PlanOptions) -> BridgePlan:
@@ -94,6 +96,7 @@ def reread(
             made = replace(
                 made, stage=stage, stage_owned=plan.stage_owned, options=options, catalog=plan.catalog,
                 variants=variants, default_prim=default_prim,
+                max_prims=plan.max_prims,
             )  # fmt: skip
             if physics is None:
                 return made
@@ -140,7 +143,9 @@ def read_physics_for(
     prims = PrimReader(stage, pause)
     with collector_paused():
         records = read_stage(stage, asset=plan.asset, prims=prims)
-        physics = read_physics(stage, prims=prims, left_out=_left_out(plan, options))
+        physics = read_physics(
+            stage, prims=prims, left_out=_left_out(plan, options), most_prims=plan.max_prims
+        )
 
     def finish() -> BridgePlan:
         with collector_paused():
@@ -155,7 +160,9 @@ def _with_physics(
 ) -> BridgePlan:
     from usd_ros_bridge.usd import read_physics
 
-    physics = read_physics(prims.stage, prims=prims, left_out=_left_out(plan, options))
+    physics = read_physics(
+        prims.stage, prims=prims, left_out=_left_out(plan, options), most_prims=plan.max_prims
+    )
     scene, found = plan_physics(records, physics, plan, options)
     return replace(plan, physics=scene, diagnostics=plan.diagnostics + found)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.options import PlanOptions, TypeCatalog, VariantSelection
+from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog, VariantSelection
 from usd_ros_bridge.model.records import Quaternion, Vector3
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout
@@ -361,6 +361,7 @@ class BridgePlan:
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
         stage_owned: Whether it was opened to make the plan, and is nobody else's.
         default_prim: Prim path of the stage's default prim, "" where it has none.
+        max_prims: Most prims of the instances of the stage's PointInstancers, of which physics is read.
         options: How it was made, so that it can be made again.
         catalog: Which types were known, likewise; None where only their form was checked.
         variants: Selections that were made on the session layer.
@@ -380,6 +381,7 @@ class BridgePlan:
     stage: object | None = field(default=None, repr=False, compare=False)
     stage_owned: bool = field(default=False, repr=False, compare=False)
     default_prim: str = field(default="", repr=False, compare=False)
+    max_prims: int = field(default=ReadOptions().max_prims, repr=False, compare=False)
     options: PlanOptions = field(default_factory=PlanOptions, repr=False, compare=False)
     catalog: TypeCatalog | None = field(default=None, repr=False, compare=False)
     variants: tuple[VariantSelection, ...] = field(default=(), repr=False, compare=False)

@@ -10,8 +10,9 @@ import pytest
 from numpy.testing import assert_allclose
 from pxr import Gf, Sdf, Usd, UsdGeom
 
-from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.api import add_physics, load_plan, reread
 from usd_ros_bridge.backends.protocol import BackendContext
+from usd_ros_bridge.model.options import PlanOptions, ReadOptions
 from usd_ros_bridge.model.physics import WORLD_BODY, Mesh, PhysicsScene
 from usd_ros_bridge.usd import read_physics
 
@@ -286,6 +287,18 @@ def test_what_is_wrong_with_an_instancer_is_told(content: str, severity: str, me
 
 
 TWO = "int[] protoIndices = [0, 0]\npoint3f[] positions = [(0, 0, 0), (1, 0, 0)]"
+
+
+def test_the_limit_of_prims_holds_however_physics_is_read() -> None:
+    stage = stage_of(one_instancer(TWO))
+    options = ReadOptions(max_prims=1)
+    made = load_plan(stage, read_options=options, physics=True)
+    later = add_physics(load_plan(stage, read_options=options))
+    for plan in (made, later, reread(made)(PlanOptions())):
+        assert plan.physics is not None
+        assert not plan.physics.colliders
+        assert "1.3.point_instancer" in {each.code for each in plan.diagnostics}
+    assert len(load_plan(stage, physics=True).physics.colliders) == 2
 
 
 def test_instances_count_as_prims() -> None:
