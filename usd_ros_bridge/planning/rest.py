@@ -34,6 +34,9 @@ _NOISE = 5e-7
 _ROUNDING = 2e-7
 """Share of itself that single precision rounds a number by, at most, and some."""
 
+_DECIMALS = 13
+"""Decimals of metres that products of a few transforms leave right."""
+
 _AGREEMENT = 1e-4
 """Metres and radians within which an authored frame counts as meeting an authored pose."""
 
@@ -159,9 +162,13 @@ class RestSolver:
         )
         size = np.maximum(1.0, np.abs(frame0[:, :3]).max(axis=1, initial=0.0))
         near = np.abs(exact[:, :3] - frame0[:, :3]).max(axis=1, initial=0.0) < _ROUNDING * size
-        turn = np.abs(np.abs((exact[:, 3:] * frame0[:, 3:]).sum(axis=1)) - 1.0)
-        alike = near & (turn < 1e-13)
-        return np.where(alike[:, None], exact, frame0)
+        along = (exact[:, 3:] * frame0[:, 3:]).sum(axis=1)
+        alike = near & (np.abs(np.abs(along) - 1.0) < 1e-13)
+        exact[:, 3:] *= np.where(along < 0.0, -1.0, 1.0)[:, None]
+        # Without what these products round: zeros stay zeros, and two fingers stay symmetrical.
+        exact[:, :3] = exact[:, :3].round(_DECIMALS)
+        differs = np.abs(exact - frame0) > 10.0**-_DECIMALS * size[:, None]
+        return np.where(alike[:, None] & differs, exact, frame0)
 
     def _local(self, position: FloatArray, rotation: FloatArray, target: NDArray[np.intp]) -> FloatArray:
         scale = self._index.poses.scale[target]

@@ -898,3 +898,17 @@ def test_one_scene_that_everything_names_changes_nothing() -> None:
     assert plan.physics is not None
     assert plan.physics.groups == ()
     assert findings(plan, "1.3.scene") == []
+
+
+def test_joint_frames_are_as_exact_as_the_transforms_of_bodies() -> None:
+    """UsdPhysics has 0.007 in single precision, the Xforms in double; zeros and symmetry are without noise."""
+    scene = plan_of(ROOT / "examples" / "arm" / "arm.usda").physics
+    assert scene is not None
+    numbers = [
+        number
+        for joint in scene.joints
+        for frame in (joint.body0_from_joint, joint.body1_from_joint)
+        for number in frame.translation
+    ]
+    assert 0.007 in numbers
+    assert numbers == [round(number, 3) for number in numbers]
