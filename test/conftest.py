@@ -271,6 +271,20 @@ class RosHarness:
                 pytest.fail(f"waited {timeout:g} s for {what or condition}")
             self.executor.spin_once(timeout_sec=0.05)
 
+    def are_connected(self, publisher: Any, bridge: Any) -> bool:
+        """Return whether a publisher and a bridge's subscription have discovered each other.
+
+        The publisher's side alone is not enough: within one process a message that is sent before the subscription
+        knows its publisher is lost, even a reliable one.
+        """
+        rows = [
+            row
+            for row in bridge.status().interfaces
+            if row.name == publisher.topic_name and row.role == "subscription" and row.state != "disabled"
+        ]
+        found = publisher.get_subscription_count() == 1 and bool(rows)
+        return found and all(row.matched for row in rows)
+
     def run_goal(self, kind: Any, name: str, goal: Any) -> Any:
         """Send a goal that has to be accepted. Return the answer: `status` and `result`.
 

@@ -151,7 +151,7 @@ def test_a_trajectory_on_the_topic_is_followed(
 ) -> None:
     bridge = start(plan_of(asset)).bridge
     publisher = ros_harness.node.create_publisher(JointTrajectory, topic, 10)
-    ros_harness.wait_for(lambda: publisher.get_subscription_count() > 0, what="the subscription")
+    ros_harness.wait_for(lambda: ros_harness.are_connected(publisher, bridge), what="the subscription")
     goal = [0.1 * number for number in range(1, len(joints) + 1)]
     publisher.publish(JointTrajectory(joint_names=joints, points=[point(*goal)]))
     rows = {bridge.plan.layout.dofs[row]: row for row in range(len(bridge.plan.layout.dofs))}

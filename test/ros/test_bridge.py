@@ -114,7 +114,9 @@ def test_a_host_steps_with_its_own_time_and_node(ros_harness):
     bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS), node=ros_harness.node, tf_rate=None)
     with bridge:
         assert bridge.node is ros_harness.node
-        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        ros_harness.wait_for(
+            lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
+        )
         assert bridge.step(1_000_000_000)
         commands.publish(JointState(name=["hinge"], position=[0.5]))
         ros_harness.wait_for(
@@ -137,7 +139,9 @@ def test_a_host_without_threads_polls(ros_harness):
     threads = {thread.name for thread in threading.enumerate()}
     with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), threaded=False) as bridge:
         assert {thread.name for thread in threading.enumerate()} == threads
-        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        ros_harness.wait_for(
+            lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
+        )
         commands.publish(JointState(name=["hinge"], position=[0.5]))
 
         def followed():

@@ -59,7 +59,9 @@ def listen(ros_harness):
 
 
 def connected(ros_harness, running, publisher):
-    ros_harness.wait_for(lambda: publisher.get_subscription_count() == 1, what="the backend's subscription")
+    ros_harness.wait_for(
+        lambda: ros_harness.are_connected(publisher, running.bridge), what="the backend's subscription"
+    )
     ros_harness.wait_for(lambda: running.row("/arm/tf").matched == 1, what="the bridge's /tf")
 
 

@@ -80,7 +80,9 @@ def test_a_hosts_executor_brings_commands_and_the_host_is_told(ros_harness):
 
     backend = ArrayBackend(described.layout, joint_position=position, on_commands=actuate)
     with Bridge(described, backend, node=ros_harness.node) as bridge:
-        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        ros_harness.wait_for(
+            lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
+        )
         commands.publish(JointState(name=["hinge"], position=[0.5]))
 
         def followed():
@@ -99,7 +101,9 @@ def test_a_host_without_threads_polls_and_reads_commands_after_the_step(ros_harn
     threads = set(threading.enumerate())
     with Bridge(described, backend, threaded=False) as bridge:
         assert set(threading.enumerate()) == threads
-        ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the bridge's subscription")
+        ros_harness.wait_for(
+            lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
+        )
         commands.publish(JointState(name=["hinge"], position=[0.25]))
 
         def commanded():

@@ -20,16 +20,18 @@ TEXT = publisher("/arm/text", "std_msgs/msg/String", rate=50.0)
 
 @pytest.fixture
 def send(ros_harness):
-    """`send(class, topic, messages)` publishes once a subscription is there."""
+    """`send(running, class, topic, messages)` publishes once a subscription of the bridge is there."""
     publishers = {}
 
-    def publish(message_class, topic, *messages):
+    def publish(running, message_class, topic, *messages):
         made = publishers.get(topic)
         if made is None:
             made = publishers[topic] = ros_harness.node.create_publisher(
                 message_class, topic, QoSProfile(depth=1000)
             )
-        ros_harness.wait_for(lambda: made.get_subscription_count() > 0, what=f"a subscription to {topic}")
+        ros_harness.wait_for(
+            lambda: ros_harness.are_connected(made, running.bridge), what=f"a subscription to {topic}"
+        )
         for message in messages:
             made.publish(message)
 
@@ -64,7 +66,7 @@ def test_a_handler_gets_every_message_in_order_as_an_object_of_its_type(start, r
 
     running = start(plan(NUMBERS))
     running.bridge.on_message("/arm/numbers", take if kind == "function" else take_later)
-    send(Int64, "/arm/numbers", *(Int64(data=number) for number in range(90)))
+    send(running, Int64, "/arm/numbers", *(Int64(data=number) for number in range(90)))
     ros_harness.wait_for(lambda: len(got) == 90, what="the messages")
     assert got == list(range(90))
     assert threads == {"usd_ros_bridge-handler" if kind == "function" else "usd_ros_bridge-handlers"}
@@ -97,10 +99,10 @@ def test_a_handler_comes_before_the_built_in_sink_which_takes_over_again(start, 
 
     command = JointState(name=["hinge"], position=[0.5])
     with running.bridge.on_message("/arm/joint_commands", got.append):
-        send(JointState, "/arm/joint_commands", command)
+        send(running, JointState, "/arm/joint_commands", command)
         ros_harness.wait_for(lambda: got, what="the message")
     assert hinge() == 0.0
-    send(JointState, "/arm/joint_commands", command)
+    send(running, JointState, "/arm/joint_commands", command)
     ros_harness.wait_for(lambda: hinge() == 0.5, what="the command")
     assert len(got) == 1
 
@@ -115,7 +117,7 @@ def test_a_handler_that_raises_is_reported_and_gets_the_next_message(start, ros_
 
     running = start(plan(NUMBERS))
     running.bridge.on_message("/arm/numbers", take)
-    send(Int64, "/arm/numbers", *(Int64(data=number) for number in range(6)))
+    send(running, Int64, "/arm/numbers", *(Int64(data=number) for number in range(6)))
     ros_harness.wait_for(lambda: len(got) == 6, what="the messages")
     ros_harness.wait_for(lambda: running.row("/arm/numbers", "subscription").errors == 3, what="the errors")
     assert len(running.warnings.containing("a message was lost", "ValueError: odd")) == 1
@@ -130,7 +132,7 @@ def test_a_slow_handler_gets_the_newest(start, ros_harness, send):
 
     running = start(plan(NUMBERS))
     running.bridge.on_message("/arm/numbers", take)
-    send(Int64, "/arm/numbers", *(Int64(data=number) for number in range(300)))
+    send(running, Int64, "/arm/numbers", *(Int64(data=number) for number in range(300)))
     ros_harness.wait_for(
         lambda: running.row("/arm/numbers", "subscription").count == 300, what="the messages"
     )

@@ -55,7 +55,9 @@ def test_a_state_that_came_by_topic_is_published_once(start, listen, ros_harness
     received = listen(PoseStamped, "/arm/pose")
     states = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
     running = start(plan(publisher("/arm/pose", "geometry_msgs/msg/PoseStamped", rate=100.0)), "joint_states")
-    ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the backend's subscription")
+    ros_harness.wait_for(
+        lambda: ros_harness.are_connected(states, running.bridge), what="the backend's subscription"
+    )
     ros_harness.wait_for(lambda: running.row("/arm/pose").matched == 1, what="the bridge's publisher")
     for seconds in (5, 6):
         message = JointState(name=["hinge"], position=[0.5])
@@ -70,8 +72,10 @@ def test_a_state_that_came_by_topic_is_published_once(start, listen, ros_harness
 def test_joint_states_go_out_and_commands_come_in(start, listen, ros_harness):
     received = listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
-    start(plan(JOINT_STATES, JOINT_COMMANDS))
-    ros_harness.wait_for(lambda: received and commands.get_subscription_count() == 1, what="the bridge")
+    running = start(plan(JOINT_STATES, JOINT_COMMANDS))
+    ros_harness.wait_for(
+        lambda: received and ros_harness.are_connected(commands, running.bridge), what="the bridge"
+    )
     assert received[0].name == ["hinge"]
     assert received[0].header.frame_id == "base"
     assert list(received[0].position) == [0.0]
@@ -87,7 +91,9 @@ def test_names_that_nobody_knows_cost_no_more_than_known_ones(start, listen, ros
     received = listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_STATES, JOINT_COMMANDS))
-    ros_harness.wait_for(lambda: received and commands.get_subscription_count() == 1, what="the bridge")
+    ros_harness.wait_for(
+        lambda: received and ros_harness.are_connected(commands, running.bridge), what="the bridge"
+    )
     for turn in range(100):
         names = [f"joint_{turn}_{index}" for index in range(100)]
         commands.publish(JointState(name=names, position=[1.0] * 100))
@@ -106,7 +112,9 @@ def test_poses_in_frames_that_nobody_knows_are_one_report(start, listen, ros_har
     received = listen(JointState, "/arm/joint_states")
     poses = ros_harness.node.create_publisher(PoseStamped, "/arm/goal", 100)
     running = start(plan(JOINT_STATES, subscription("/arm/goal", "geometry_msgs/msg/PoseStamped")))
-    ros_harness.wait_for(lambda: received and poses.get_subscription_count() == 1, what="the bridge")
+    ros_harness.wait_for(
+        lambda: received and ros_harness.are_connected(poses, running.bridge), what="the bridge"
+    )
     for turn in range(20):
         message = PoseStamped()
         message.header.frame_id, message.pose.orientation.w = f"frame_{turn}", 1.0
@@ -122,8 +130,8 @@ def test_poses_in_frames_that_nobody_knows_are_one_report(start, listen, ros_har
 def test_array_commands_joints_in_order(start, listen, ros_harness):
     received = listen(JointState, "/arm/joint_states")
     commands = ros_harness.node.create_publisher(Float64MultiArray, "/arm/commands", 10)
-    start(plan(JOINT_STATES, subscription("/arm/commands", "std_msgs/msg/Float64MultiArray")))
-    ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the subscription")
+    running = start(plan(JOINT_STATES, subscription("/arm/commands", "std_msgs/msg/Float64MultiArray")))
+    ros_harness.wait_for(lambda: ros_harness.are_connected(commands, running.bridge), what="the subscription")
     commands.publish(Float64MultiArray(data=[-0.5]))
     ros_harness.wait_for(
         lambda: received and received[-1].position[0] == pytest.approx(-0.5), what="the target"
@@ -135,7 +143,7 @@ def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, listen, r
     velocity = listen(TwistStamped, "/arm/velocity")
     pose = listen(PoseStamped, "/arm/pose")
     commands = ros_harness.node.create_publisher(Twist, "/arm/cmd_vel", 10)
-    start(
+    running = start(
         plan(
             publisher("/arm/odom", "nav_msgs/msg/Odometry", frame_id="odom", child_frame_id="base"),
             publisher("/arm/velocity", "geometry_msgs/msg/TwistStamped"),
@@ -143,7 +151,9 @@ def test_twist_moves_the_base_and_odometry_starts_at_the_origin(start, listen, r
             subscription("/arm/cmd_vel", "geometry_msgs/msg/Twist"),
         )
     )
-    ros_harness.wait_for(lambda: odometry and commands.get_subscription_count() == 1, what="the bridge")
+    ros_harness.wait_for(
+        lambda: odometry and ros_harness.are_connected(commands, running.bridge), what="the bridge"
+    )
     assert (odometry[0].header.frame_id, odometry[0].child_frame_id) == ("odom", "base")
     assert odometry[0].pose.pose.position.x == 0.0
     twist = Twist()
@@ -198,7 +208,7 @@ def test_what_nothing_feeds_is_silent_and_what_nothing_takes_is_counted(start, r
     assert running.warnings.containing("/arm/camera_info", "UsdGeomCamera")
     assert running.row("/arm/text").state == "silent"
     words = ros_harness.node.create_publisher(String, "/arm/words", 10)
-    ros_harness.wait_for(lambda: words.get_subscription_count() == 1, what="the subscription")
+    ros_harness.wait_for(lambda: ros_harness.are_connected(words, running.bridge), what="the subscription")
     words.publish(String(data="hello"))
     ros_harness.wait_for(lambda: running.row("/arm/words", "subscription").count == 1, what="the count")
     assert running.row("/arm/words", "subscription").state == "silent"

@@ -71,8 +71,10 @@ def test_moving_frames_go_to_tf_and_static_ones_to_tf_static(start, listen, ros_
 def test_transforms_follow_the_joint(start, listen, ros_harness):
     moving = listen("/arm/tf")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
-    start(plan(JOINT_COMMANDS))
-    ros_harness.wait_for(lambda: moving and commands.get_subscription_count() == 1, what="the bridge")
+    running = start(plan(JOINT_COMMANDS))
+    ros_harness.wait_for(
+        lambda: moving and ros_harness.are_connected(commands, running.bridge), what="the bridge"
+    )
     commands.publish(JointState(name=["hinge"], position=[1.0]))
 
     def rotation():
@@ -181,7 +183,7 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
             raise ValueError(f"cannot send this at {snapshot.time_ns}")
 
     running.bridge.runtime.add_emitter(Broken(), name="broken")
-    ros_harness.wait_for(lambda: commands.get_subscription_count() == 1, what="the subscription")
+    ros_harness.wait_for(lambda: ros_harness.are_connected(commands, running.bridge), what="the subscription")
     for _ in range(3):
         commands.publish(JointState(name=["hinge"], position=[0.1]))
     ros_harness.wait_for(
