@@ -100,9 +100,11 @@ def _actuators(scene: PhysicsScene) -> RenderableType:
     rows: list[Sequence[Text | str]] = []
     for actuator in scene.actuators:
         found = (
-            (actuator.joint, scene.joints), (actuator.tendon, scene.tendons), (actuator.site, scene.sites),
+            (actuator.joint, scene.joints),
+            (actuator.tendon, scene.tendons),
+            (actuator.site, scene.sites),
             (actuator.body, scene.bodies),
-        )  # fmt: skip
+        )
         target = next((among[number].path for number, among in found if number >= 0), "")
         law = f"{actuator.gain[0]}, {actuator.bias[0]}, {actuator.dynamics[0]}"
         control = "" if actuator.control_range is None else _range(*actuator.control_range)

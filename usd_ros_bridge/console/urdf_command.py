@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--robot", default=None, metavar="PRIM", help="Which robot, of an asset with several.")
 @click.option(
-    "--frames-from-xforms/--no-frames-from-xforms", default=None,
+    "--frames-from-xforms/--no-frames-from-xforms",
+    default=None,
     help="Make all plain Xforms directly below bodies links, or none [default: those that stand for links].",
-)  # fmt: skip
+)
 def urdf(
     output: Path | None, meshes: Path | None, robot: str | None, frames_from_xforms: bool | None, strict: bool,
     **options: Any,

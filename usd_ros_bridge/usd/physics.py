@@ -20,7 +20,7 @@ from usd_ros_bridge.model.physics_records import (
     SensorRecord,
 )
 from usd_ros_bridge.model.records import Record, attribute, fallback
-from usd_ros_bridge.usd.actuators import ACTUATOR_TYPES, SITE_APIS, ActuatorReader
+from usd_ros_bridge.usd.actuator_prims import ACTUATOR_TYPES, SITE_APIS, ActuatorReader
 from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader, authored_value
 from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
 from usd_ros_bridge.usd.joints import solver_attributes
@@ -85,8 +85,13 @@ class _Kind(NamedTuple):
         """Whether there is something to read even where the prim is not seen."""
         return (
             bool(self.applied or self.actuator)
-            or self.scene or self.group or self.joint or self.camera or self.instancer or self.site
-        )  # fmt: skip
+            or self.scene
+            or self.group
+            or self.joint
+            or self.camera
+            or self.instancer
+            or self.site
+        )
 
 
 APPLIED: Final = frozenset(

@@ -9,8 +9,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.actuators import Controls, find_controls
 from usd_ros_bridge.backends.mujoco.balls import Balls
+from usd_ros_bridge.backends.mujoco.controls import Controls, find_controls
 from usd_ros_bridge.backends.mujoco.drives import scale_acceleration_drives, soften_limits
 from usd_ros_bridge.backends.mujoco.refused_parts import compile_spec
 from usd_ros_bridge.backends.mujoco.starting import Start, make_start

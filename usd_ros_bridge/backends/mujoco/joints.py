@@ -8,9 +8,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.actuators import set_first
 from usd_ros_bridge.backends.mujoco.balls import add_ball, round_cone
 from usd_ros_bridge.backends.mujoco.built import Built
+from usd_ros_bridge.backends.mujoco.controls import set_first
 from usd_ros_bridge.backends.mujoco.drives import add_drive, bounds_effort
 from usd_ros_bridge.backends.mujoco.poses import FloatArray, pose_of
 from usd_ros_bridge.model.physics import Dof, Joint

@@ -7,7 +7,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.actuators import actuated_dofs, add_actuators
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies, lay_to_sleep
 from usd_ros_bridge.backends.mujoco.built import (
     COLLIDER_GROUP,
@@ -19,6 +18,7 @@ from usd_ros_bridge.backends.mujoco.built import (
     dof_offsets,
 )
 from usd_ros_bridge.backends.mujoco.compiled import Compiled
+from usd_ros_bridge.backends.mujoco.controls import actuated_dofs, add_actuators
 from usd_ros_bridge.backends.mujoco.drives import KINDS
 from usd_ros_bridge.backends.mujoco.filters import add_filters
 from usd_ros_bridge.backends.mujoco.loops import add_loops

@@ -107,8 +107,11 @@ class _Planner:
     ) -> None:
         self._bodies, self._joints, self._sites, self._tendons = bodies, joints, sites, tendons
         named: tuple[tuple[str, Sequence[Body | Site | Tendon | SceneJoint]], ...] = (
-            ("site", sites), ("body", bodies), ("tendon", tendons), ("joint", joints),
-        )  # fmt: skip
+            ("site", sites),
+            ("body", bodies),
+            ("tendon", tendons),
+            ("joint", joints),
+        )
         self._numbers = {
             each.path: (kind, number) for kind, found in named for number, each in enumerate(found)
         }
