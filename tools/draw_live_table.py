@@ -22,7 +22,7 @@ from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, load_plan
-from usd_ros_bridge.console.live import render
+from usd_ros_bridge.cli.live_view import render
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 8.0

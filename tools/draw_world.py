@@ -31,7 +31,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image, LaserScan
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 
 WORLD = Path(__file__).resolve().parents[1] / "examples" / "rover" / "world.usda"
 TICK_NS = 5_000_000
@@ -108,7 +108,7 @@ class Drive:
 
     def base(self) -> tuple[float, float, float]:
         """Returns where the rover's base is in MuJoCo: x, y (m) and yaw (rad)."""
-        runtime = self.bridge.runtime
+        runtime = self.bridge.parts.runtime
         x, y, _, *q = runtime.snapshot.body(runtime.plan.robots[0].base_row)
         return x, y, yaw_of(*q)
 
@@ -131,7 +131,9 @@ class Drive:
                     message = Twist()
                     message.linear.x, message.angular.z = forward, turning
                     self._publisher.publish(message)
-                    self.wait(lambda: bool(self.bridge.runtime.inbox.pending), "a command did not arrive")
+                    self.wait(
+                        lambda: bool(self.bridge.parts.runtime.inbox.pending), "a command did not arrive"
+                    )
                 tick += 1
                 self.bridge.step(tick * TICK_NS)
                 self.truth.append(self.base())
@@ -196,7 +198,7 @@ def main(picture: Path) -> None:
     rclpy.init(context=context)
     try:
         plan = load_plan(WORLD, physics=True)
-        with Bridge(plan, "mujoco", backend_options={"lockstep": "true"}) as bridge:
+        with Bridge(plan, "mujoco", options=BridgeOptions(backend_options={"lockstep": "true"})) as bridge:
             drive = Drive(bridge, context)
             try:
                 drive.run()

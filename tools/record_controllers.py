@@ -184,7 +184,7 @@ def _command(stage: Stage, publisher: Any, forward: float, turning: float) -> No
     """Publishes a command, and waits until both the bridge and the recorder have it."""
     message = Twist()
     message.linear.x, message.angular.z = forward, turning
-    inbox, counts = stage.bridge.runtime.inbox, stage.recorder.counts
+    inbox, counts = stage.bridge.parts.runtime.inbox, stage.recorder.counts
     expected = counts["/rover/cmd_vel"] + 1
     publisher.publish(message)
     stage.wait(
@@ -258,7 +258,7 @@ class _Arm:
             RuntimeError: It ends in another state, or not in time.
         """
         future = handle.get_result_async()
-        controllers = self._stage.bridge.runtime.controllers
+        controllers = self._stage.bridge.parts.runtime.controllers
         for _ in range(round(within * 1e9 / PERIOD_NS)):
             self._stage.step()
             # Not its status, which takes a moment: no further step is to be taken until that is recorded.
