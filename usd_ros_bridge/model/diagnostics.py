@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from usd_ros_bridge.errors import error_text, escaped
+
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-
-MAX_QUOTED = 128
 
 CONTAINED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a fault of this package or of a library may raise for one part of an asset. Tf.ErrorException is a RuntimeError.
@@ -48,47 +48,6 @@ class Diagnostic:
         return escaped(f"{text} ({self.remedy})" if self.remedy else text)
 
 
-def escaped(text: str, *, keep: str = "") -> str:
-    r"""Return text from outside as text that is safe to show: what is not printable as `\x1b`.
-
-    Assets, peers, files and errors that quote them may hold escape sequences, which a terminal obeys: C0 and C1
-    control characters, DEL, marks of direction and of width 0, lone surrogates. All text that leaves the bridge for
-    people (terminal, logs, answers of services, XML) goes through this function where it leaves.
-
-    Args:
-        text: The text. Applying the function twice gives the same as once.
-        keep: Characters to leave as they are, such as line ends.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode("ascii")
-        for each in text
-    )
-
-
-def quoted(value: object) -> str:
-    """Returns `value` in quotes, control characters escaped and bounded in length, for a message."""
-    text = str(value)
-    if len(text) > MAX_QUOTED:
-        text = text[:MAX_QUOTED] + "..."
-    return "'" + text.encode("unicode_escape").decode("ascii") + "'"
-
-
-def error_text(error: object, fallback: str = "its text cannot be shown") -> str:
-    """Return what an error says.
-
-    Args:
-        error: An exception, or an error of OpenUSD's composition.
-        fallback: Returned where the text itself raises. OpenUSD quotes what a file says, and Python cannot show it
-            where it is not UTF-8.
-    """
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a text that cannot be had must not hide that there was an error
-        return fallback
-
-
 def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:
     """Return the diagnostic of an exception that reading, planning or exporting one part of an asset raised.
 
@@ -110,5 +69,5 @@ def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Returns whether any diagnostic is an error."""
+    """Return whether any diagnostic is an error."""
     return any(diagnostic.severity == "error" for diagnostic in diagnostics)

@@ -1,4 +1,4 @@
-"""What clients ask controllers to do, decoded and unchecked, and what is told them of it. SI units."""
+"""Goals of controllers, decoded and unchecked, and their feedback and results. SI units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.state import FloatArray
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 Outcome = Literal["succeeded", "aborted", "canceled"]
 """How a goal ended (action_msgs/msg/GoalStatus)."""

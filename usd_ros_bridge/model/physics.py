@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.looks import Skin
-from usd_ros_bridge.model.plan import HERE, DofAxis, JointType, Pose
-from usd_ros_bridge.model.records import Quaternion, Vector3
+from usd_ros_bridge.model.appearance import Skin
+from usd_ros_bridge.model.records import DofAxis, JointType
 from usd_ros_bridge.model.scene import PoseTrack
 from usd_ros_bridge.model.sensors import Sensor
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
+from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
 
 WORLD_BODY = -1
 """Where a body index is asked for: the world."""
@@ -115,7 +116,7 @@ class Inertial:
 
 
 def nearest_moments(moments: Sequence[float]) -> Vector3:
-    """Returns the principal moments of inertia of a rigid body that are nearest (Euclidean) to given ones.
+    """Return the principal moments of inertia of a rigid body that are nearest (Euclidean) to given ones.
 
     A rigid body has none above the sum of the other two, so that none is negative; (0, I, I) is a rod and valid. The
     nearest point of the plane where the greatest equals that sum is a third of the excess off along each axis. Where
@@ -162,7 +163,7 @@ class Body:
 
     path: str
     row: int = -1
-    world_from_body: Pose = HERE
+    world_from_body: Pose = IDENTITY_POSE
     kinematic: bool = False
     inertial: Inertial = Inertial(mass=0.0)
     linear_velocity: Vector3 = (0.0, 0.0, 0.0)
@@ -353,8 +354,8 @@ class Joint:
     type: JointType
     body0: int
     body1: int
-    body0_from_joint: Pose = HERE
-    body1_from_joint: Pose = HERE
+    body0_from_joint: Pose = IDENTITY_POSE
+    body1_from_joint: Pose = IDENTITY_POSE
     dofs: tuple[Dof, ...] = ()
     axis: Literal["X", "Y", "Z"] | None = None
     cone: tuple[float, float] | None = None
@@ -381,7 +382,7 @@ class Site:
 
     path: str
     body: int = WORLD_BODY
-    body_from_site: Pose = HERE
+    body_from_site: Pose = IDENTITY_POSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -564,7 +565,7 @@ class PhysicsScene:
 
     @property
     def needs_forces(self) -> bool:
-        """Whether drives, actuators or bodies that fall make a kinematic model a poor one.
+        """Return whether drives, actuators or falling bodies make a kinematic model a poor one.
 
         A default backend is chosen by it.
         """

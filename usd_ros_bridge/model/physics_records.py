@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.model.appearance import Skin
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.looks import Skin
-from usd_ros_bridge.model.records import Matrix4, Quaternion, Record, Vector3, attribute
+from usd_ros_bridge.model.records import Matrix4, Record, attribute
+from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
 
 MASSLESS_BODIES: Final = "usd_ros_bridge:physics:massless_bodies"
 """Attribute: what bodies without mass weigh, at or below its prim."""

@@ -8,35 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions, TypeCatalog, VariantSelection
-from usd_ros_bridge.model.records import Quaternion, Vector3
+from usd_ros_bridge.model.message_types import TypeCatalog
+from usd_ros_bridge.model.physics import PhysicsScene
+from usd_ros_bridge.model.records import DofAxis, JointType
 from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout
+from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
-if TYPE_CHECKING:
-    from usd_ros_bridge.model.physics import PhysicsScene
-
-JointType = Literal["revolute", "continuous", "prismatic", "fixed", "spherical", "distance", "generic"]
 AxisLetter = Literal["X", "Y", "Z"]
-DofAxis = Literal["transX", "transY", "transZ", "rotX", "rotY", "rotZ"]
 InterfaceKind = Literal["topic", "service", "action"]
 
 WORLD = "world"
-
-
-@dataclass(frozen=True, slots=True)
-class Pose:
-    """A rigid transform: metres, and a unit quaternion x, y, z, w. Names say which: `parent_from_child`."""
-
-    translation: Vector3 = (0.0, 0.0, 0.0)
-    rotation: Quaternion = (0.0, 0.0, 0.0, 1.0)
-
-
-HERE = Pose()
-"""The identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +104,8 @@ class JointPlan:
     inverted: bool = False
     local_name: str = ""
     axis: AxisLetter | None = None
-    body0_from_joint: Pose = Pose()
-    body1_from_joint: Pose = Pose()
+    body0_from_joint: Pose = IDENTITY_POSE
+    body1_from_joint: Pose = IDENTITY_POSE
     dofs: tuple[DofPlan, ...] = ()
 
 
@@ -172,7 +158,7 @@ class FramePlan:
     parent_index: int = -1
     edge: int = -1
     carrier: int = -1
-    carrier_from_frame: Pose = Pose()
+    carrier_from_frame: Pose = IDENTITY_POSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +217,17 @@ class RobotPlan:
     name: str = ""
 
 
+def carrier_of(layout: Layout, robot: RobotPlan, path: str) -> tuple[int, Pose]:
+    """Return the row of the body that moves the prim at `path`, -1 for the world, and `carrier_from_prim`."""
+    row = layout.body_index.get(path, -1)
+    if row >= 0:
+        return row, IDENTITY_POSE
+    for frame in robot.frames:
+        if frame.path == path:
+            return frame.carrier, frame.carrier_from_frame
+    return -1, IDENTITY_POSE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QosPlan:
     """Quality of service as the bridge will ask for it (REP 0158 section 2.4)."""
@@ -272,7 +269,7 @@ class InterfacePlan:
     context_path: str = ""
     robot: int = -1
     body: int = -1
-    body_from_prim: Pose = Pose()
+    body_from_prim: Pose = IDENTITY_POSE
     starts_enabled: bool = True
 
 
@@ -388,5 +385,5 @@ class BridgePlan:
     contexts: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def joint_names(self, topic: TopicPlan) -> tuple[str, ...]:
-        """Returns the names that messages of a topic give to its `dofs`, in their order."""
+        """Return the names that messages of a topic give to its `dofs`, in their order."""
         return topic.joints or tuple(self.layout.dofs[row] for row in topic.dofs)

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any
+from typing import Any, Literal
+
+from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
 
 Matrix4 = tuple[float, ...]
 """16 floats, row-major, for column vectors: `point_in_parent = matrix @ point`."""
 
-Vector3 = tuple[float, float, float]
-Quaternion = tuple[float, float, float, float]
-"""x, y, z, w, as in geometry_msgs."""
+JointType = Literal["revolute", "continuous", "prismatic", "fixed", "spherical", "distance", "generic"]
+DofAxis = Literal["transX", "transY", "transZ", "rotX", "rotY", "rotZ"]
+"""A motion that a joint leaves free, in the words of UsdPhysics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ class AttributeSpec:
 
 
 def attribute(name: str, type_name: str, fallback: Any = None, *, aliases: tuple[str, ...] = ()) -> Any:
-    """Declares a record field that is read from the USD property `name`; unauthored values are None."""
+    """Declare a record field that is read from the USD property `name`; unauthored values are None."""
     return field(default=None, metadata={"usd": AttributeSpec(name, type_name, fallback, aliases)})
 
 
 def attribute_fields(record_type: type) -> tuple[tuple[str, AttributeSpec], ...]:
-    """Returns (field name, spec) of every field of `record_type` that is read from a USD property."""
+    """Return (field name, spec) of every field of `record_type` that is read from a USD property."""
     return _attribute_fields(record_type)
 
 
@@ -50,7 +52,7 @@ def _attribute_fields(record_type: type) -> tuple[tuple[str, AttributeSpec], ...
 
 
 def fallback(record: Record, field_name: str) -> Any:
-    """Returns the field's authored value, or the schema's fallback where none is authored."""
+    """Return the field's authored value, or the schema's fallback where none is authored."""
     value = getattr(record, field_name)
     record_type: type = type(record)
     return _fallbacks(record_type)[field_name] if value is None else value

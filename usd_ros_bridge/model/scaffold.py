@@ -1,4 +1,4 @@
-"""A scaffold: the REP 0158 layer that a robot without one gets, as data, and why it is what it is."""
+"""Scaffold: the REP 0158 layer for a robot without one, as data, with the reason of each decision."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from usd_ros_bridge.model.plan import HERE, Pose
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Sensor:
     type: str
     rate: float
     body: int = -1
-    body_from_sensor: Pose = HERE
+    body_from_sensor: Pose = IDENTITY_POSE
     noise_stddev: float = 0.0
 
 
@@ -131,7 +131,7 @@ class WrenchSensor(Sensor):
     joint: int = -1
     torque_stddev: float = 0.0
     frame_body: int = -1
-    body_from_frame: Pose = HERE
+    body_from_frame: Pose = IDENTITY_POSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

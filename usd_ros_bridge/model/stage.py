@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.records import (
     ActionRecord,
     ActuatedRecord,
@@ -28,6 +29,9 @@ from usd_ros_bridge.model.records import (
     ServiceRecord,
     TopicRecord,
 )
+
+Pause = Callable[[], None]
+"""Called often during long reads, to let other threads run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +130,15 @@ class StageRecords:
             relationship targets that exist) and all their ancestors. A path that is not here does not exist.
         plain_links: Xforms that may stand for links.
         order: Position in traversal order, by prim path, of the prims in `xforms`, of every joint and actuator.
-        repeats: Root of a robot by root of another that is composed from the same specs: but for those of the root
-            itself, the records of the two differ in paths alone.
+        repeats: Root of a model by root of each instance, which is composed from the same specs: but for those of the
+            root itself, the records of the two differ in paths alone.
         asset_names: `assetInfo.name` by path, of the prims that may be a robot's root and author one.
         sources: USD value type by path of each attribute that a publisher names as its source; "" where there is no
             such attribute.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
-        diagnostics: What reading found: wrong value types, broken composition, refused references, units.
+        physics: What engines need beside the rest; None where it was not read.
+        diagnostics: What reading found: wrong value types, broken composition, refused references, units. What is
+            wrong with `physics` is there.
     """
 
     asset: str
@@ -162,4 +168,5 @@ class StageRecords:
     asset_names: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     collections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    physics: PhysicsRecords | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 
 def _empty(*shape: int) -> FloatArray:
@@ -73,6 +73,19 @@ class State:
     body_twist: FloatArray | None = None
     robot_time_ns: NDArray[np.int64] | None = None
 
+    @classmethod
+    def initial(cls, layout: Layout) -> State:
+        """Return the authored state of a layout in new arrays: velocities are zero, efforts are unknown."""
+        dofs = len(layout.dofs)
+        return cls(
+            time_ns=0,
+            joint_position=layout.joint_position.astype(np.float64, copy=True),
+            joint_velocity=np.zeros(dofs),
+            joint_effort=np.full(dofs, np.nan),
+            body_pose=layout.body_pose.astype(np.float64, copy=True),
+            body_twist=np.zeros((len(layout.bodies), 6)),
+        )
+
 
 class Commands:
     """What should happen in the next step. NaN means "nothing commanded" and the last command holds.
@@ -95,9 +108,17 @@ class Commands:
     """
 
     __slots__ = (
-        "_actuator_control", "_body_pose", "_body_twist", "_joint_effort", "has_bodies", "has_controls", "has_effort",
-        "joint_position", "joint_velocity", "silent",
-    )  # fmt: skip
+        "_actuator_control",
+        "_body_pose",
+        "_body_twist",
+        "_joint_effort",
+        "has_bodies",
+        "has_controls",
+        "has_effort",
+        "joint_position",
+        "joint_velocity",
+        "silent",
+    )
 
     def __init__(
         self,
@@ -110,7 +131,7 @@ class Commands:
         actuator_control: FloatArray | None = None,
         silent: bool = False,
     ) -> None:
-        """Takes arrays, whatever they hold."""
+        """Store the arrays as they are."""
         self.joint_position = joint_position
         self.joint_velocity = joint_velocity
         self._joint_effort = joint_effort
@@ -122,7 +143,7 @@ class Commands:
 
     @classmethod
     def empty(cls, layout: Layout, *, actuators: int = 0) -> Commands:
-        """Returns commands for `layout`, and for actuators of that number, that command nothing."""
+        """Return commands for `layout`, and for actuators of that number, that command nothing."""
         dofs, bodies = len(layout.dofs), len(layout.bodies)
         commands = cls(
             joint_position=np.empty(dofs),
@@ -160,7 +181,7 @@ class Commands:
         return self._body_pose
 
     def clear(self) -> None:
-        """Commands nothing, until something is written."""
+        """Command nothing, until something is written."""
         self.joint_position.fill(np.nan)
         self.joint_velocity.fill(np.nan)
         if self.has_effort:

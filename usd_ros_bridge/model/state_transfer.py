@@ -1,4 +1,4 @@
-"""What two plans have in common, by name: state carries over from one to the next by it."""
+"""Rows that two plans have in common, by name: state is transferred along them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import FloatArray
 
 Rows = NDArray[np.intp]
 
@@ -30,7 +29,7 @@ class CommonRows(NamedTuple):
 
 
 def common_rows(new: BridgePlan, old: BridgePlan) -> CommonRows:
-    """Returns what two plans have in common: degrees of freedom by joint, else by name; bodies by prim path.
+    """Return what two plans have in common: degrees of freedom by joint, else by name; bodies by prim path.
 
     A name may go from one joint to another: the second `finger` of a robot is the only one when the first has gone.
     """
@@ -49,11 +48,6 @@ def common_rows(new: BridgePlan, old: BridgePlan) -> CommonRows:
         if path in old.layout.body_index
     }
     return CommonRows(*_arrays(pairs), *_arrays(bodies))
-
-
-def carry(target: FloatArray, rows: Rows, source: FloatArray, old_rows: Rows) -> None:
-    """Copies rows of one array into another, in place."""
-    target[rows] = source[old_rows]
 
 
 def _dof_names(plan: BridgePlan) -> dict[tuple[str, str], int]:

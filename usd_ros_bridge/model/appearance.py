@@ -1,4 +1,4 @@
-"""Looks: the colours and textures of what is to be seen."""
+"""Appearance: colours and textures of visuals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINEAR_UP_TO: Final = 0.0031308
 
 
 def srgb(color: Color) -> Color:
-    """Returns a colour as screens take it (IEC 61966-2-1), which is what ROS' tools call one; opacity is as it was."""
+    """Return a colour as screens take it (IEC 61966-2-1), which is what ROS' tools call one; opacity is as it was."""
     red, green, blue = (_encoded(value) for value in color[:3])
     return red, green, blue, color[3]
 
@@ -65,7 +65,7 @@ class Skin:
     normal_triangles: NDArray[np.int32] | None = None
 
     def placed(self, pose_from_prim: NDArray[np.float64], *, turned: bool) -> Skin:
-        """Returns the skin of the mesh after a linear map.
+        """Return the skin of the mesh after a linear map.
 
         Args:
             pose_from_prim: (3, 3) what its points are multiplied by.
@@ -84,7 +84,7 @@ class Skin:
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Returns (N, 3) vectors at length 1, those of no length as they are."""
+    """Return (N, 3) vectors at length 1, those of no length as they are."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     result: NDArray[np.float32] = (vectors / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
     return result

@@ -1,0 +1,158 @@
+"""Interface types: their names, and what each means to planning, to the runtime and to backends.
+
+One row per type. How its messages are encoded and decoded is one row in `ros/codecs/`. No other module spells a type
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+CommandKind = Literal["", "joint_targets", "joint_positions", "body_twist", "body_pose"]
+
+ACCEL_STAMPED: Final = "geometry_msgs/msg/AccelStamped"
+BOOL: Final = "std_msgs/msg/Bool"
+CAMERA_INFO: Final = "sensor_msgs/msg/CameraInfo"
+CLOCK: Final = "rosgraph_msgs/msg/Clock"
+COMPRESSED_IMAGE: Final = "sensor_msgs/msg/CompressedImage"
+FLOAT64_MULTI_ARRAY: Final = "std_msgs/msg/Float64MultiArray"
+FLUID_PRESSURE: Final = "sensor_msgs/msg/FluidPressure"
+IMAGE: Final = "sensor_msgs/msg/Image"
+IMU: Final = "sensor_msgs/msg/Imu"
+JOINT_STATE: Final = "sensor_msgs/msg/JointState"
+JOINT_TRAJECTORY: Final = "trajectory_msgs/msg/JointTrajectory"
+LASER_SCAN: Final = "sensor_msgs/msg/LaserScan"
+MAGNETIC_FIELD: Final = "sensor_msgs/msg/MagneticField"
+NAV_SAT_FIX: Final = "sensor_msgs/msg/NavSatFix"
+ODOMETRY: Final = "nav_msgs/msg/Odometry"
+POINT_CLOUD: Final = "sensor_msgs/msg/PointCloud2"
+POSE_STAMPED: Final = "geometry_msgs/msg/PoseStamped"
+RANGE: Final = "sensor_msgs/msg/Range"
+STRING: Final = "std_msgs/msg/String"
+TEMPERATURE: Final = "sensor_msgs/msg/Temperature"
+TF_MESSAGE: Final = "tf2_msgs/msg/TFMessage"
+TRANSFORM_STAMPED: Final = "geometry_msgs/msg/TransformStamped"
+TWIST: Final = "geometry_msgs/msg/Twist"
+TWIST_STAMPED: Final = "geometry_msgs/msg/TwistStamped"
+WRENCH_STAMPED: Final = "geometry_msgs/msg/WrenchStamped"
+
+SET_BOOL: Final = "std_srvs/srv/SetBool"
+TRIGGER: Final = "std_srvs/srv/Trigger"
+SIMULATOR_FEATURES: Final = "simulation_interfaces/srv/GetSimulatorFeatures"
+"""Served by every simulator that follows the standard."""
+
+FOLLOW_JOINT_TRAJECTORY: Final = "control_msgs/action/FollowJointTrajectory"
+GRIPPER_COMMAND: Final = "control_msgs/action/GripperCommand"
+PARALLEL_GRIPPER_COMMAND: Final = "control_msgs/action/ParallelGripperCommand"
+
+GRIPPERS: Final = frozenset({GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND})
+TWISTS: Final = frozenset({TWIST, TWIST_STAMPED})
+
+_SIMULATION: Final = "simulation_interfaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageType:
+    """What a message type means.
+
+    Attributes:
+        best_effort: The system_default reliability is best effort, in both roles: a stream of measurements.
+        latched: The system_default durability is transient local.
+        latched_name: As `latched`, for topics whose last name segment is this.
+        of_body: Its messages speak of a body; on a prim of the whole robot, of the robot's base.
+        in_world: Its messages place a body in the world: the header's frame is the robot's parent frame.
+        has_child_frame: Its messages name the body in child_frame_id.
+        of_joints: Its messages are about the joints of the interface's context.
+        commands: What a subscription of the type commands where no controller names it, "" for nothing.
+        sensor: Second part of the names of sensor attributes (`usd_ros_bridge:lidar:...`), "" for no sensor.
+        shows: USD value types of the attributes that its messages can show (`rel usd_ros_bridge:source`).
+    """
+
+    best_effort: bool = False
+    latched: bool = False
+    latched_name: str = ""
+    of_body: bool = False
+    in_world: bool = False
+    has_child_frame: bool = False
+    of_joints: bool = False
+    commands: CommandKind = ""
+    sensor: str = ""
+    shows: frozenset[str] = frozenset()
+
+
+_INTEGERS: Final = frozenset({"uchar", "int", "uint", "int64", "uint64"})
+_NUMBERS: Final = frozenset({"half", "float", "double", "timecode"}) | _INTEGERS
+_TEXTS: Final = frozenset({"string", "token", "asset"})
+_COLORS: Final = frozenset(
+    f"{kind}{size}{precision}"
+    for kind in ("color", "float")
+    for size in (3, 4)
+    for precision in ("h", "f", "d", "")
+) | frozenset({"double3", "double4", "half3", "half4"})
+_INTEGER_ARRAYS: Final = frozenset(f"{name}[]" for name in _INTEGERS)
+_NUMBER_ARRAYS: Final = frozenset(f"{name}[]" for name in _NUMBERS)
+_INTEGER_NAMES: Final = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+
+MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
+    ACCEL_STAMPED: MessageType(of_body=True),
+    POSE_STAMPED: MessageType(of_body=True, in_world=True, commands="body_pose"),
+    TRANSFORM_STAMPED: MessageType(of_body=True, in_world=True, has_child_frame=True),
+    TWIST: MessageType(of_body=True, commands="body_twist"),
+    TWIST_STAMPED: MessageType(of_body=True, commands="body_twist"),
+    WRENCH_STAMPED: MessageType(of_body=True, sensor="wrench"),
+    "nav_msgs/msg/OccupancyGrid": MessageType(latched=True),
+    ODOMETRY: MessageType(of_body=True, has_child_frame=True),
+    CAMERA_INFO: MessageType(best_effort=True),
+    COMPRESSED_IMAGE: MessageType(best_effort=True, sensor="camera"),
+    FLUID_PRESSURE: MessageType(best_effort=True, sensor="barometer"),
+    "sensor_msgs/msg/Illuminance": MessageType(best_effort=True, shows=_NUMBERS),
+    IMAGE: MessageType(best_effort=True, sensor="camera"),
+    IMU: MessageType(best_effort=True, of_body=True, sensor="imu"),
+    JOINT_STATE: MessageType(of_joints=True, commands="joint_targets"),
+    LASER_SCAN: MessageType(best_effort=True, sensor="lidar"),
+    MAGNETIC_FIELD: MessageType(best_effort=True, sensor="magnetometer"),
+    "sensor_msgs/msg/MultiEchoLaserScan": MessageType(best_effort=True),
+    NAV_SAT_FIX: MessageType(best_effort=True, sensor="gnss"),
+    POINT_CLOUD: MessageType(best_effort=True, sensor="lidar"),
+    RANGE: MessageType(best_effort=True, sensor="range"),
+    "sensor_msgs/msg/RelativeHumidity": MessageType(best_effort=True, shows=_NUMBERS),
+    TEMPERATURE: MessageType(best_effort=True, sensor="thermometer", shows=_NUMBERS),
+    BOOL: MessageType(sensor="contact", shows=frozenset({"bool"})),
+    "std_msgs/msg/Char": MessageType(shows=_INTEGERS),
+    "std_msgs/msg/ColorRGBA": MessageType(shows=_COLORS),
+    "std_msgs/msg/Float32": MessageType(shows=_NUMBERS),
+    "std_msgs/msg/Float32MultiArray": MessageType(shows=_NUMBER_ARRAYS),
+    "std_msgs/msg/Float64": MessageType(shows=_NUMBERS),
+    FLOAT64_MULTI_ARRAY: MessageType(of_joints=True, commands="joint_positions", shows=_NUMBER_ARRAYS),
+    **{f"std_msgs/msg/{name}": MessageType(shows=_INTEGERS) for name in _INTEGER_NAMES},
+    **{f"std_msgs/msg/{name}MultiArray": MessageType(shows=_INTEGER_ARRAYS) for name in _INTEGER_NAMES},
+    STRING: MessageType(latched_name="robot_description", shows=_TEXTS),
+    TF_MESSAGE: MessageType(latched_name="tf_static"),
+}
+
+_OTHER: Final = MessageType()
+
+
+def message_type(name: str) -> MessageType:
+    """Return what a message type means; of a type without a row, nothing."""
+    return MESSAGE_TYPES.get(name, _OTHER)
+
+
+def is_of_simulation(type_name: str) -> bool:
+    """Return whether a type is one of simulation_interfaces."""
+    return type_name.startswith(f"{_SIMULATION}/")
+
+
+def simulation_type(kind: str, name: str) -> str:
+    """Return the name of a type of simulation_interfaces; `kind` is msg, srv or action."""
+    return f"{_SIMULATION}/{kind}/{name}"
+
+
+class TypeCatalog(Protocol):
+    """Which interface types the ROS environment has. Planning without one checks the form of type names only."""
+
+    def contains(self, type_name: str) -> bool:
+        """Return whether `type_name` (`sensor_msgs/msg/Image`) is installed. Must import nothing."""
+        ...
