@@ -23,9 +23,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pxr import Ar, Sdf, Tf
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import AssetError
-from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.errors import AssetError, quoted
+from usd_ros_bridge.options import ReadOptions
 
 T = TypeVar("T")
 
@@ -130,7 +129,7 @@ class LayerFiles:
             raise AssetError(f"{quoted(Path(file).name)}: {exceeded('nesting', self.options.max_nesting)}")
 
     def release(self) -> None:
-        """Let go of layers that were opened from copies, once the stage holds them."""
+        """Release layers that were opened from copies, once the stage holds them."""
         self._held.clear()
 
     def hold_place(self, identifier: str) -> None:

@@ -1,4 +1,4 @@
-"""Resolver: who resolves package:// in this process, and the compiled ArResolver that REP 0158 section 1.2.5 asks for.
+"""Resolver of package:// in this process: the compiled ArResolver of REP 0158 section 1.2.5, or links to packages.
 
 The resolver is an OpenUSD plugin in C++ (`resolver.cpp`), optional, and built against one OpenUSD (`build.py`). Where
 it was built for the one that runs here, the bridge registers it; where not, `usd/packages.py` makes links instead.
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pxr import Ar, Plug, Tf, Usd
 
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.errors import OptionError
 
 SCHEME_NAME: Final = "package"
 PLUGIN: Final = "usdRosBridgePackages"
@@ -41,7 +41,7 @@ class Way(Enum):
 
 @cache
 def register_resolver() -> Way:
-    """Registers the plugin with OpenUSD, where it was built for this one and nobody resolves package:// yet.
+    """Register the plugin with OpenUSD, where it was built for this one and nobody resolves package:// yet.
 
     Returns:
         Who resolves package:// in this process from now on.
@@ -56,7 +56,7 @@ def register_resolver() -> Way:
 
 @cache
 def way_in_use() -> Way:
-    """Returns who resolves package:// in this process: OpenUSD collects resolvers once, at this call at the latest."""
+    """Return who resolves package:// in this process: OpenUSD collects resolvers once, at this call at the latest."""
     if SCHEME_NAME not in Ar.GetRegisteredURISchemes():
         return Way.LINKS
     claimants = _claimants()
@@ -68,7 +68,7 @@ def way_in_use() -> Way:
 
 
 def context_with(packages: Mapping[str, Path], search: str) -> Any:
-    """Returns a resolver context for the plugin.
+    """Return a resolver context for the plugin.
 
     Args:
         packages: Directories by name, which go before the environment's.
@@ -87,12 +87,12 @@ def context_with(packages: Mapping[str, Path], search: str) -> Any:
 
 
 def packages_in(context: Any) -> dict[str, str]:
-    """Returns the directories of packages that a resolver context of the plugin's holds."""
+    """Return the directories of packages that a resolver context of the plugin's holds."""
     return next((dict(held) for held in context.Get() if isinstance(held, dict)), {})
 
 
 def default_directory() -> Path:
-    """Returns where the plugin is for the OpenUSD and the Python that run, built or not: below $XDG_DATA_HOME."""
+    """Return where the plugin is for the OpenUSD and the Python that run, built or not: below $XDG_DATA_HOME."""
     # The last for users without a home. Never a relative one: what lies in the working directory is not to be loaded.
     homes = (os.environ.get("XDG_DATA_HOME", ""), os.path.expanduser("~/.local/share"), f"{sys.prefix}/share")  # noqa: PTH111
     home = next(Path(home) for home in homes if os.path.isabs(home))  # noqa: PTH117
@@ -100,7 +100,7 @@ def default_directory() -> Path:
 
 
 def build_key() -> str:
-    """Returns a name that differs wherever a plugin built for one OpenUSD and Python would not load into another."""
+    """Return a name that differs wherever a plugin built for one OpenUSD and Python would not load into another."""
     names = sorted(path.name for path in libraries())
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -108,12 +108,12 @@ def build_key() -> str:
 
 
 def openusd_version() -> str:
-    """Returns the release of OpenUSD as it is known by: 26.8."""
+    """Return the release of OpenUSD as it is known by: 26.8."""
     return ".".join(str(part) for part in Usd.GetVersion()[1:])
 
 
 def libraries() -> list[Path]:
-    """Returns the libraries of the OpenUSD that is loaded."""
+    """Return the libraries of the OpenUSD that is loaded."""
     try:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -125,7 +125,7 @@ def libraries() -> list[Path]:
 
 
 def _claimants() -> dict[str, Any]:
-    """Returns the plugins that say they resolve package://, by the name of the type that does."""
+    """Return the plugins that say they resolve package://, by the name of the type that does."""
     return {
         name: plugin
         for plugin in Plug.Registry().GetAllPlugins()
@@ -136,7 +136,7 @@ def _claimants() -> dict[str, Any]:
 
 
 def _loads(plugin: Any) -> bool:
-    """Returns whether a plugin's library is, or can be, loaded: one built for another OpenUSD cannot."""
+    """Return whether a plugin's library is, or can be, loaded: one built for another OpenUSD cannot."""
     if plugin.isLoaded:
         return True
     with suppress(Tf.ErrorException):

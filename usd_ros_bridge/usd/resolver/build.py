@@ -1,4 +1,4 @@
-"""Build: compiles the ArResolver for package:// against the OpenUSD that runs here, and tries it before it counts.
+"""Build the compiled ArResolver for package:// against the installed OpenUSD, and try it before use.
 
 Headers come from the wheels `pxr-ar-dev` and what they need, beside usd-core or in a folder of their own, or from an
 installation of OpenUSD. They must be of the very release that runs: C++ classes of another one are laid out otherwise.
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.usd.resolver import PLUGIN, PLUGIN_FILE, default_directory, libraries, openusd_version
 
 SOURCES: Final = Path(__file__).parent
@@ -46,7 +46,7 @@ class ResolverBuildError(BridgeError):
 
 
 def build(*, headers: Path | None = None, directory: Path | None = None) -> Path:
-    """Compiles the plugin and puts it where the bridge finds it.
+    """Compile the plugin and put it where the bridge finds it.
 
     Args:
         headers: Folder that holds `pxr/pxr.h` (an installation of OpenUSD), or the wheels' `pxr-ar` and its siblings;
@@ -84,7 +84,7 @@ def build(*, headers: Path | None = None, directory: Path | None = None) -> Path
 
 
 def _include_folders(headers: Path | None) -> list[Path]:
-    """Returns the folders to look for headers in."""
+    """Return the folders to look for headers in."""
     if headers is not None:
         if (headers / "pxr/pxr.h").is_file():
             return [headers]
@@ -147,7 +147,7 @@ _WHEEL_DEFINITIONS: Final = ("-DPXR_PYTHON_SUPPORT_ENABLED=1", "-DPXR_BOOST_PYTH
 
 
 def _try(directory: Path) -> None:
-    """Resolves with the plugin, in another process."""
+    """Resolve with the plugin, in another process."""
     with tempfile.TemporaryDirectory(prefix="usd_ros_bridge-") as packages:
         environment = {**os.environ, "PXR_PLUGINPATH_NAME": str(directory)}
         environment.pop("PXR_AR_DISABLE_PLUGIN_URI_RESOLVERS", None)

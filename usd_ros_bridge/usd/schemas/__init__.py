@@ -1,4 +1,4 @@
-"""Schemas: the codeless OpenUSD plugin with the Ros*API schemas, registered where nobody else provides them."""
+"""Schemas: register the codeless OpenUSD plugin of the Ros*API schemas where nobody else provides them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_NAMES: Final = frozenset({"UsdRosContextAPI", "UsdRosTopicAPI", "UsdRosCont
 
 
 def register_schemas() -> bool:
-    """Registers the schemas with OpenUSD, for fallback values and tools in the same process.
+    """Register the schemas with OpenUSD, for fallback values and tools in the same process.
 
     Nothing in the bridge depends on it: once a process has composed a stage it is too late and has no effect.
 

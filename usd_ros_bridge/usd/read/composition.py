@@ -1,4 +1,4 @@
-"""Composition: arcs that could not be composed, as diagnostics instead of warnings on stderr."""
+"""Composition errors: arcs that could not be composed, as diagnostics instead of warnings on stderr."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from pxr import Pcp, Sdf, Usd
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, error_text, quoted
-from usd_ros_bridge.model.errors import choices
-from usd_ros_bridge.usd.packages import PackageMap, Refusal, is_package_path
+from usd_ros_bridge.errors import choices, error_text, quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.usd.layer_scan import RefusedArc
+from usd_ros_bridge.usd.packages import PackageMap, is_package_path
+from usd_ros_bridge.usd.read.properties import PREDICATE
 from usd_ros_bridge.usd.resolver import Way, packages_in, way_in_use
-from usd_ros_bridge.usd.traversal import PREDICATE
 
 CODES: Final = {
     "ErrorInvalidAssetPath": ("1.2.5.asset", "correct the path or add the missing file"),
@@ -39,8 +40,8 @@ _ASSET: Final = re.compile(r"@([^@]*)@")
 _INTRODUCED: Final = re.compile(r"(?:introduced by|of layer) @([^@]*)@")
 
 
-def note_refusals(session: Any, refusals: Iterable[Refusal]) -> None:
-    """Leaves what was refused before composition on the session layer of a stage that the bridge opens."""
+def note_refusals(session: Any, refusals: Iterable[RefusedArc]) -> None:
+    """Leave what was refused before composition on the session layer of a stage that the bridge opens."""
     notes = [
         {
             "identifier": refusal.identifier,
@@ -53,7 +54,7 @@ def note_refusals(session: Any, refusals: Iterable[Refusal]) -> None:
 
 
 def _noted(stage: Usd.Stage) -> list[tuple[str, str, Diagnostic]] | None:
-    """Returns refused layers, what refers to them, and diagnostics; None for a stage that a host opened."""
+    """Return refused layers, what refers to them, and diagnostics; None for a stage that a host opened."""
     session = stage.GetSessionLayer()
     text = session.customLayerData.get(NOTES_KEY) if session else None
     if not isinstance(text, str):
@@ -64,7 +65,7 @@ def _noted(stage: Usd.Stage) -> list[tuple[str, str, Diagnostic]] | None:
 
 
 def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
-    """Returns a diagnostic for each arc that did not compose, refused package:// arcs included."""
+    """Return a diagnostic for each arc that did not compose, refused package:// arcs included."""
     notes = _noted(stage)
     packages = _packages_of(stage) if way_in_use() is Way.PLUGIN else None
     if notes is None:
@@ -121,13 +122,13 @@ def _of_error(error: Any) -> Diagnostic:
 
 
 def _packages_of(stage: Usd.Stage) -> PackageMap:
-    """Returns where packages are for the plugin on a stage."""
+    """Return where packages are for the plugin on a stage."""
     given = packages_in(stage.GetPathResolverContext())
     return PackageMap({name: directory for name, directory in given.items() if Path(directory).is_dir()})
 
 
 def _of_package(error: Any, packages: PackageMap | None) -> Diagnostic | None:
-    """Returns why the plugin does not follow a package:// path, None where that is not what is wrong."""
+    """Return why the plugin does not follow a package:// path, None where that is not what is wrong."""
     if packages is None:
         return None
     asset_path, _ = _arc(error)
@@ -145,7 +146,7 @@ def _of_package(error: Any, packages: PackageMap | None) -> Diagnostic | None:
 
 
 def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
-    """Says that package:// is the host's business on a stage that a host opened (REP 0158 section 1.2.5)."""
+    """Report that the host resolves package:// on a stage that it opened (REP 0158 section 1.2.5)."""
     users = sorted(
         layer.GetDisplayName()
         for layer in stage.GetUsedLayers(includeClipLayers=False)
@@ -169,7 +170,7 @@ def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
 def arc_diagnostics(
     stage: Usd.Stage, interfaces: Iterable[str], kinematics: Iterable[str], repeats: Collection[str]
 ) -> list[Diagnostic]:
-    """Returns what is behind payloads and should not be, and variant sets without a default selection.
+    """Return what is behind payloads and should not be, and variant sets without a default selection.
 
     Args:
         stage: The stage.
@@ -209,7 +210,7 @@ def arc_diagnostics(
 def _payloads_with(
     stage: Usd.Stage, payloads: Iterable[str], paths: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yields payloads that hold some of `paths`, which are sorted, and the first of these; each payload once."""
+    """Yield payloads that hold some of `paths`, which are sorted, and the first of these; each payload once."""
     known: set[Any] = set()
     for payload in payloads:
         key = _payload_key(stage.GetPrimAtPath(payload))
@@ -234,7 +235,7 @@ def _at_or_below(ancestor: str, paths: Sequence[str]) -> Iterator[str]:
 
 
 def _payload_key(prim: Usd.Prim) -> Any:
-    """Returns what prims with the same payload have in common."""
+    """Return what prims with the same payload have in common."""
     pending, found = [prim.GetPrimIndex().rootNode], []
     while pending:
         node = pending.pop()
@@ -246,7 +247,7 @@ def _payload_key(prim: Usd.Prim) -> Any:
 
 
 def is_behind_payload(prim: Usd.Prim) -> bool:
-    """Returns whether a prim is defined in a payload alone: opinions outside of it only override it."""
+    """Return whether a prim is defined in a payload alone: opinions outside of it only override it."""
     pending = [(prim.GetPrimIndex().rootNode, False)]
     while pending:
         node, inside = pending.pop()
@@ -263,7 +264,7 @@ def _defines(node: Any) -> bool:
 
 
 def _variant_diagnostics(stage: Usd.Stage, repeats: Collection[str]) -> Iterator[Diagnostic]:
-    """Yields a diagnostic for each variant set that has no selection, or one that is no variant of it.
+    """Yield a diagnostic for each variant set that has no selection, or one that is no variant of it.
 
     A set of a layer that is referenced often is told once.
     """

@@ -1,4 +1,4 @@
-"""Editing: variants of an open stage, selected on its session layer and taken back."""
+"""Variants of an open stage: select them on its session layer, and undo it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from pxr import Sdf, Tf, Usd
 
-from usd_ros_bridge.model.errors import VariantError
-from usd_ros_bridge.model.options import VariantSelection
-from usd_ros_bridge.usd.opening import first_line, quiet
-from usd_ros_bridge.usd.variants import author_selections, check_selections
+from usd_ros_bridge.errors import VariantError
+from usd_ros_bridge.options import VariantSelection
+from usd_ros_bridge.usd.open import author_selections, check_selections
+from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
-_Key = tuple[str, str]
+_SetKey = tuple[str, str]
 
 
 class VariantEditor:
@@ -23,23 +23,23 @@ class VariantEditor:
     """
 
     def __init__(self, stage: Any, selections: Sequence[VariantSelection] = ()) -> None:
-        """Stores the stage, and the selections that the bridge made on its session layer when it was opened.
+        """Store the stage, and the selections that the bridge made on its session layer when it was opened.
 
         Args:
             stage: A Usd.Stage. Its session layer is edited, nothing else.
             selections: Of the bridge's own, authored already.
         """
         self._stage = stage
-        self._before: dict[_Key, str | None] = {_key(each): None for each in selections}
+        self._before: dict[_SetKey, str | None] = {_key(each): None for each in selections}
         self._selections = tuple(selections)
 
     @property
     def selections(self) -> tuple[VariantSelection, ...]:
-        """The selections of the bridge's own."""
+        """Return the selections that the bridge made."""
         return self._selections
 
     def refuse_variants(self, selections: Sequence[VariantSelection]) -> str:
-        """Returns why selections are not possible, "" where they are. The stage is left as it is."""
+        """Return why selections are not possible, "" where they are. The stage is left as it is."""
         layer = self._stage.GetSessionLayer()
         if layer is None or not layer.permissionToEdit:
             return "the stage has no session layer that may be edited"
@@ -55,7 +55,7 @@ class VariantEditor:
         return ""
 
     def select(self, selections: Sequence[VariantSelection]) -> None:
-        """Makes selections, and ends those of the bridge's own that are not among them.
+        """Make selections, and end the bridge's own that are not among them.
 
         Raises:
             VariantError: A prim, variant set or variant does not exist, or the session layer cannot be edited; the
@@ -78,7 +78,7 @@ class VariantEditor:
         self._selections = tuple(selections)
 
     def savepoint(self) -> Callable[[], None]:
-        """Returns what takes the session layer, and what is known of it here, back to what they are now."""
+        """Return what takes the session layer, and what is known of it here, back to what they are now."""
         layer = self._stage.GetSessionLayer()
         copy = None
         if layer is not None:
@@ -103,7 +103,7 @@ class VariantEditor:
             self._before.setdefault(_key(each), _authored(layer, each))
         author_selections(layer, selections)
 
-    def _end(self, layer: Any, ended: Iterable[_Key]) -> None:
+    def _end(self, layer: Any, ended: Iterable[_SetKey]) -> None:
         for path, variant_set in sorted(ended):
             before = self._before.pop((path, variant_set))
             spec = layer.GetPrimAtPath(path)
@@ -131,7 +131,7 @@ class VariantEditor:
         return ""
 
     def _selected(self, selections: Sequence[VariantSelection]) -> Any:
-        """Returns a stage of the same layers with other selections, composed where they are."""
+        """Return a stage of the same layers with other selections, composed where they are."""
         stage = self._stage
         session = Sdf.Layer.CreateAnonymous("usd_ros_bridge-trial.usda")
         session.TransferContent(stage.GetSessionLayer())
@@ -151,7 +151,7 @@ class VariantEditor:
         return made
 
 
-def _key(selection: VariantSelection) -> _Key:
+def _key(selection: VariantSelection) -> _SetKey:
     return selection.prim_path, selection.variant_set
 
 

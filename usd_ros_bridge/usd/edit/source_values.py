@@ -1,21 +1,19 @@
-"""Source values: attributes that publishers show (`rel usd_ros_bridge:source`), read again where they are edited.
+"""Values of attributes that publishers publish (`rel usd_ros_bridge:source`). Edits update them.
 
-That happens in the thread that edits the stage, while the notice of the edit is delivered: ticks read no stage.
+The update runs in the thread that edits the stage, while the notice is delivered: ticks read no stage.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from pxr import Sdf, Tf, Usd
+from pxr import Tf, Usd
 
-from usd_ros_bridge.model.records import TopicRecord
-from usd_ros_bridge.usd.turns import turn_at
-from usd_ros_bridge.usd.values import plain
+from usd_ros_bridge.usd.edit.lock import lock_of
+from usd_ros_bridge.usd.read.properties import plain
 
 MAX_SAMPLES: Final = 100_000
 """Time samples that are read of one attribute."""
@@ -35,15 +33,6 @@ _PLANNED: Final = (
 _INTERPOLATED: Final = ("half", "float", "double", "color", "point", "vector", "normal", "timecode")
 
 
-def source_types(stage: Usd.Stage, topics: Iterable[TopicRecord]) -> dict[str, str]:
-    """Returns the USD value type by path of all that publishers name as sources; "" where no attribute is there."""
-    types = {}
-    for path in {target for topic in topics for target in topic.source or ()}:
-        attribute = stage.GetAttributeAtPath(path) if Sdf.Path(path).IsPropertyPath() else None
-        types[path] = str(attribute.GetTypeName()) if attribute else ""
-    return types
-
-
 class SourceValue:
     """The value of one attribute: static, or in time samples. Reading it is for any thread, and takes no lock.
 
@@ -54,7 +43,7 @@ class SourceValue:
     type_name = ""
 
     def __init__(self, stage: Usd.Stage, path: str) -> None:
-        """Reads the value.
+        """Read the value.
 
         Args:
             stage: The stage.
@@ -65,11 +54,11 @@ class SourceValue:
         self._times: list[float] = []
         self._samples: list[Any] = []
         self._is_linear = False
-        with turn_at(stage):
+        with lock_of(stage):
             self.read(stage)
 
     def read(self, stage: Usd.Stage) -> None:
-        """Reads the value anew; in the thread that edits the stage, or where nobody does."""
+        """Read the value anew; in the thread that edits the stage, or where nobody does."""
         attribute = stage.GetAttributeAtPath(self._path)
         static, times, samples = None, list[float](), list[Any]()
         if attribute:
@@ -92,12 +81,12 @@ class SourceValue:
 
     @property
     def span(self) -> tuple[float, float]:
-        """First and last time of the samples, seconds."""
+        """Return the first and last time of the samples, seconds."""
         times = self._times
         return (times[0], times[-1]) if times else (0.0, 0.0)
 
     def at(self, seconds: float) -> Any:
-        """Returns the value at a time of the stage; None where there is none, or one that has no plain form."""
+        """Return the value at a time of the stage; None where there is none, or one that has no plain form."""
         times, samples = self._times, self._samples
         if not times or len(times) != len(samples):
             return self._static
@@ -115,14 +104,14 @@ def _between(first: Any, second: Any, share: float) -> Any:
 
 
 class _StageSources:
-    """The sources of one stage that anybody follows."""
+    """The followed source values of one stage."""
 
     def __init__(self) -> None:
         self.values: WeakValueDictionary[str, SourceValue] = WeakValueDictionary()
         self.key: Any = None
 
     def notice(self, notice: Any, stage: Any) -> None:
-        """Reads again what an edit changed; in the editor's thread."""
+        """Update the values that an edit changed, in the editor's thread."""
         values = dict(self.values)
         if not values:
             return
@@ -145,7 +134,7 @@ _lock = threading.Lock()
 
 
 def follow_source(stage: Any, path: str) -> SourceValue:
-    """Returns the value of an attribute, which follows edits of the stage as long as somebody keeps it.
+    """Return the value of an attribute. It follows edits of the stage while it is referenced.
 
     Args:
         stage: A Usd.Stage; a host's in the host's thread.
@@ -161,14 +150,14 @@ def follow_source(stage: Any, path: str) -> SourceValue:
         value = SourceValue(stage, path)
         with _lock:
             sources.values[path] = value
-    with turn_at(stage):
+    with lock_of(stage):
         attribute = stage.GetAttributeAtPath(path)
         value.type_name = str(attribute.GetTypeName()) if attribute else ""
     return value
 
 
-def is_only_shown(stage: Any, path: Any, *, resynced: bool = False) -> bool:
-    """Return whether a publisher shows the value of an attribute, and no plan depends on the edit of it.
+def is_only_published(stage: Any, path: Any, *, resynced: bool = False) -> bool:
+    """Return whether an edit of an attribute changes a published value only, and no plan.
 
     Args:
         stage: A Usd.Stage.

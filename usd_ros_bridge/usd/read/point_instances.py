@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pxr import Gf, Tf, Usd, UsdGeom
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.usd.opening import first_line
-
-FloatArray = NDArray[np.float64]
+from usd_ros_bridge.spatial.transforms import FloatArray
+from usd_ros_bridge.usd.tf_errors import first_line
 
 _PROTOTYPES: Final = Usd.TraverseInstanceProxies(Usd.PrimIsActive)
 """Prims of prototypes that count: a prototype may be an `over` or a class, so that it is not seen where it stands."""
@@ -65,7 +63,7 @@ class PointInstances:
     """Reads point instancers at the earliest time."""
 
     def __init__(self, stage: Usd.Stage, most: int, diagnostics: list[Diagnostic]) -> None:
-        """Binds the reader to a stage.
+        """Bind the reader to a stage.
 
         Args:
             stage: The stage.
@@ -83,7 +81,7 @@ class PointInstances:
         self._numbers: dict[str, int] = {}
 
     def read(self, instancer: Usd.Prim) -> list[InstancedPrim]:
-        """Returns the prims of all instances, in the order of the instances; of an instancer in no other."""
+        """Return the prims of all instances, in the order of the instances; of an instancer in no other."""
         path = instancer.GetPath().pathString
         found: list[InstancedPrim] = []
         try:
@@ -146,7 +144,7 @@ class PointInstances:
                     )
 
     def _number_of_prims(self, instancer: Usd.Prim, above: tuple[str, ...]) -> int:
-        """Returns how many prims all instances have together, those of instancers within them included."""
+        """Return how many prims all instances have together, those of instancers within them included."""
         path = instancer.GetPath().pathString
         known = self._numbers.get(path)
         if known is not None:
@@ -285,7 +283,7 @@ class PointInstances:
 
 
 def _is_seen(prim: Usd.Prim, root: Usd.Prim | None = None) -> bool:
-    """Returns whether purpose and visibility let a prim be seen; of a prototype's, only what its root and below say."""
+    """Return whether purpose and visibility let a prim be seen; of a prototype's, only what its root and below say."""
     if root is None:
         imageable = UsdGeom.Imageable(prim)
         visible = imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible

@@ -1,4 +1,4 @@
-"""Edits of a stage while the bridge runs: lights and geometry are shown and hidden on the session layer."""
+"""Visibility: show and hide lights and geometry of an open stage, on its session layer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pxr import Usd, UsdGeom, UsdLux, UsdPhysics
 
-from usd_ros_bridge.usd.turns import turn_at
+from usd_ros_bridge.usd.edit.lock import lock_of
 
 _LIGHT = "light"
 _SHAPE = "shape"
@@ -15,11 +15,11 @@ _CONTEXT = "RosContextAPI"
 _ISAAC_ROBOT = "IsaacRobotAPI"
 
 
-class StageScene:
-    """A stage whose lights and geometry may be switched; belongs to the thread that ticks."""
+class VisibilityEditor:
+    """Show and hide lights and geometry of a stage. Use it in the tick thread only."""
 
     def __init__(self, stage: Any) -> None:
-        """Stores the stage.
+        """Store the stage.
 
         Args:
             stage: A Usd.Stage. Its session layer is edited, nothing else.
@@ -27,7 +27,7 @@ class StageScene:
         self._stage = stage
 
     def switchable(self, prim: str) -> tuple[str, ...]:
-        """Returns the prim paths of what services at `prim` switch.
+        """Return the prim paths of what services at `prim` switch.
 
         Lights at the prim or below it, else geometry there; else the same of the nearest prim above that has any, short
         of the robot: its root, a nested context's outside, and what is above a rigid body are not the service's.
@@ -36,7 +36,7 @@ class StageScene:
         return tuple(str(each.GetPath()) for each, _ in self._find(prim))
 
     def switch(self, prim: str, visible: bool | None) -> tuple[bool, str]:
-        """Shows or hides what `switchable` names; None for the opposite of what the first of them is.
+        """Show or hides what `switchable` names; None for the opposite of what the first of them is.
 
         Returns:
             Whether it was done, and what became of it or why not.
@@ -53,7 +53,7 @@ class StageScene:
         if visible is None:
             visible = not _is_visible(found[0][0])
         wanted = UsdGeom.Tokens.inherited if visible else UsdGeom.Tokens.invisible
-        with turn_at(self._stage), Usd.EditContext(self._stage, layer):
+        with lock_of(self._stage), Usd.EditContext(self._stage, layer):
             for each, _ in found:
                 UsdGeom.Imageable(each).GetVisibilityAttr().Set(wanted)
         words = _words(found, visible)
@@ -73,7 +73,7 @@ class StageScene:
         return []
 
     def _places_above(self, prim: Any) -> list[Any]:
-        """Returns the prims above a service that are not the robot, nearest first."""
+        """Return the prims above a service that are not the robot, nearest first."""
         above = []
         place = prim.GetParent()
         while place and not place.IsPseudoRoot():
@@ -91,7 +91,7 @@ class StageScene:
         return places
 
     def _robot_of(self, above: list[Any]) -> Any:
-        """Returns what stands for the robot's root above a prim that is in no context, None where nothing does."""
+        """Return what stands for the robot's root above a prim that is in no context, None where nothing does."""
         isaac = [each for each in above if _ISAAC_ROBOT in _schemas(each)]
         default = self._stage.GetDefaultPrim()
         if isaac or not above:
@@ -104,7 +104,7 @@ def _lights(root: Any) -> list[tuple[Any, str]]:
 
 
 def _shapes(root: Any) -> list[tuple[Any, str]]:
-    """Returns geometry at and below a prim, without that of rigid bodies below it."""
+    """Return geometry at and below a prim, without that of rigid bodies below it."""
     found = []
     prims = iter(Usd.PrimRange(root))
     for prim in _own(root, prims):
@@ -116,7 +116,7 @@ def _shapes(root: Any) -> list[tuple[Any, str]]:
 
 
 def _own(root: Any, prims: Any) -> Iterator[Any]:
-    """Yields prims at and below `root`, but for other contexts."""
+    """Yield prims at and below `root`, but for other contexts."""
     for prim in prims:
         if prim != root and _CONTEXT in _schemas(prim):
             prims.PruneChildren()
@@ -125,7 +125,7 @@ def _own(root: Any, prims: Any) -> Iterator[Any]:
 
 
 def _stands_for(prim: Any, wanted: Callable[[Any], bool]) -> bool:
-    """Returns whether `prim` is what is wanted, or an instance that holds it: nothing inside of one can be edited."""
+    """Return whether `prim` is what is wanted, or an instance that holds it: nothing inside of one can be edited."""
     if wanted(prim):
         return True
     return prim.IsInstance() and any(

@@ -1,8 +1,4 @@
-"""Robots that are composed from the same specs: the records of one, once more for each of the others.
-
-A stage with a thousand references to one robot has it a thousand times. What OpenUSD composes from the same specs, prim
-by prim, has the same values; only the robot's root, its relationships' targets and its place in the world differ.
-"""
+"""Robot models: robots that are composed from the same specs are read once."""
 
 from __future__ import annotations
 
@@ -14,15 +10,20 @@ from typing import Any, Final
 from pxr import Sdf, Usd
 
 from usd_ros_bridge.model.records import JointRecord, Record, attribute_fields
-from usd_ros_bridge.usd.attributes import PrimProperties
+from usd_ros_bridge.usd.read.properties import PrimProperties
 
 _ITEMS: Final = (
-    "explicitItems", "addedItems", "prependedItems", "appendedItems", "deletedItems", "orderedItems",
-)  # fmt: skip
+    "explicitItems",
+    "addedItems",
+    "prependedItems",
+    "appendedItems",
+    "deletedItems",
+    "orderedItems",
+)
 
 
-class ReadRobot:
-    """A robot that was read, to be repeated.
+class RobotModel:
+    """Records of a robot, relative to its root: each robot that is composed from the same specs is an instance.
 
     Attributes:
         root: Path of its root prim.
@@ -30,7 +31,7 @@ class ReadRobot:
         xform_children: Which of the suffixes are Xforms directly below bodies.
     """
 
-    __slots__ = ("_blueprints", "root", "suffixes", "xform_children")
+    __slots__ = ("_templates", "root", "suffixes", "xform_children")
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class ReadRobot:
         records: Mapping[str, Sequence[Any]],
         xform_children: Sequence[str],
     ) -> None:
-        """Takes the robot's records apart.
+        """Make templates of the robot's records.
 
         Args:
             root: Path of the root prim.
@@ -51,25 +52,25 @@ class ReadRobot:
         self.suffixes = ("", *(path[len(root) :] for path in paths))
         self.xform_children = tuple(path[len(root) :] for path in xform_children)
         numbers = {path: number for number, path in enumerate((root, *paths))}
-        self._blueprints = {
-            collection: [_Blueprint(record, numbers) for record in of_robot]
+        self._templates = {
+            collection: [_RecordTemplate(record, numbers) for record in of_robot]
             for collection, of_robot in records.items()
         }
 
-    def repeated(self, paths: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
-        """Yields the records of a robot that is composed from the same specs, by collection.
+    def instance(self, paths: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the records of an instance, by collection.
 
         Args:
             paths: Paths of its prims, in the order of `suffixes`.
         """
-        for collection, blueprints in self._blueprints.items():
-            yield collection, [blueprint.record(paths) for blueprint in blueprints]
+        for collection, templates in self._templates.items():
+            yield collection, [template.record(paths) for template in templates]
 
 
 def can_be_repeated(
     root: str, sources: Sequence[PrimProperties], records: Mapping[str, Sequence[Any]]
 ) -> bool:
-    """Returns whether all targets of a robot's relationships are in the robot, and follow it wherever it is.
+    """Return whether all targets of a robot's relationships are in the robot, and follow it wherever it is.
 
     Args:
         root: Path of the root prim.
@@ -87,13 +88,13 @@ def can_be_repeated(
 
 
 def has_relocates(stage: Usd.Stage) -> bool:
-    """Returns whether prims may have other names than their specs."""
+    """Return whether prims may have other names than their specs."""
     layers = stage.GetUsedLayers(includeClipLayers=False)
     return any(layer.HasRelocates() for layer in layers if hasattr(layer, "HasRelocates"))
 
 
 def _targets(record: Record) -> Iterator[tuple[str, set[str]]]:
-    """Yields the properties that a record has targets of, with the targets."""
+    """Yield the properties that a record has targets of, with the targets."""
     record_type: Any = record.__class__
     for field_name, name in _relationships(record_type):
         targets = getattr(record, field_name)
@@ -117,7 +118,7 @@ def _relationships(record_type: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _follows(prim: Usd.Prim, name: str, path: str, root: str) -> bool:
-    """Returns whether every spec of a relationship names prims of the robot only, by where they are in its own layer.
+    """Return whether every spec of a relationship names prims of the robot only, by where they are in its own layer.
 
     Composition maps paths below the root of a reference along with it. Class arcs and internal references leave other
     paths as they are: the same prim for every copy.
@@ -145,13 +146,13 @@ def _follows(prim: Usd.Prim, name: str, path: str, root: str) -> bool:
 # --- Records with other paths -------------------------------------------------------------------------------------
 
 
-class _Blueprint:
-    """A record, to be made again with other paths; half of what a call with thirty keywords costs."""
+class _RecordTemplate:
+    """Make a record again with other paths, at half the cost of a call with thirty keywords."""
 
     __slots__ = ("_constant", "_parts", "_path", "_solver", "_targets", "_type", "_write_path")
 
     def __init__(self, record: Any, numbers: Mapping[str, int]) -> None:
-        """Takes a record apart.
+        """Store the fields of a record: which are paths, which are the same in every instance.
 
         Args:
             record: The record.
@@ -165,13 +166,16 @@ class _Blueprint:
             for name, _ in _relationships(self._type)
             if (targets := getattr(record, name))
         ]
-        self._parts: list[tuple[_Write, list[_Blueprint]]] = []
+        self._parts: list[tuple[_Write, list[_RecordTemplate]]] = []
         self._solver: dict[str, Any] = {}
         changing = {"path", *(name for name, _ in _relationships(self._type) if getattr(record, name))}
         if self._type is JointRecord:
             parts = [name for name in ("limits", "drives") if getattr(record, name)]
             self._parts = [
-                (_writer(JointRecord, name), [_Blueprint(part, numbers) for part in getattr(record, name)])
+                (
+                    _writer(JointRecord, name),
+                    [_RecordTemplate(part, numbers) for part in getattr(record, name)],
+                )
                 for name in parts
             ]
             changing.update(parts)
@@ -188,7 +192,7 @@ class _Blueprint:
         ]
 
     def record(self, paths: Sequence[str]) -> Any:
-        """Returns the record with other paths."""
+        """Return the record with other paths."""
         result = object.__new__(self._type)
         self._write_path(result, paths[self._path])
         for write, value in self._constant:
@@ -213,6 +217,6 @@ _Write = Callable[[Any, Any], None]
 
 
 def _writer(record_type: Any, name: str) -> _Write:
-    """Returns what writes a field of a record, which is frozen, while the record is made."""
+    """Return a function that sets a field of a new record, which is frozen."""
     write: _Write = getattr(record_type, name).__set__
     return write

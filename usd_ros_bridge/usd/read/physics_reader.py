@@ -1,18 +1,16 @@
-"""Physics: what engines need beside joints and bodies, read where it is asked for, because meshes are large."""
+"""Read what engines need beside joints and bodies. Meshes are large: `read_stage` reads it only where asked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from pxr import Tf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model import physics_records as records
-from usd_ros_bridge.model.collector import collector_paused
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
-from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.model.physics_records import (
     MASSLESS_BODIES,
     GeometryRecord,
@@ -20,18 +18,30 @@ from usd_ros_bridge.model.physics_records import (
     SensorRecord,
 )
 from usd_ros_bridge.model.records import Record, attribute, fallback
-from usd_ros_bridge.usd.actuator_prims import ACTUATOR_TYPES, SITE_APIS, ActuatorReader
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader, authored_value
-from usd_ros_bridge.usd.geometry import geometry_type, read_mesh, read_sizes
-from usd_ros_bridge.usd.joints import solver_attributes
-from usd_ros_bridge.usd.looks import Appearance, Part, Surface, appearances, contact_materials
-from usd_ros_bridge.usd.opening import first_line
-from usd_ros_bridge.usd.point_instances import InstancedPrim, PointInstances
-from usd_ros_bridge.usd.sensors import read_origin, read_sensor
-from usd_ros_bridge.usd.skins import read_skin
-from usd_ros_bridge.usd.traversal import PREDICATE
-from usd_ros_bridge.usd.values import plain
-from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
+from usd_ros_bridge.usd.read.actuator_prims import ACTUATOR_TYPES, SITE_APIS, ActuatorReader
+from usd_ros_bridge.usd.read.geometry import geometry_type, read_mesh, read_sizes
+from usd_ros_bridge.usd.read.joint_reader import solver_attributes
+from usd_ros_bridge.usd.read.materials import (
+    Appearance,
+    MaterialPart,
+    Surface,
+    appearances,
+    contact_materials,
+    read_skin,
+)
+from usd_ros_bridge.usd.read.point_instances import InstancedPrim, PointInstances
+from usd_ros_bridge.usd.read.properties import (
+    PREDICATE,
+    FieldReader,
+    Memo,
+    PrimProperties,
+    PrimReader,
+    authored_value,
+    is_relationship,
+    plain,
+)
+from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
+from usd_ros_bridge.usd.tf_errors import first_line
 
 SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
 _NOWHERE: Final = (math.nan,) * 16
@@ -62,12 +72,21 @@ class JointBreakRecord(Record):
     break_torque: float | None = attribute("physics:breakTorque", "float", float("inf"))
 
 
-class _Kind(NamedTuple):
-    """What a combination of prim type and applied schemas means to this reader."""
+class PhysicsKind(NamedTuple):
+    """Describe a combination of prim type and applied schemas.
+
+    Attributes:
+        applied: Those of `APPLIED` that are applied.
+        solver_apis: Applied schemas of solvers.
+        geometry: Type of the geometry, "" for none.
+        collides: Whether PhysicsCollisionAPI is applied.
+        has_records: Whether there is something to read even where the prim is not seen.
+    """
 
     applied: frozenset[str]
     solver_apis: tuple[str, ...]
     geometry: str
+    collides: bool
     scene: bool
     group: bool
     joint: bool
@@ -75,23 +94,7 @@ class _Kind(NamedTuple):
     instancer: bool
     actuator: str
     site: bool
-
-    @property
-    def collides(self) -> bool:
-        return "PhysicsCollisionAPI" in self.applied
-
-    @property
-    def has_records(self) -> bool:
-        """Whether there is something to read even where the prim is not seen."""
-        return (
-            bool(self.applied or self.actuator)
-            or self.scene
-            or self.group
-            or self.joint
-            or self.camera
-            or self.instancer
-            or self.site
-        )
+    has_records: bool
 
 
 APPLIED: Final = frozenset(
@@ -118,18 +121,33 @@ _SOLVED: Final = frozenset({"PhysicsRigidBodyAPI", "PhysicsArticulationRootAPI"}
 """Those of bodies and articulations, of which solvers' attributes are kept."""
 
 
-def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> _Kind:
-    return _Kind(
-        applied=APPLIED.intersection(applied),
+def physics_kind(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> PhysicsKind | None:
+    """Return what a combination of prim type and applied schemas means to engines, None for nothing."""
+    known = APPLIED.intersection(applied)
+    geometry = geometry_type(prim)
+    scene = prim.IsA(UsdPhysics.Scene)
+    group = prim.IsA(UsdPhysics.CollisionGroup)
+    joint = prim.IsA(UsdPhysics.Joint)
+    camera = prim.IsA(UsdGeom.Camera)
+    instancer = prim.IsA(UsdGeom.PointInstancer)
+    actuator = type_name if type_name in ACTUATOR_TYPES else ""
+    site = not SITE_APIS.isdisjoint(applied)
+    has_records = bool(known or actuator) or scene or group or joint or camera or instancer or site
+    if not (has_records or geometry):
+        return None
+    return PhysicsKind(
+        applied=known,
         solver_apis=tuple(name for name in applied if name.startswith(_SOLVER_APIS)),
-        geometry=geometry_type(prim),
-        scene=prim.IsA(UsdPhysics.Scene),
-        group=prim.IsA(UsdPhysics.CollisionGroup),
-        joint=prim.IsA(UsdPhysics.Joint),
-        camera=prim.IsA(UsdGeom.Camera),
-        instancer=prim.IsA(UsdGeom.PointInstancer),
-        actuator=type_name if type_name in ACTUATOR_TYPES else "",
-        site=not SITE_APIS.isdisjoint(applied),
+        geometry=geometry,
+        collides="PhysicsCollisionAPI" in known,
+        scene=scene,
+        group=group,
+        joint=joint,
+        camera=camera,
+        instancer=instancer,
+        actuator=actuator,
+        site=site,
+        has_records=has_records,
     )
 
 
@@ -137,7 +155,7 @@ class _Geometry(NamedTuple):
     """A prim that collides or is seen, before what all of them are asked together."""
 
     source: PrimProperties
-    kind: _Kind
+    kind: PhysicsKind
     seen: bool
 
 
@@ -148,12 +166,19 @@ class _Copy(NamedTuple):
     instanced: InstancedPrim
 
 
-class _Walk:
-    """The state of one pass."""
+class PhysicsReader:
+    """Collect the records of prims during the pass over a stage; read geometry, materials and groups at its end."""
 
     def __init__(
-        self, prims: PrimReader, *, visuals: bool, most_prims: int, left_out: Collection[str] = ()
+        self, prims: PrimReader, kind_of: Callable[[Usd.Prim], PhysicsKind | None], most_prims: int
     ) -> None:
+        """Bind the reader to a stage.
+
+        Args:
+            prims: Prims of the stage.
+            kind_of: Returns what a prim means to engines.
+            most_prims: Most prims of the instances of PointInstancers.
+        """
         self.diagnostics: list[Diagnostic] = []
         self.scenes: list[records.PhysicsSceneRecord] = []
         self.masses: dict[str, records.MassRecord] = {}
@@ -166,11 +191,9 @@ class _Walk:
         self._without_mass: list[str] = []
         self._stage = prims.stage
         self._prims = prims
-        self._visuals = visuals
-        self._left_out = frozenset(left_out)
         self._reader = FieldReader(self.diagnostics, prims.pause)
         self.actuators = ActuatorReader(prims, self._reader)
-        self._kinds: dict[tuple[str, ...], _Kind] = {}
+        self._kind_of = kind_of
         self._geometries: list[_Geometry] = []
         self._cameras: dict[str, PrimProperties] = {}
         self._topics: list[PrimProperties] = []
@@ -179,42 +202,27 @@ class _Walk:
         self._undefined: set[str] = set()
         self._most_prims = most_prims
 
-    def run(self) -> None:
-        """Visits every prim once."""
-        prims = iter(Usd.PrimRange(self._stage.GetPseudoRoot(), PREDICATE))
-        next(prims, None)
-        left_out = self._left_out
-        for prim in prims:
-            if left_out and prim.GetPath().pathString in left_out:
-                prims.PruneChildren()
-                continue
-            kind = self._kind(prim)
-            if not (kind.has_records or kind.geometry):
-                continue
-            try:
-                self._visit(prim, kind)
-            except CONTAINED as error:
-                path = prim.GetPath().pathString
-                self.diagnostics.append(internal_fault(path, "reading the physics of this prim", error))
+    def visit(self, prim: Usd.Prim, path: str, kind: PhysicsKind, memo: Memo | None = None) -> None:
+        """Read the next prim in traversal order.
 
-    def _kind(self, prim: Usd.Prim) -> _Kind:
-        info = prim.GetPrimTypeInfo()
-        key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = _kind_of(prim, key[0], key[1:])
-        return kind
+        Args:
+            prim: The prim.
+            path: Its path.
+            kind: Its kind.
+            memo: What `PrimReader.memo` returned for it, if at hand.
+        """
+        try:
+            self._visit(prim, path, kind, memo)
+        except CONTAINED as error:
+            self.diagnostics.append(internal_fault(path, "reading the physics of this prim", error))
 
-    def _visit(self, prim: Usd.Prim, kind: _Kind) -> None:
-        path = prim.GetPath().pathString
+    def _visit(self, prim: Usd.Prim, path: str, kind: PhysicsKind, memo: Memo | None) -> None:
         # What is below a PointInstancer is copied elsewhere, and is nothing where it stands.
         is_prototype = path.startswith(self._instancer)
-        seen = (
-            bool(kind.geometry) and (self._visuals or kind.collides) and _is_seen(prim) and not is_prototype
-        )
+        seen = bool(kind.geometry) and not is_prototype and _is_seen(prim)
         if not (kind.has_records or seen):
             return
-        source = self._prims.source(path, prim)
+        source = self._prims.source(path, prim, memo)
         if seen or (kind.collides and not is_prototype):
             self._geometries.append(_Geometry(source, kind, seen))
         if kind.instancer and not is_prototype:
@@ -227,7 +235,7 @@ class _Walk:
         self._visit_prim(source, kind)
         self._visit_applied(source, kind)
 
-    def _visit_prim(self, source: PrimProperties, kind: _Kind) -> None:
+    def _visit_prim(self, source: PrimProperties, kind: PhysicsKind) -> None:
         if kind.scene:
             self.scenes.append(
                 self._reader.record(
@@ -245,7 +253,7 @@ class _Walk:
             if force < math.inf or torque < math.inf:
                 self.joint_breaks[source.path] = (force, torque)
 
-    def _visit_applied(self, source: PrimProperties, kind: _Kind) -> None:
+    def _visit_applied(self, source: PrimProperties, kind: PhysicsKind) -> None:
         path, applied = source.path, kind.applied
         if "PhysicsMassAPI" in applied:
             self.masses[path] = self._reader.record(records.MassRecord, source)
@@ -271,8 +279,37 @@ class _Walk:
 
     # --- What is asked of all prims together ---
 
-    def geometries(self) -> tuple[GeometryRecord, ...]:
-        """Returns the records of everything that collides or is seen."""
+    def records(self, xforms: XformReader) -> PhysicsRecords:
+        """Return all records: in traversal order, instances last, in the stage's own units.
+
+        Args:
+            xforms: Reads where prims are.
+        """
+        geometries = self._geometry_records(xforms)
+        sites, wrapped = self.actuators.places(xforms, self.diagnostics)
+        return PhysicsRecords(
+            scenes=tuple(self.scenes),
+            masses=self.masses,
+            materials=self.materials,
+            geometries=geometries,
+            groups=tuple(self.groups),
+            filtered_pairs=tuple(self.filtered_pairs),
+            joint_breaks=self.joint_breaks,
+            body_solver_attributes=self.bodies,
+            owners=self.owners,
+            sensors=self._sensors(),
+            massless_bodies=self._massless_bodies(),
+            actuators=tuple(self.actuators.actuators),
+            tendons=tuple(self.actuators.tendons),
+            sites=sites,
+            wrapped=wrapped,
+            keyframes=tuple(self.actuators.keyframes),
+            origin=self._origin(),
+            diagnostics=tuple(dict.fromkeys(self.diagnostics)),
+        )
+
+    def _geometry_records(self, xform_reader: XformReader) -> tuple[GeometryRecord, ...]:
+        """Return the records of everything that collides or is seen."""
         copies = self._copies()
         prototypes = {each.geometry.source.path: each.geometry for each in copies}
         standing = len(self._geometries)
@@ -280,8 +317,7 @@ class _Walk:
         prims = [each.source.prim for each in found]
         paths = [each.source.path for each in found]
         instancers = [prim.GetPath().pathString for prim in self._instancers]
-        transforms = XformReader(self._stage, self._prims.source, self.diagnostics)
-        xforms = transforms.read(sorted(with_ancestors([*paths[:standing], *instancers])), {})
+        xforms = xform_reader.add([*paths[:standing], *instancers], self.diagnostics)
         resets = {path for path, xform in xforms.items() if xform.resets_stack}
         colliders = [each.source.prim for each in found if each.kind.collides]
         materials = iter(contact_materials(colliders, self.materials, self.diagnostics))
@@ -329,7 +365,7 @@ class _Walk:
         return tuple(records)
 
     def _forget_prototypes(self, instancers: Sequence[str]) -> None:
-        """Forgets the masses of prims that are nothing where they stand."""
+        """Drop the masses of prototypes, which are nothing where they stand, and of undefined prims."""
         if not instancers:
             return
         below = tuple(f"{path}/" for path in instancers)
@@ -339,7 +375,7 @@ class _Walk:
                 del self.masses[path]
 
     def _copies(self) -> list[_Copy]:
-        """Returns what collides or is seen of the instances of all instancers."""
+        """Return what collides or is seen of the instances of all instancers."""
         found: list[_Copy] = []
         if not self._instancers:
             return found
@@ -352,14 +388,16 @@ class _Walk:
                     name = each.prim.GetPath().pathString
                     geometry = known.get(name)
                     if geometry is None:
-                        kind = self._kind(each.prim)
+                        kind = self._kind_of(each.prim)
+                        if kind is None:
+                            continue
                         source = self._prims.source(name, each.prim)
                         geometry = known[name] = _Geometry(source, kind, seen=True)
                         if "PhysicsMassAPI" in kind.applied and name not in self.masses:
                             # A prototype that is no defined prim has not been visited.
                             self.masses[name] = self._reader.record(records.MassRecord, source)
                             self._undefined.add(name)
-                    if geometry.kind.collides or (geometry.kind.geometry and self._visuals and each.seen):
+                    if geometry.kind.collides or (geometry.kind.geometry and each.seen):
                         found.append(_Copy(geometry, each))
             except CONTAINED as error:
                 self.diagnostics.append(internal_fault(path, "reading this PointInstancer", error))
@@ -374,7 +412,7 @@ class _Walk:
                 return [look for prim in prims for look in self._appearances([prim])]
             path = prims[0].GetPath().pathString
             self.diagnostics.append(internal_fault(path, "reading the materials of this prim", error))
-            return [Appearance(None, (Part(Surface()),))]
+            return [Appearance(None, (MaterialPart(Surface()),))]
 
     def _geometry(self, geometry: _Geometry, *, appearance: Appearance, **fields: Any) -> GeometryRecord:
         source, kind = geometry.source, geometry.kind
@@ -409,7 +447,7 @@ class _Walk:
         )
 
     def _members(self, colliders: list[str]) -> dict[str, list[str]]:
-        """Returns the groups of each collider that is in any."""
+        """Return the groups of each collider that is in any."""
         found: dict[str, list[str]] = {}
         for group in self.groups:
             collection = Usd.CollectionAPI(self._stage.GetPrimAtPath(group.path), COLLIDERS)
@@ -423,13 +461,13 @@ class _Walk:
                     found.setdefault(path, []).append(group.path)
         return found
 
-    def sensors(self) -> dict[str, SensorRecord]:
-        """Returns what interfaces and their cameras author in the bridge's namespace."""
+    def _sensors(self) -> dict[str, SensorRecord]:
+        """Return what interfaces and their cameras author in the bridge's namespace."""
         found = (read_sensor(source, self._cameras) for source in self._topics)
         return {record.path: record for record in found if record}
 
-    def massless_bodies(self) -> dict[str, Any]:
-        """Returns what is authored about bodies without mass, by prim path."""
+    def _massless_bodies(self) -> dict[str, Any]:
+        """Return what is authored about bodies without mass, by prim path."""
         default = self._stage.GetDefaultPrim()
         paths = [default.GetPath().pathString] if default else []
         paths += [scene.path for scene in self.scenes]
@@ -442,8 +480,8 @@ class _Walk:
                 found[path] = value
         return found
 
-    def origin(self) -> SensorRecord | None:
-        """Returns the georeference of the default prim, else of a root prim, else of a PhysicsScene."""
+    def _origin(self) -> SensorRecord | None:
+        """Return the georeference of the default prim, else of a root prim, else of a PhysicsScene."""
         default = self._stage.GetDefaultPrim()
         roots = self._stage.GetPseudoRoot().GetFilteredChildren(PREDICATE)
         paths = [prim.GetPath().pathString for prim in (*((default,) if default else ()), *roots)]
@@ -464,12 +502,12 @@ def _broken_collection(path: str, error: Exception) -> Diagnostic:
 
 
 def _break_limit(value: float | None) -> float:
-    """Returns what breaks a joint, inf where nothing does; exporters write the greatest float for that."""
+    """Return what breaks a joint, inf where nothing does; exporters write the greatest float for that."""
     return value if value is not None and value < GREATEST_FLOAT else math.inf
 
 
 def _nearest(path: str, members: set[str]) -> str:
-    """Returns the nearest of `members` at or above a path, "" where there is none."""
+    """Return the nearest of `members` at or above a path, "" where there is none."""
     while members and path and path not in members:
         path = path.rpartition("/")[0]
     return path if members else ""
@@ -482,49 +520,44 @@ def _is_seen(prim: Usd.Prim) -> bool:
     return bool(imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible)
 
 
-def read_physics(
-    stage: Usd.Stage,
-    *,
-    visuals: bool = True,
-    left_out: Collection[str] = (),
-    prims: PrimReader | None = None,
-    most_prims: int = ReadOptions().max_prims,
-) -> PhysicsRecords:
-    """Reads what engines need of an open stage beside what `read_stage` gives. The stage is not changed.
+OWN: Final = "usd_ros_bridge:"
+GEOREFERENCE: Final = "usd_ros_bridge:georeference:"
+
+
+def own_values(source: PrimProperties, prefix: str = OWN) -> dict[str, Any]:
+    """Return a prim's authored properties below `prefix` by USD name; relationships as tuples of paths."""
+    values: dict[str, Any] = {}
+    for name, prop in source.properties.items():
+        if not name.startswith(prefix):
+            continue
+        if is_relationship(prop):
+            value: Any = source.targets(name)
+        else:
+            value = plain(authored_value(prop)) if isinstance(prop, Usd.Attribute) else None
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def read_sensor(source: PrimProperties, cameras: Mapping[str, PrimProperties]) -> SensorRecord | None:
+    """Return what an interface and the camera that it is on author, None where that is nothing.
 
     Args:
-        stage: The stage, as composed now.
-        visuals: Whether geometry that is seen and does not collide is read, too.
-        left_out: Prims of which nothing is read, nor of what is below them.
-        prims: As for `read_stage`.
-        most_prims: Most prims of the instances of PointInstancers.
-
-    Returns:
-        Records in traversal order (instances last), in the stage's own units. What is wrong with transforms may stand
-        in the diagnostics of `read_stage`, too.
+        source: The interface's prim; what it authors comes before what its camera does.
+        cameras: Every camera above any interface, by path.
     """
-    with collector_paused():
-        walk = _Walk(prims or PrimReader(stage), visuals=visuals, most_prims=most_prims, left_out=left_out)
-        walk.run()
-        geometries = walk.geometries()
-        sites, wrapped = walk.actuators.places(walk.diagnostics)
-        return PhysicsRecords(
-            scenes=tuple(walk.scenes),
-            masses=walk.masses,
-            materials=walk.materials,
-            geometries=geometries,
-            groups=tuple(walk.groups),
-            filtered_pairs=tuple(walk.filtered_pairs),
-            joint_breaks=walk.joint_breaks,
-            body_solver_attributes=walk.bodies,
-            owners=walk.owners,
-            sensors=walk.sensors(),
-            massless_bodies=walk.massless_bodies(),
-            actuators=tuple(walk.actuators.actuators),
-            tendons=tuple(walk.actuators.tendons),
-            sites=sites,
-            wrapped=wrapped,
-            keyframes=tuple(walk.actuators.keyframes),
-            origin=walk.origin(),
-            diagnostics=tuple(dict.fromkeys(walk.diagnostics)),
-        )
+    camera, path = None, source.path
+    while path and camera is None:
+        camera = cameras.get(path)
+        path = path.rpartition("/")[0]
+    values = {**(own_values(camera) if camera else {}), **own_values(source)}
+    return SensorRecord(path=source.path, specs=source.specs, values=values) if values else None
+
+
+def read_origin(sources: Iterable[PrimProperties]) -> SensorRecord | None:
+    """Return the georeference of the first prim that authors one."""
+    for source in sources:
+        values = own_values(source, GEOREFERENCE)
+        if values:
+            return SensorRecord(path=source.path, values=values)
+    return None

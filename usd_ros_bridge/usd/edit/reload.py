@@ -1,4 +1,4 @@
-"""Reloading: which files a stage is made of, and reading them again once it is known that they can be read."""
+"""Reload: the files of a stage, and reading them again after a check that all can be read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from pxr import Ar, Sdf, Tf, Usd, UsdUtils
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import AssetError
+from usd_ros_bridge.errors import AssetError, quoted
 from usd_ros_bridge.usd.layer_files import (
     FileRefusedError,
     FileVersion,
@@ -22,20 +21,13 @@ from usd_ros_bridge.usd.layer_files import (
     import_copy,
     run_within,
 )
-from usd_ros_bridge.usd.opening import first_line, quiet
-from usd_ros_bridge.usd.packages import (
-    SCHEME,
-    PackageMap,
-    evaluated_path,
-    is_package_path,
-    scan_layers,
-    split_package_path,
-)
-from usd_ros_bridge.usd.value_clips import clip_faults
+from usd_ros_bridge.usd.layer_scan import clip_faults, evaluated_path, scan_layers
+from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, split_package_path
+from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 
 def asset_files(stage: Any) -> frozenset[str]:
-    """Returns the files that a stage is composed from, and those that it wants and that are not there.
+    """Return the files that a stage is composed from, and those that it wants and that are not there.
 
     Those behind loaded payloads and `package://` are among them; of a usdz file's layers, the file. Absolute paths,
     links as they are, but for those that the bridge makes for packages. Textures are none.
@@ -56,7 +48,7 @@ def read_versions(stage: Any) -> dict[str, FileVersion]:
 
 
 def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
-    """Reads files of a stage again. All of them can be read, or none is.
+    """Read files of a stage again. All of them can be read, or none is.
 
     Where a file cannot be read later on, the layers keep what they had. OpenUSD holds up other Python threads while
     it reads (10 us for each prim in the files).
@@ -88,7 +80,7 @@ def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
         _verify_unused(stage, gone, new)
         _import(layers)
         if wanted is None or wanted - {os.path.realpath(each) for each in read}:
-            _look_again(stage, opener)
+            _compose_found_files(stage, opener)
     return tuple(sorted(read))
 
 
@@ -137,8 +129,8 @@ def _import(layers: Iterable[_CopiedLayer]) -> None:
         raise AssetError(first_line(error)) from None
 
 
-def _look_again(stage: Any, opener: LayerFiles) -> None:
-    """Compose what was missing where it is there by now. Layers are not read again: `Stage.Reload` would map files."""
+def _compose_found_files(stage: Any, opener: LayerFiles) -> None:
+    """Compose files that were missing and exist now. `Stage.Reload` is not used: it would map files."""
     if not any(type(error).__name__ == "ErrorInvalidAssetPath" for error in stage.GetCompositionErrors()):
         return
     for layer in _layers(stage):
@@ -157,14 +149,14 @@ def _look_again(stage: Any, opener: LayerFiles) -> None:
 
 
 def _layers(stage: Any) -> list[Any]:
-    """Returns the layers of files; not the session layer and its like."""
+    """Return the layers of files; not the session layer and its like."""
     used = stage.GetUsedLayers(includeClipLayers=True)
     own = set(stage.GetLayerStack(includeSessionLayers=True)) - set(stage.GetLayerStack(False))
     return [layer for layer in used if not layer.anonymous and layer.realPath and layer not in own]
 
 
 def _file(real_path: str) -> str:
-    """Returns the file that a layer is in, seen from outside of archives and of the bridge's own links."""
+    """Return the file that a layer is in, seen from outside of archives and of the bridge's own links."""
     outer = (
         Ar.SplitPackageRelativePathOuter(real_path)[0] if Ar.IsPackageRelativePath(real_path) else real_path
     )
@@ -177,7 +169,7 @@ def _file(real_path: str) -> str:
 
 
 def _missing(layer: Any) -> set[str]:
-    """Returns files that a layer refers to by a relative or absolute path, and that are not there."""
+    """Return files that a layer refers to by a relative or absolute path, and that are not there."""
     found = set()
     for path in layer.GetCompositionAssetDependencies():
         if not path or is_package_path(path) or Ar.IsPackageRelativePath(path) or "://" in path:
@@ -218,7 +210,7 @@ def _verify(stage: Any, copied: _CopiedLayer, opener: LayerFiles) -> Any:
 
 
 def _verify_unused(stage: Any, gone: Iterable[Any], new: Mapping[Any, Any]) -> None:
-    """Refuses that files are gone which something still leads to."""
+    """Refuse that files are gone which something still leads to."""
     for missing in gone:
         file = _file(missing.realPath)
         if missing == stage.GetRootLayer() or any(
@@ -314,7 +306,7 @@ def _asset_paths(layer: Any) -> list[str]:
 
 
 def _linked_packages(stage: Any) -> frozenset[str]:
-    """Returns the packages that a stage was made ready for when it was opened."""
+    """Return the packages that a stage was made ready for when it was opened."""
     context = stage.GetPathResolverContext()
     names: set[str] = set()
     for each in context.Get() if context else ():

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pxr import Usd, UsdGeom
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import Record, attribute, attribute_fields, fallback
-from usd_ros_bridge.usd.attributes import (
+from usd_ros_bridge.usd.read.properties import (
     FieldReader,
     PrimProperties,
     authored_value,
@@ -113,7 +114,7 @@ UNTAPERED: Final = {"Cylinder_1": "Cylinder", "Capsule_1": "Capsule"}
 
 
 def geometry_type(prim: Usd.Prim) -> str:
-    """Returns the type in GEOMETRIES that a prim is of or derives from, "" for none."""
+    """Return the type in GEOMETRIES that a prim is of or derives from, "" for none."""
     type_name = str(prim.GetTypeName())
     if type_name in GEOMETRIES:
         return type_name
@@ -121,7 +122,7 @@ def geometry_type(prim: Usd.Prim) -> str:
 
 
 def read_sizes(reader: FieldReader, source: PrimProperties, type_name: str) -> tuple[str, dict[str, Any]]:
-    """Returns the type of a prim of one of GEOMETRIES, the plain one where it is not tapered, and its sizes.
+    """Return the type of a prim of one of GEOMETRIES, the plain one where it is not tapered, and its sizes.
 
     Sizes are in stage units, by name, fallbacks applied.
     """
@@ -162,7 +163,7 @@ class _Unreadable(NamedTuple):
 
 
 def _array(source: PrimProperties, name: str, wanted: str, shape: tuple[int, ...]) -> Any:
-    """Returns an attribute of the schema's as an array, empty where nothing is authored, or what is wrong with it."""
+    """Return an attribute of the schema's as an array, empty where nothing is authored, or what is wrong with it."""
     prop = source.properties.get(name)
     empty: NDArray[Any] = np.zeros((0, *shape))
     if prop is None:
@@ -187,7 +188,7 @@ def _array(source: PrimProperties, name: str, wanted: str, shape: tuple[int, ...
 def triangulated(
     counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int, *, flip: bool = False
 ) -> tuple[NDArray[np.int32], int, int]:
-    """Returns polygons as fans of triangles.
+    """Return polygons as fans of triangles.
 
     Args:
         counts: (F,) vertices of each face.
@@ -208,7 +209,7 @@ def triangulated(
 def fans(
     counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int, *, flip: bool = False
 ) -> tuple[NDArray[np.int64], int, int]:
-    """Returns (T, 3) rows of `indices` at the corners of triangles, and what else `triangulated` does; see there."""
+    """Return (T, 3) rows of `indices` at the corners of triangles, and what else `triangulated` does; see there."""
     if _are_triangles(counts, indices, holes, points):
         rows = np.arange(len(indices)).reshape(-1, 3)
         return (rows[:, [0, 2, 1]] if flip else rows), 0, len(counts)
@@ -232,7 +233,7 @@ def fans(
 
 
 def _are_triangles(counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[Any], points: int) -> bool:
-    """Returns whether faces are triangles that can be used as they are, as most converters write them."""
+    """Return whether faces are triangles that can be used as they are, as most converters write them."""
     return bool(
         len(counts)
         and not len(holes)
@@ -259,7 +260,7 @@ class Corners(NamedTuple):
     faces: int
 
     def elements(self, interpolation: str) -> NDArray[np.int64] | None:
-        """Returns (T, 3) elements of a primvar at the corners, None for an interpolation that there is not."""
+        """Return (T, 3) elements of a primvar at the corners, None for an interpolation that there is not."""
         if interpolation == UsdGeom.Tokens.faceVarying:
             return self.rows
         if interpolation in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying):
@@ -270,7 +271,7 @@ class Corners(NamedTuple):
 
 
 def read_corners(source: PrimProperties, *, flip: bool) -> Corners | None:
-    """Returns the corners of the triangles that `read_mesh` gives, None where it gives none."""
+    """Return the corners of the triangles that `read_mesh` gives, None where it gives none."""
     points = _array(source, "points", "point3f[]", (3,))
     counts = _array(source, "faceVertexCounts", "int[]", ())
     indices = _array(source, "faceVertexIndices", "int[]", ())
@@ -286,13 +287,13 @@ def read_corners(source: PrimProperties, *, flip: bool) -> Corners | None:
 
 
 def read_points(source: PrimProperties) -> NDArray[np.float64]:
-    """Returns (V, 3) points of a mesh, none where they are no points."""
+    """Return (V, 3) points of a mesh, none where they are no points."""
     points = _array(source, "points", "point3f[]", (3,))
     return np.zeros((0, 3)) if isinstance(points, _Unreadable) else points.astype(np.float64)
 
 
 def read_mesh(source: PrimProperties, *, flip: bool, diagnostics: list[Diagnostic]) -> Triangles:
-    """Returns a mesh as authored at the earliest time, without subdivision.
+    """Return a mesh as authored at the earliest time, without subdivision.
 
     Args:
         source: The prim's authored properties.

@@ -1,4 +1,4 @@
-"""Reader: one pass over an open stage gives every record that planning needs. Nothing on the stage is changed."""
+"""Read an open stage: one pass gives every record that planning needs. Nothing on the stage is changed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,34 @@ from typing import Any, Final, NamedTuple
 
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model import records
-from usd_ros_bridge.model.collector import collector_paused
-from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
-from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
-from usd_ros_bridge.model.stage import PlainLinkRecord, StageRecords, ValueTrackRecord
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
-from usd_ros_bridge.usd.collections import collection_members
-from usd_ros_bridge.usd.composition import arc_diagnostics, composition_diagnostics
-from usd_ros_bridge.usd.joints import JointKind, joint_kind, read_joint, solver_attributes
-from usd_ros_bridge.usd.metrics import metric_diagnostics, stage_metrics
-from usd_ros_bridge.usd.robots import ReadRobot, can_be_repeated, has_relocates
-from usd_ros_bridge.usd.source_values import source_types
-from usd_ros_bridge.usd.tracks import value_tracks
-from usd_ros_bridge.usd.traversal import PREDICATE
-from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
+from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
+from usd_ros_bridge.model.records import Record, TopicRecord, attribute_fields
+from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageRecords, ValueTrackRecord
+from usd_ros_bridge.options import ReadOptions
+from usd_ros_bridge.process_settings import gc_paused
+from usd_ros_bridge.usd.read.composition import arc_diagnostics, composition_diagnostics
+from usd_ros_bridge.usd.read.joint_reader import (
+    JointKind,
+    joint_kind,
+    read_joint,
+    solver_attributes,
+    value_tracks,
+)
+from usd_ros_bridge.usd.read.physics_reader import PhysicsKind, PhysicsReader, physics_kind
+from usd_ros_bridge.usd.read.properties import (
+    PREDICATE,
+    FieldReader,
+    Memo,
+    PrimProperties,
+    PrimReader,
+    collection_members,
+)
+from usd_ros_bridge.usd.read.robot_models import RobotModel, can_be_repeated, has_relocates
+from usd_ros_bridge.usd.read.stage_metrics import metric_diagnostics, stage_metrics
+from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
 
 SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
     "RosContextAPI": ("contexts", records.ContextRecord),
@@ -32,11 +45,7 @@ SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
     "RosServiceAPI": ("services", records.ServiceRecord),
     "RosActionAPI": ("actions", records.ActionRecord),
     "RosFrameAPI": ("frames", records.FrameRecord),
-    "RosControlExternalAPI": ("controllers", records.ExternalControlRecord),
-    "RosControlJointStateBroadcasterAPI": ("controllers", records.JointStateBroadcasterRecord),
-    "RosControlJointTrajectoryAPI": ("controllers", records.JointTrajectoryRecord),
-    "RosControlDiffDriveAPI": ("controllers", records.DiffDriveRecord),
-    "RosControlRigidBodyTwistAPI": ("controllers", records.RigidBodyTwistRecord),
+    **{name: ("controllers", each.record) for name, each in CONTROLLER_SCHEMAS.items() if each.record},
     "PhysicsRigidBodyAPI": ("bodies", records.RigidBodyRecord),
     "PhysicsArticulationRootAPI": ("articulation_roots", records.ArticulationRootRecord),
     "IsaacRobotAPI": ("isaac_robots", records.IsaacRobotRecord),
@@ -55,8 +64,21 @@ IGNORED_SCHEMAS: Final[dict[str, str]] = {
 }
 """Schemas of the same families that have no record, and why."""
 
-LOCATED: Final = ("contexts", "topics", "services", "actions", "frames", "controllers", "bodies", "cameras",
-                  "articulation_roots", "isaac_robots", "isaac_links", "isaac_sites", "plain_links")  # fmt: skip
+LOCATED: Final = (
+    "contexts",
+    "topics",
+    "services",
+    "actions",
+    "frames",
+    "controllers",
+    "bodies",
+    "cameras",
+    "articulation_roots",
+    "isaac_robots",
+    "isaac_links",
+    "isaac_sites",
+    "plain_links",
+)
 """Collections of StageRecords whose prims get an XformRecord."""
 
 TRACKED: Final = ("contexts", "topics", "services", "actions", "frames", "bodies", "cameras")
@@ -96,6 +118,7 @@ class Kind(NamedTuple):
     is_drawn: bool
     is_instancer: bool
     has_records: bool
+    physics: PhysicsKind | None
 
 
 class _OpenPrim:
@@ -176,6 +199,22 @@ def _is_converted(layer: Sdf.Layer) -> bool:
     return str(layer.customLayerData.get("creator", "")).startswith(URDF_CONVERTER)
 
 
+class _Kinds:
+    """Find the kinds of prims; each combination of prim type and applied schemas is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], Kind] = {}
+
+    def of(self, prim: Usd.Prim) -> Kind:
+        """Return what a prim means to the reader."""
+        info = prim.GetPrimTypeInfo()
+        key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
+        kind = self._known.get(key)
+        if kind is None:
+            kind = self._known[key] = _kind_of(prim, key[0], key[1:])
+        return kind
+
+
 class _Walk:
     """The state of one pass: records by collection, and the place of every prim in traversal order.
 
@@ -184,7 +223,14 @@ class _Walk:
     `mjc_angle` is the first PhysicsScene's, "" where there is none.
     """
 
-    def __init__(self, prims: PrimReader) -> None:
+    def __init__(
+        self,
+        prims: PrimReader,
+        *,
+        physics: bool = False,
+        contexts: Iterable[str] | None = None,
+        most_prims: int = 0,
+    ) -> None:
         self.order: dict[str, int] = {}
         self.found: dict[str, list[Any]] = {}
         self.xform_children: list[str] = []
@@ -194,14 +240,21 @@ class _Walk:
         self.mjc_angle = ""
         self._bodies: set[str] = set()
         self._instancer = "//"
-        self._robots: dict[tuple[Any, ...], ReadRobot] = {}
-        self._kinds: dict[tuple[str, ...], Kind] = {}
+        self._models: dict[tuple[Any, ...], RobotModel] = {}
+        kinds = self._kinds = _Kinds()
         self._prims = prims
         self._links = _PlainLinks(prims)
         self._reader = FieldReader(self.diagnostics, prims.pause)
+        self.physics: PhysicsReader | None = None
+        if physics:
+            # A reference to the walk would keep the stage open until the garbage collector runs.
+            self.physics = PhysicsReader(prims, lambda prim: kinds.of(prim).physics, most_prims)
+        self._contexts = None if contexts is None else tuple(contexts)
+        self._robot = "//"
+        self._physics_here = self.physics
 
     def run(self) -> None:
-        """Visits every prim once."""
+        """Visit every prim once."""
         reader, stage = self._prims, self._prims.stage
         self._names_are_specs = not has_relocates(stage)
         prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))
@@ -210,7 +263,9 @@ class _Walk:
             path = prim.GetPath().pathString
             # Where prims repeat, their specs say everything; where they do not, looking for them is in vain.
             source = reader.source(path, prim) if reader.prims_repeat else None
-            kind = self._kind(prim) if source is None else self._known_kind(source)
+            kind = self._kinds.of(prim) if source is None else self._known_kind(source)
+            if self.physics is not None and self._contexts is not None:
+                self._choose_physics(path, kind, self._contexts)
             if source is not None and kind.is_context and self._names_are_specs:
                 self._read_robot(source, kind)
                 prims.PruneChildren()
@@ -220,6 +275,16 @@ class _Walk:
         if "plain_links" in self.found:
             self.found["plain_links"].sort(key=lambda link: self.order[link.path])
 
+    def _choose_physics(self, path: str, kind: Kind, contexts: Sequence[str]) -> None:
+        """Read no physics of the robots that `contexts` leaves out."""
+        if path.startswith(self._robot):
+            return
+        is_left_out = False
+        if kind.is_context:
+            self._robot = f"{path}/"
+            is_left_out = not any(f"{path}/".startswith(f"{each}/") for each in contexts)
+        self._physics_here = None if is_left_out else self.physics
+
     def _find_links(self, root: str) -> None:
         """Add the Xforms at or below `root` that may be links: all that is below them was seen."""
         for link in self._links.close(root):
@@ -227,6 +292,8 @@ class _Walk:
 
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
+        if kind.physics is not None and self._physics_here is not None:
+            self._physics_here.visit(prim, path, kind.physics)
         if path.startswith(self._instancer):
             kind = _without_physics(kind)
         elif kind.is_instancer:
@@ -248,7 +315,7 @@ class _Walk:
                 self.diagnostics.append(internal_fault(path, "reading this prim", error))
 
     def _read_robot(self, source: PrimProperties, kind: Kind) -> None:
-        """Reads a context and all below it; where others are composed from the same specs, only its root."""
+        """Read a context and all below it; of an instance of a known model, only the root."""
         root = source.path
         self._read_prim(source.prim, root, source, kind)
         prims = iter(Usd.PrimRange(source.prim, PREDICATE))
@@ -261,26 +328,32 @@ class _Walk:
         specs = tuple([number for _, (number, _) in below])
         repeats = self._prims.prims_repeat
         key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
-        if repeats and key in self._robots:
-            self._repeat_robot(self._robots[key], root)
+        if repeats and key in self._models:
+            self._add_instance(self._models[key], root, below)
             return
         sources = [self._prims.source(prim.GetPath().pathString, prim, memo) for prim, memo in below]
-        robot = self._read_below(root, sources)
-        if robot is not None and repeats:
-            self._robots[key] = robot
+        model = self._read_below(root, sources)
+        if model is not None and repeats:
+            self._models[key] = model
         for prim in prims:
-            self._read_prim(prim, prim.GetPath().pathString, None, self._kind(prim))
+            self._read_prim(prim, prim.GetPath().pathString, None, self._kinds.of(prim))
 
-    def _repeat_robot(self, robot: ReadRobot, root: str) -> None:
-        self.originals[root] = robot.root
-        paths = [root + suffix for suffix in robot.suffixes]
+    def _add_instance(self, model: RobotModel, root: str, below: Sequence[tuple[Usd.Prim, Memo]]) -> None:
+        """Add the records of a robot that is composed from the same specs as its model."""
+        self.originals[root] = model.root
+        paths = [root + suffix for suffix in model.suffixes]
         self.order.update(zip(paths, count(self.order[root])))
-        self.xform_children += [root + suffix for suffix in robot.xform_children]
-        for collection, of_robot in robot.repeated(paths):
+        self.xform_children += [root + suffix for suffix in model.xform_children]
+        for collection, of_robot in model.instance(paths):
             self.found[collection] += of_robot
+        if self._physics_here is not None:
+            for path, (prim, memo) in zip(paths[1:], below, strict=True):
+                kind = memo[1][Kind].physics
+                if kind is not None:
+                    self._physics_here.visit(prim, path, kind, memo)
 
-    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> ReadRobot | None:
-        """Reads a robot's prims but for the root; returns the robot to be repeated, None where it cannot be."""
+    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> RobotModel | None:
+        """Read a robot's prims but for the root. Return its model, None where it can have no other instance."""
         before = {name: len(found) for name, found in self.found.items()}
         said = len(self.diagnostics), len(self.value_tracks)
         children = len(self.xform_children)
@@ -293,20 +366,12 @@ class _Walk:
         if not can_be_repeated(root, sources, records):
             return None
         paths = [each.path for each in sources]
-        return ReadRobot(root, paths, records, self.xform_children[children:])
+        return RobotModel(root, paths, records, self.xform_children[children:])
 
     def _known_kind(self, source: PrimProperties) -> Kind:
         kind: Kind | None = source.memo.get(Kind)
         if kind is None:
-            kind = source.memo[Kind] = self._kind(source.prim)
-        return kind
-
-    def _kind(self, prim: Usd.Prim) -> Kind:
-        info = prim.GetPrimTypeInfo()
-        key = (info.GetTypeName(), *info.GetAppliedAPISchemas())
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = _kind_of(prim, key[0], key[1:])
+            kind = source.memo[Kind] = self._kinds.of(source.prim)
         return kind
 
     def _visit(self, source: PrimProperties, kind: Kind) -> None:
@@ -319,15 +384,15 @@ class _Walk:
             self.mjc_angle = self.mjc_angle or str(solver_attributes(source).get(MJC_ANGLE, "degree"))
 
     def add(self, collection: str, record: Record) -> None:
-        """Adds a record to one of StageRecords' collections."""
+        """Add a record to one of StageRecords' collections."""
         self.found.setdefault(collection, []).append(record)
 
     def paths(self, collections: Iterable[str]) -> list[str]:
-        """Returns the paths of the records in `collections`."""
+        """Return the paths of the records in `collections`."""
         return [record.path for name in collections for record in self.found.get(name, ())]
 
     def targets(self) -> set[str]:
-        """Returns every path that a relationship of a record targets; where actuators act is no business of frames."""
+        """Return every path that a relationship of a record targets; where actuators act is no business of frames."""
         return {
             target
             for collection, found in self.found.items()
@@ -361,11 +426,12 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_drawn=prim.IsA(UsdGeom.Boundable),
         is_instancer=prim.IsA(UsdGeom.PointInstancer),
         has_records=bool(schemas) or joint is not None or is_scene,
+        physics=physics_kind(prim, type_name, applied),
     )
 
 
 def _without_physics(kind: Kind) -> Kind:
-    """Returns what a prim below a PointInstancer means: it is a prototype's, and no body or joint where it stands."""
+    """Return what a prim below a PointInstancer means: it is a prototype's, and no body or joint where it stands."""
     schemas = tuple(each for each in kind.schemas if each[0] not in _PHYSICS)
     return kind._replace(
         schemas=schemas, joint=None, is_body=False, has_records=bool(schemas) or kind.is_scene
@@ -391,31 +457,43 @@ def _default_prim(stage: Usd.Stage, diagnostics: list[Diagnostic]) -> str | None
 
 
 def _asset_names(stage: Usd.Stage, paths: Iterable[str | None]) -> dict[str, str]:
-    """Returns `assetInfo.name` of prims that author one as text."""
+    """Return `assetInfo.name` of prims that author one as text."""
     names = {path: stage.GetPrimAtPath(path).GetAssetInfoByKey("name") for path in paths if path}
     return {path: name for path, name in names.items() if isinstance(name, str) and name}
 
 
-def read_stage(stage: Usd.Stage, *, asset: str, prims: PrimReader | None = None) -> StageRecords:
-    """Reads an open stage, a host's included. The stage is not changed.
+def read_stage(
+    stage: Usd.Stage,
+    *,
+    asset: str,
+    physics: bool = False,
+    contexts: Iterable[str] | None = None,
+    max_prims: int = ReadOptions().max_prims,
+    pause: Pause | None = None,
+) -> StageRecords:
+    """Read an open stage, a host's included. The stage is not changed.
 
     Args:
         stage: The stage, as composed now: its variant selections, payloads and edits count.
         asset: The asset as the caller names it.
-        prims: Prims of the stage, to share them with `read_physics`, or to pause between them.
+        physics: Read what engines need, too.
+        contexts: Physics of robots at or below one of these prims is read, and of none other; None for all robots.
+        max_prims: Most prims of the instances of PointInstancers, of which physics is read.
+        pause: Called often, between prims: let others use the stage there.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
-    with collector_paused():
-        return _read(stage, asset, prims or PrimReader(stage))
+    with gc_paused():
+        prims = PrimReader(stage, pause)
+        walk = _Walk(prims, physics=physics, contexts=contexts, most_prims=max_prims)
+        return _read(stage, asset, prims, walk)
 
 
-def _read(stage: Usd.Stage, asset: str, prims: PrimReader) -> StageRecords:
+def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> StageRecords:
     metrics = stage_metrics(stage)
     diagnostics = [*composition_diagnostics(stage), *metric_diagnostics(stage, metrics)]
     default_prim = _default_prim(stage, diagnostics)
-    walk = _Walk(prims)
     walk.run()
     order = walk.order
     targets = walk.targets()
@@ -437,18 +515,21 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader) -> StageRecords:
     xform_reader = XformReader(stage, prims.source, walk.diagnostics)
     xforms = xform_reader.read(located, walk.originals)
     tracked = {*walk.paths(TRACKED), *(path for path, xform in xforms.items() if xform.animated)}
+    pose_tracks = xform_reader.tracks(xforms, (path for path in located if path in tracked))
     return StageRecords(
         asset=asset,
         default_prim=default_prim if default_prim in order else None,
         metrics=replace(metrics, mjc_angle=walk.mjc_angle or "degree"),
         xforms=xforms,
         order={path: order[path] for path in (*located, *walk.paths(("joints", "actuators")))},
-        pose_tracks=xform_reader.tracks(xforms, (path for path in located if path in tracked)),
+        pose_tracks=pose_tracks,
         value_tracks=tuple(walk.value_tracks),
         repeats=walk.originals,
         sources=source_types(stage, walk.found.get("topics", ())),
         asset_names=_asset_names(stage, (default_prim, *walk.paths(ROOTS))),
         collections=collections,
+        # Its diagnostics are its own: they count where physics is planned.
+        physics=None if walk.physics is None else walk.physics.records(xform_reader),
         diagnostics=(
             *diagnostics,
             *walk.diagnostics,
@@ -459,4 +540,12 @@ def _read(stage: Usd.Stage, asset: str, prims: PrimReader) -> StageRecords:
 
 
 assert {name for name, _ in SCHEMAS.values()} < {field.name for field in fields(StageRecords)}
-assert all(issubclass(kind, ControllerRecord) for name, kind in SCHEMAS.values() if name == "controllers")
+
+
+def source_types(stage: Usd.Stage, topics: Iterable[TopicRecord]) -> dict[str, str]:
+    """Return the USD value type by path of all that publishers name as sources; "" where no attribute is there."""
+    types = {}
+    for path in {target for topic in topics for target in topic.source or ()}:
+        attribute = stage.GetAttributeAtPath(path) if Sdf.Path(path).IsPropertyPath() else None
+        types[path] = str(attribute.GetTypeName()) if attribute else ""
+    return types

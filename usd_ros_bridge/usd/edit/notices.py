@@ -1,4 +1,4 @@
-"""Notices: which prims of an open stage were edited, as far as a plan may depend on it."""
+"""Notices of OpenUSD: the edited prims of an open stage that a plan may depend on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from pxr import Tf, Usd
 
-from usd_ros_bridge.usd.source_values import is_only_shown
-from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.edit.source_values import is_only_published
+from usd_ros_bridge.usd.read.properties import PREDICATE
 
 WHOLE_STAGE: Final = "/"
 MAX_PATHS: Final = 10_000
-"""How many paths are held; more of them are the whole stage."""
+"""Paths that are kept. More of them stand for the whole stage."""
 
 _MAX_KNOWN: Final = 200_000
 
@@ -24,9 +24,9 @@ _STATE: Final = re.compile(
     r"visibility|physics:velocity|physics:angularVelocity|state:[^:]+:physics:(position|velocity)"
     r"|newton:[^:]+:(position|velocity)|drive:[^:]+:physics:target(Position|Velocity)"
 )
-"""Properties that say what a simulation is doing, as engines write them back at each of their frames."""
+"""Properties that engines write back in each frame of a simulation."""
 
-_WORDS: Final = frozenset(
+_DOCUMENTATION: Final = frozenset(
     {
         "comment",
         "customData",
@@ -48,21 +48,20 @@ _MEANT: Final = ("Ros", "Isaac")
 
 
 class StageListener:
-    """Hears of edits of a stage, in the thread of whoever edits, and keeps their paths until they are taken.
+    """Collect the paths of edits of a stage, in the thread of the editor.
 
-    What moves is no edit: visibility, velocities, positions and targets of joints, and on a stage of somebody else's
-    transforms of bodies and of prims above bodies, and values that change over time (`timeSamples`). Nor are
-    documentation and the like. A transform counts where a frame, an interface or geometry of a body hangs from it.
+    Motion is not an edit: visibility, velocities, positions and targets of joints; on a host's stage also transforms of
+    bodies and of prims above bodies, and `timeSamples`. Documentation is none either. A transform counts if a frame, an
+    interface or geometry of a body depends on it.
     """
 
     def __init__(self, stage: Any, changed: Callable[[], None], *, owned: bool = False) -> None:
-        """Stores what to listen to; `open` begins.
+        """Bind the listener to a stage; `open` starts it.
 
         Args:
-            stage: A Usd.Stage. It is read in the editor's thread, while a notice is delivered, and never held up.
-            changed: Called in the editor's thread when there is something to take where there was nothing; quick,
-                and raises nothing.
-            owned: Whether nobody but the bridge and its user has the stage: then all transforms count.
+            stage: A Usd.Stage. It is read in the editor's thread, while a notice is delivered.
+            changed: Called in the editor's thread at the first edit since `take`. It must be quick and not raise.
+            owned: Whether the bridge opened the stage itself. All transforms count then.
         """
         self._stage = stage
         self._changed = changed
@@ -75,28 +74,28 @@ class StageListener:
         self._keys: list[Any] = []
 
     def open(self) -> StageListener:
-        """Begins to listen; returns itself."""
+        """Start listening; return self."""
         self._keys = [
-            Tf.Notice.Register(Usd.Notice.ObjectsChanged, self._heard, self._stage),
-            Tf.Notice.Register(Usd.Notice.LayerMutingChanged, self._muted, self._stage),
+            Tf.Notice.Register(Usd.Notice.ObjectsChanged, self._on_objects_changed, self._stage),
+            Tf.Notice.Register(Usd.Notice.LayerMutingChanged, self._on_layer_muting, self._stage),
         ]
         return self
 
     def close(self) -> None:
-        """Listens no more. Idempotent."""
+        """Stop listening. Idempotent."""
         keys, self._keys = self._keys, []
         for key in keys:
             key.Revoke()
 
     def take(self) -> frozenset[str]:
-        """Returns the paths of edited prims and properties since the last time; `/` for the whole stage."""
+        """Return the paths of prims and properties edited since the last call; `/` for the whole stage."""
         with self._lock:
             taken, self._paths = frozenset(self._paths), set()
         return taken
 
     @contextmanager
     def own_edits(self) -> Iterator[None]:
-        """Edits that the calling thread makes while the context lasts are not heard of: they are the bridge's own."""
+        """Edit that the calling thread makes while the context lasts are not heard of: they are the bridge's own."""
         before = getattr(self._own, "editing", False)
         self._own.editing = True
         try:
@@ -106,17 +105,17 @@ class StageListener:
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _heard(self, notice: Any, stage: Any) -> None:
+    def _on_objects_changed(self, notice: Any, stage: Any) -> None:
         own = getattr(self._own, "editing", False)
         try:
             found = self._edited(notice, stage)
         except (Tf.ErrorException, RuntimeError, UnicodeDecodeError):
-            # Nothing is known of the edit but that there was one; reading the stage says what is wrong.
+            # The notice is not usable. Reading the stage reports what is wrong.
             found = {WHOLE_STAGE}
         if not own:
             self._add(found)
 
-    def _muted(self, _notice: Any, _stage: Any) -> None:
+    def _on_layer_muting(self, _notice: Any, _stage: Any) -> None:
         if not getattr(self._own, "editing", False):
             self._add({WHOLE_STAGE})
 
@@ -140,20 +139,20 @@ class StageListener:
             self._moving.clear()
         for path in resynced:
             if path.IsAbsoluteRootOrPrimPath() or (
-                self._property_counts(stage, path) and not is_only_shown(stage, path, resynced=True)
+                self._property_counts(stage, path) and not is_only_published(stage, path, resynced=True)
             ):
                 found.add(path.pathString)
         for path in notice.GetChangedInfoOnlyPaths():
             if path.IsPropertyPath():
                 if self._property_counts(stage, path) and self._fields_count(notice, path):
                     found.add(path.pathString)
-            elif not _WORDS.issuperset(notice.GetChangedFields(path)):
+            elif not _DOCUMENTATION.issuperset(notice.GetChangedFields(path)):
                 found.add(path.pathString)
         return found
 
     def _fields_count(self, notice: Any, path: Any) -> bool:
-        fields = set(notice.GetChangedFields(path)) - _WORDS
-        if fields <= _VALUES and is_only_shown(notice.GetStage(), path):
+        fields = set(notice.GetChangedFields(path)) - _DOCUMENTATION
+        if fields <= _VALUES and is_only_published(notice.GetStage(), path):
             return False
         return bool(fields) and (self._owned or fields != {"timeSamples"})
 
@@ -162,10 +161,10 @@ class StageListener:
         if counts is None:
             if len(self._counts) > _MAX_KNOWN:
                 self._counts.clear()
-            counts = self._counts[path] = self._judged(stage, path)
+            counts = self._counts[path] = self._is_relevant(stage, path)
         return counts
 
-    def _judged(self, stage: Any, path: Any) -> bool:
+    def _is_relevant(self, stage: Any, path: Any) -> bool:
         name = path.name
         if _STATE.fullmatch(name):
             return False
@@ -174,12 +173,12 @@ class StageListener:
         prim = path.GetPrimPath()
         counts = self._moving.get(prim)
         if counts is None:
-            counts = self._moving[prim] = _places_something(stage.GetPrimAtPath(prim))
+            counts = self._moving[prim] = _is_plan_input(stage.GetPrimAtPath(prim))
         return counts
 
 
-def _places_something(prim: Any) -> bool:
-    """Returns whether a plan depends on where a prim is that is no body, and above none."""
+def _is_plan_input(prim: Any) -> bool:
+    """Return whether a plan depends on the transform of a prim that neither is a body nor has one below."""
     if not prim:
         return False
     meant = False

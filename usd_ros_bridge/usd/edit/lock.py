@@ -1,22 +1,17 @@
-"""Turns at a stage: OpenUSD lets many threads read a stage, but none while another one edits it."""
+"""The lock of a stage: many threads may read a stage of OpenUSD, but none while another one edits it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-Pause = Callable[[], None]
-"""Called often by what takes long: others may be let pass there."""
 
-
-class Turn:
-    """A lock that its holder may take again, and that tells who waits for it."""
+class StageLock:
+    """A reentrant lock that knows which threads wait for it."""
 
     def __init__(self) -> None:
-        """Is free."""
         self._lock = threading.RLock()
         self._waiting: set[int] = set()
 
@@ -38,28 +33,32 @@ class Turn:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for it now."""
+        """Return whether any thread waits for the lock."""
         return bool(self._waiting)
 
     def is_wanted_by(self, thread: int) -> bool:
-        """Returns whether a thread, named by its identifier, waits for it now."""
+        """Return whether a thread waits for the lock.
+
+        Args:
+            thread: Its identifier.
+        """
         return thread in self._waiting
 
 
-_turns: WeakKeyDictionary[Any, Turn] = WeakKeyDictionary()
+_locks: WeakKeyDictionary[Any, StageLock] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def turn_at(stage: Any) -> Turn:
-    """Returns the lock that whoever reads a stage beside the tick holds meanwhile, and whoever edits it, too.
+def lock_of(stage: Any) -> StageLock:
+    """Return the lock of a stage. Hold it to edit the stage, or to read it outside of the tick.
 
-    It says nothing about a stage of a host's, whose edits nobody here knows of: that one is read in the host's thread.
+    It does not cover edits by a host: read a host's stage in the host's thread.
 
     Args:
         stage: A Usd.Stage; the same one gives the same lock.
     """
     with _lock:
-        turn = _turns.get(stage)
-        if turn is None:
-            turn = _turns[stage] = Turn()
-        return turn
+        lock = _locks.get(stage)
+        if lock is None:
+            lock = _locks[stage] = StageLock()
+        return lock

@@ -16,9 +16,9 @@ from usd_ros_bridge.model.physics_records import (
     SiteRecord,
 )
 from usd_ros_bridge.model.stage import XformRecord
-from usd_ros_bridge.usd.attributes import FieldReader, PrimProperties, PrimReader
-from usd_ros_bridge.usd.geometry import geometry_type, read_sizes
-from usd_ros_bridge.usd.xforms import XformReader, with_ancestors
+from usd_ros_bridge.usd.read.geometry import geometry_type, read_sizes
+from usd_ros_bridge.usd.read.properties import FieldReader, PrimProperties, PrimReader
+from usd_ros_bridge.usd.read.xforms import XformReader
 
 ACTUATOR_TYPES: Final = frozenset({"MjcActuator", "NewtonActuator", "MjcTendon", "MjcKeyframe"})
 """Prim types that are read here."""
@@ -60,9 +60,14 @@ class ActuatorReader:
             self.keyframes.append(source.path)
 
     def places(
-        self, diagnostics: list[Diagnostic]
+        self, xform_reader: XformReader, diagnostics: list[Diagnostic]
     ) -> tuple[tuple[SiteRecord, ...], tuple[GeometryRecord, ...]]:
-        """Return all sites, and the gprims that tendons wrap around."""
+        """Return all sites, and the gprims that tendons wrap around.
+
+        Args:
+            xform_reader: Reads where they are.
+            diagnostics: Takes what is wrong with that.
+        """
         parts = self._named(path for tendon in self.tendons for path in tendon.parts or ())
         wrapped = {path: each for path, each in parts.items() if geometry_type(each.prim)}
         sites = {**self._sites, **{path: each for path, each in parts.items() if path not in wrapped}}
@@ -71,9 +76,7 @@ class ActuatorReader:
         )
         if not (sites or wrapped):
             return (), ()
-        xforms = XformReader(self._prims.stage, self._prims.source, diagnostics).read(
-            sorted(with_ancestors([*sites, *wrapped])), {}
-        )
+        xforms = xform_reader.add([*sites, *wrapped], diagnostics)
         resets = {path for path, xform in xforms.items() if xform.resets_stack}
         return (
             tuple(

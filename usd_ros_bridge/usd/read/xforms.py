@@ -1,4 +1,4 @@
-"""Xforms: where prims are, and which of them move by time samples."""
+"""Xforms: poses of prims, and which of them move by time samples."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pxr import Gf, Tf, Usd, UsdGeom, Vt
 
-from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault, quoted
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
 from usd_ros_bridge.model.stage import PoseTrackRecord, XformRecord
-from usd_ros_bridge.usd.attributes import EARLIEST, PrimProperties, kept_name
-from usd_ros_bridge.usd.values import QUATERNIONS, elements
+from usd_ros_bridge.usd.read.properties import EARLIEST, QUATERNIONS, PrimProperties, elements, kept_name
 
 _SHORTEST_QUATERNION = 1e-6
 _SMALLEST_VOLUME = 1e-9
@@ -26,7 +26,7 @@ RESET = "!resetXformStack!"
 
 
 def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
-    """Returns GfMatrix4d, which are for row vectors, as an array (N, 4, 4) for column vectors."""
+    """Return GfMatrix4d, which are for row vectors, as an array (N, 4, 4) for column vectors."""
     if not matrices:
         return np.zeros((0, 4, 4))
     rows: NDArray[np.float64] = np.array(Vt.Matrix4dArray(matrices)).reshape(-1, 4, 4)
@@ -34,7 +34,7 @@ def column_vector_matrices(matrices: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def with_ancestors(paths: Iterable[str]) -> set[str]:
-    """Returns prim paths and the paths of all prims above them."""
+    """Return prim paths and the paths of all prims above them."""
     found: set[str] = set()
     for path in paths:
         current = path
@@ -56,7 +56,7 @@ class _Motion(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """Whether a prim keeps its place in what carries it, and nothing is to be said of it."""
+        """Return whether a prim is fixed in its parent, without faults."""
         return not (self.resets or self.varying or self.broken or self.missing)
 
 
@@ -100,7 +100,7 @@ def _shared_motion(source: PrimProperties) -> _Motion:
 
 
 def _missing_ops(prim: Usd.Prim, order: Sequence[str]) -> tuple[str, ...]:
-    """Returns the ops that a prim's order names and that are not there, which OpenUSD leaves out in silence."""
+    """Return the ops that a prim's order names and that are not there, which OpenUSD leaves out in silence."""
     names = (name.removeprefix("!invert!") for name in order if name != RESET)
     return tuple(name for name in names if not (name and prim.HasAttribute(name)))
 
@@ -120,7 +120,7 @@ def _is_unusable(op: UsdGeom.XformOp) -> bool:
 
 
 def _sample_times(xformable: UsdGeom.Xformable) -> tuple[float, ...]:
-    """Returns the times at which a prim's own transform is sampled, () unless the samples differ."""
+    """Return the times at which a prim's own transform is sampled, () unless the samples differ."""
     times = tuple(xformable.GetTimeSamples())
     try:
         first = xformable.GetLocalTransformation(Usd.TimeCode(times[0])) if times else None
@@ -142,7 +142,7 @@ def _is_broken_at(prim: Usd.Prim, time: Usd.TimeCode) -> bool:
 
 
 def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
-    """Returns whether a prim is one of `tops` or moves with one, which one that resets the stack does not."""
+    """Return whether a prim is one of `tops` or moves with one, which one that resets the stack does not."""
     current = path
     while current:
         if current in tops:
@@ -154,7 +154,7 @@ def _is_below(path: str, tops: set[str], resetting: set[str]) -> bool:
 
 
 def _below(paths: Iterable[str], roots: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yields the root with each of `paths`, which are in traversal order, that is at or below one of `roots`."""
+    """Yield the root with each of `paths`, which are in traversal order, that is at or below one of `roots`."""
     root, prefix = "", ""
     for path in paths:
         if path in roots:
@@ -164,7 +164,7 @@ def _below(paths: Iterable[str], roots: Container[str]) -> Iterator[tuple[str, s
 
 
 def _moves(found: Mapping[str, XformRecord], originals: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
-    """Returns what takes a robot's original to where it is, (4, 4) by its root; none where the original is nowhere."""
+    """Return what takes a robot's original to where it is, (4, 4) by its root; none where the original is nowhere."""
     inverses: dict[str, NDArray[np.float64] | None] = {}
     for original in set(originals.values()):
         matrix = np.array(found[original].world_from_prim).reshape(4, 4)
@@ -182,7 +182,7 @@ def _moved_records(
     copied: Mapping[str, tuple[str, str]],
     moves: Mapping[str, NDArray[np.float64]],
 ) -> dict[str, XformRecord]:
-    """Returns the records of prims from those of their originals."""
+    """Return the records of prims from those of their originals."""
     if not copied:
         return {}
     rows = {path: row for row, path in enumerate(dict.fromkeys(first for _, first in copied.values()))}
@@ -212,7 +212,7 @@ class XformReader:
         source_of: Callable[[str], PrimProperties],
         diagnostics: list[Diagnostic],
     ) -> None:
-        """Binds the reader to a stage.
+        """Bind the reader to a stage.
 
         Args:
             stage: The stage.
@@ -222,6 +222,7 @@ class XformReader:
         self._stage = stage
         self._source_of = source_of
         self._diagnostics = diagnostics
+        self._read: dict[str, XformRecord] = {}
         self._has_instances = bool(stage.GetPrototypes())
         # The earliest time gives an attribute's default where it has no samples: `Default` would give nothing where
         # only samples exist (REP 0158 section 2.7 has frames that are animated by time samples).
@@ -230,8 +231,22 @@ class XformReader:
         self._broken: set[str] = set()
         self._resetting: set[str] = set()
 
+    def add(self, paths: Iterable[str], diagnostics: list[Diagnostic]) -> dict[str, XformRecord]:
+        """Return the records of prims and of all above them, by path. A prim that was read before is not read again.
+
+        Args:
+            paths: Prim paths.
+            diagnostics: Takes what is wrong with prims that were not read before.
+        """
+        wanted = sorted(with_ancestors(paths))
+        # The samples of these are in no track.
+        self._cache.SetTime(EARLIEST)
+        self._diagnostics = diagnostics
+        self._read_each([path for path in wanted if path not in self._read])
+        return {path: self._read[path] for path in wanted}
+
     def read(self, paths: Sequence[str], originals: Mapping[str, str]) -> dict[str, XformRecord]:
-        """Returns the records of prims that exist, by path, in the order given: what carries a prim before it.
+        """Return the records of prims that exist, by path, in the order given: what carries a prim before it.
 
         Args:
             paths: In traversal order.
@@ -249,7 +264,7 @@ class XformReader:
         return {path: found[path] for path in paths} if originals else found
 
     def _copied(self, paths: Sequence[str], originals: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-        """Returns for each prim whose place in a robot is that in its original: the robot's root, the original prim.
+        """Return for each prim whose place in a robot is that in its original: the robot's root, the original prim.
 
         A robot that moves in itself, or in which something does not move with it, is no original here.
         """
@@ -289,10 +304,12 @@ class XformReader:
         if broken:
             matrices[[_is_below(path, broken, resetting) for path in paths]] = np.nan
         flat = matrices.reshape(-1, 16).tolist()
-        return {
+        found = {
             source.path: self._record(source.path, source.prim, motion, tuple(matrix), kept_name(source))
             for source, motion, matrix in zip(sources, motions, flat, strict=True)
         }
+        self._read.update(found)
+        return found
 
     def _record(
         self, path: str, prim: Usd.Prim, motion: _Motion, matrix: tuple[float, ...], name: str
@@ -327,7 +344,7 @@ class XformReader:
         )
 
     def tracks(self, xforms: Mapping[str, XformRecord], paths: Iterable[str]) -> tuple[PoseTrackRecord, ...]:
-        """Returns the baked time samples of those of `paths` that move in the world.
+        """Return the baked time samples of those of `paths` that move in the world.
 
         Args:
             xforms: What `read` returned, the ancestors of `paths` included.
@@ -374,7 +391,7 @@ class XformReader:
         return worlds
 
     def _times_of(self, xforms: Mapping[str, XformRecord], path: str) -> tuple[float, ...]:
-        """Returns the union of the sample times of a prim and of what carries it, sorted."""
+        """Return the union of the sample times of a prim and of what carries it, sorted."""
         times: set[float] = set()
         current = path
         while current:

@@ -1,25 +1,176 @@
-"""Attributes: authored properties of a prim into a record's fields, and a diagnostic for every wrong type.
-
-The rule (REP 0158 section 2 gives each attribute a type; OpenUSD coerces nothing): a value that stands for the
-schema's type without loss is used, with a warning; any other is an error, and counts as not authored.
-"""
+"""Properties: authored values of a prim as the fields of a record, with a diagnostic for every wrong type."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pxr import Sdf, Tf, Usd
+from pxr import Gf, Sdf, Tf, Usd
 
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model import records
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
-from usd_ros_bridge.usd.turns import Pause
-from usd_ros_bridge.usd.values import QUATERNIONS, VECTORS, Unusable, convert
+from usd_ros_bridge.model.stage import Pause
+from usd_ros_bridge.usd.tf_errors import first_line
+
+VECTORS: Final = (
+    Gf.Vec2d,
+    Gf.Vec2f,
+    Gf.Vec2h,
+    Gf.Vec2i,
+    Gf.Vec3d,
+    Gf.Vec3f,
+    Gf.Vec3h,
+    Gf.Vec3i,
+    Gf.Vec4d,
+    Gf.Vec4f,
+    Gf.Vec4h,
+    Gf.Vec4i,
+)
+QUATERNIONS: Final = (Gf.Quatd, Gf.Quatf, Gf.Quath)
+
+MAX_ELEMENTS: Final = 4096
+"""Longest array that is copied from an attribute; nothing that the bridge reads needs more."""
+
+
+class Unusable(Exception):  # noqa: N818 (never leaves this package: it says that a value has the wrong type)
+    """The value cannot stand for the type without loss."""
+
+
+def elements(value: Any) -> list[Any]:
+    """Return the elements of a short vector or array of OpenUSD.
+
+    Python's own iteration ends with a C++ exception, which takes ten times as long.
+    """
+    return [value[row] for row in range(len(value))]
+
+
+def plain(value: Any) -> Any:
+    """Return a USD value as Python numbers, strings, booleans and tuples, None where it is none of these."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, QUATERNIONS):
+        return (*map(float, elements(value.imaginary)), float(value.real))
+    if isinstance(value, VECTORS):
+        return tuple(elements(value))
+    if isinstance(value, Sdf.AssetPath):
+        return value.path
+    if isinstance(value, Sdf.TimeCode):
+        return float(value.GetValue())
+    try:
+        if len(value) > MAX_ELEMENTS:
+            return None
+        return tuple(plain(element) for element in value)
+    except TypeError:
+        return None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, Sdf.TimeCode):
+        return float(value.GetValue())
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Unusable
+    return float(value)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Unusable
+    if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
+        raise Unusable
+    if not -(2**31) <= value < 2**31:
+        raise Unusable
+    return int(value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in {0, 1}:
+        return bool(value)
+    raise Unusable
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unusable
+    return value
+
+
+def _asset(value: Any) -> str:
+    if not isinstance(value, Sdf.AssetPath):
+        raise Unusable
+    return str(value.path)
+
+
+def _quaternion(value: Any) -> tuple[float, ...]:
+    if not isinstance(value, QUATERNIONS):
+        raise Unusable
+    return (*map(float, elements(value.imaginary)), float(value.real))
+
+
+def _vector(size: int, element: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def convert(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, VECTORS) or len(value) != size:
+            raise Unusable
+        return tuple([element(component) for component in elements(value)])
+
+    return convert
+
+
+def _array(element: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def convert(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str):
+            raise Unusable
+        try:
+            if len(value) > MAX_ELEMENTS:
+                raise Unusable
+            return tuple(element(each) for each in value)
+        except TypeError:
+            raise Unusable from None
+
+    return convert
+
+
+_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "bool": _boolean,
+    "int": _integer,
+    "float": _number,
+    "double": _number,
+    "string": _text,
+    "token": _text,
+    "asset": _asset,
+    "token[]": _array(_text),
+    "double[]": _array(_number),
+    "float[]": _array(_number),
+    "int[]": _array(_integer),
+    "int2": _vector(2, _integer),
+    "float2": _vector(2, _number),
+    "float3": _vector(3, _number),
+    "color4f": _vector(4, _number),
+    "point3f": _vector(3, _number),
+    "vector3f": _vector(3, _number),
+    "quatf": _quaternion,
+}
+
+
+def convert(value: Any, type_name: str) -> Any:
+    """Return `value` as the plain Python type that stands for the SdfValueTypeName `type_name`.
+
+    Raises:
+        Unusable: It cannot, or not without loss.
+    """
+    return _CONVERTERS[type_name](value)
+
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+Memo = tuple[int, dict[Any, Any]]
+"""Number of the specs that a prim is composed from, and what is remembered of prims like it."""
 
 SECTIONS: Final[dict[type[Record], str]] = {
     records.ContextRecord: "2.1",
@@ -83,7 +234,7 @@ class PrimProperties:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The authored properties by name."""
+        """Return the authored properties by name."""
         if self._properties is None:
             # Both lists are in the same (dictionary) order; asking each property for its name costs more.
             names, properties = self.prim.GetAuthoredPropertyNames(), self.prim.GetAuthoredProperties()
@@ -91,7 +242,7 @@ class PrimProperties:
         return self._properties
 
     def targets(self, name: str) -> tuple[str, ...] | None:
-        """Returns the targets of the relationship called `name` as composed, None where none are authored."""
+        """Return the targets of the relationship called `name` as composed, None where none are authored."""
         relationship = self.prim.GetRelationship(name)
         try:
             targets = relationship.GetTargets()
@@ -112,13 +263,13 @@ class _Template(NamedTuple):
 
 
 def section_of(record_type: type[Record]) -> str:
-    """Returns the REP section in the codes of a record type's diagnostics."""
+    """Return the REP section in the codes of a record type's diagnostics."""
     return next(SECTIONS[base] for base in record_type.__mro__ if base in SECTIONS)
 
 
 @cache
 def slots_of(record_type: Any, axis: str = "") -> dict[str, Slot]:
-    """Returns the slots of a record type by USD property name, the `{axis}` of multiple-apply schemas filled in."""
+    """Return the slots of a record type by USD property name, the `{axis}` of multiple-apply schemas filled in."""
     slots: dict[str, Slot] = {}
     for field_name, spec in attribute_fields(record_type):
         code = "2.10.name" if spec.name == "ros:joint:name" else f"{section_of(record_type)}.{field_name}"
@@ -161,7 +312,7 @@ def _other_type(slot: Slot, prop: Any, authored: str) -> Diagnostic:
 
 
 def authored_value(attribute: Any) -> Any:
-    """Returns an attribute's authored value, None where it is blocked or has none.
+    """Return an attribute's authored value, None where it is blocked or has none.
 
     An attribute that has time samples only gives the earliest: at the default time there is nothing, or what a
     registered schema falls back to.
@@ -172,12 +323,12 @@ def authored_value(attribute: Any) -> Any:
 
 
 def strongest_spec(prop: Any) -> Any:
-    """Returns the spec that says what a property is, None where there is none."""
+    """Return the spec that says what a property is, None where there is none."""
     return next(iter(prop.GetPropertyStack(Usd.TimeCode.Default())), None)
 
 
 def is_relationship(prop: Any) -> bool:
-    """Returns whether a property is authored as a relationship, whatever a registered schema says that it is."""
+    """Return whether a property is authored as a relationship, whatever a registered schema says that it is."""
     return isinstance(strongest_spec(prop), Sdf.RelationshipSpec)
 
 
@@ -233,13 +384,13 @@ def is_name_of(name: str, shown: str, *, taken: bool = False) -> bool:
 
 
 class PrimReader:
-    """Keep the properties of a stage's prims, so that all passes over the stage compose them once.
+    """Keep the properties of a stage's prims, so that they are composed once.
 
     A stage with a thousand references to one robot has a thousand prims for each of its prims, composed from the same
     specs: they have the same values (relationships apart, whose targets follow the reference), which are read once.
 
     Attributes:
-        stage: The stage. It must not change between the passes.
+        stage: The stage. It must not change meanwhile.
         pause: Called often, between prims, where others wait for the stage.
     """
 
@@ -247,18 +398,16 @@ class PrimReader:
         self.stage = stage
         self.pause = pause
         self._sources: dict[str, PrimProperties] = {}
-        self._memos: dict[tuple[Any, ...], tuple[int, dict[Any, Any]]] = {}
+        self._memos: dict[tuple[Any, ...], Memo] = {}
         self._repeats = 0
 
     @property
     def prims_repeat(self) -> bool:
-        """Whether prims composed from the same specs as others are, or may yet turn out to be, the rule."""
+        """Return whether most prims are, or may turn out to be, composed from the same specs as others."""
         return len(self._memos) < UNREPEATED + self._repeats
 
-    def source(
-        self, path: str, prim: Usd.Prim | None = None, memo: tuple[int, dict[Any, Any]] | None = None
-    ) -> PrimProperties:
-        """Returns the properties of a prim, to read records from.
+    def source(self, path: str, prim: Usd.Prim | None = None, memo: Memo | None = None) -> PrimProperties:
+        """Return the properties of a prim, to read records from.
 
         Args:
             path: Path of the prim.
@@ -271,8 +420,8 @@ class PrimReader:
             source = self._sources[path] = PrimProperties(prim, path, *(memo or self.memo(prim)))
         return source
 
-    def memo(self, prim: Usd.Prim) -> tuple[int, dict[Any, Any]]:
-        """Returns the number of the specs that a prim is composed from, and what is remembered of prims like it."""
+    def memo(self, prim: Usd.Prim) -> Memo:
+        """Return what is remembered of prims that are composed from the same specs as this one."""
         if self.pause is not None:
             self.pause()
         specs = tuple(prim.GetPrimStack())
@@ -294,7 +443,7 @@ class FieldReader:
     def record(
         self, record_type: type[AnyRecord], source: PrimProperties, *, axis: str | None = None, **fields: Any
     ) -> AnyRecord:
-        """Returns the record of type `record_type` of a prim.
+        """Return the record of type `record_type` of a prim.
 
         Args:
             record_type: One of the types in `model.records`.
@@ -346,7 +495,7 @@ def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:
 
 
 def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
-    """Returns an attribute's value as the slot's type, None where none is authored.
+    """Return an attribute's value as the slot's type, None where none is authored.
 
     Raises:
         Unusable: The value has another type.
@@ -366,3 +515,48 @@ def _read_value(prop: Any, slot: Slot, diagnostics: list[Diagnostic]) -> Any:
     if str(spec.typeName) != slot.spec.type_name:
         diagnostics.append(_other_type(slot, prop, str(spec.typeName)))
     return result
+
+
+PREDICATE: Final = Usd.TraverseInstanceProxies(Usd.PrimIsActive & Usd.PrimIsDefined & ~Usd.PrimIsAbstract)
+"""Active, defined and not abstract, below instances too; loaded or not, because a link that carries an unloaded payload
+still counts."""
+
+
+def collection_members(
+    stage: Usd.Stage, targets: Iterable[str], order: Mapping[str, int], diagnostics: list[Diagnostic]
+) -> dict[str, tuple[str, ...]]:
+    """Return the prims of each collection that exists, by collection path (`/Robot.collection:arm`).
+
+    Args:
+        stage: The stage.
+        targets: Collection paths.
+        order: Position of each prim in traversal order, the order of members: a collection has none of its own.
+        diagnostics: Takes collections that OpenUSD cannot evaluate; they have no members.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for target in sorted(set(targets)):
+        collection = Usd.CollectionAPI.GetCollection(stage, target)
+        if not collection:
+            continue
+        try:
+            query = collection.ComputeMembershipQuery()
+            members = Usd.CollectionAPI.ComputeIncludedPaths(query, stage, PREDICATE)
+        except Tf.ErrorException as error:
+            path, _, name = target.partition(".")
+            diagnostics.append(_broken_collection(path, name, error))
+            members = ()
+        paths = {path.pathString for path in members if path.IsPrimPath()}
+        found[target] = tuple(sorted(paths & order.keys(), key=order.__getitem__))
+    return found
+
+
+def _broken_collection(path: str, attribute: str, error: Exception) -> Diagnostic:
+    """Return the diagnostic of a collection that OpenUSD cannot evaluate."""
+    return Diagnostic(
+        code="4.2.3.collection",
+        severity="error",
+        path=path,
+        attribute=attribute,
+        message=f"is no collection that OpenUSD can use: {first_line(error)}; it has no members",
+        remedy="author includes and excludes as relationships",
+    )

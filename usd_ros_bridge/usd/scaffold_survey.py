@@ -1,4 +1,4 @@
-"""Survey: what a scaffold must know of a stage beyond its plan: Xforms that may be links, names that are taken."""
+"""Survey a stage for a scaffold: Xforms that may be links, and names that are taken."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from pxr import Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model.scaffold import PlainXform, Survey
-from usd_ros_bridge.usd.composition import is_behind_payload
-from usd_ros_bridge.usd.traversal import PREDICATE
+from usd_ros_bridge.usd.read.composition import is_behind_payload
+from usd_ros_bridge.usd.read.properties import PREDICATE
 
 _CONTAINER = "Xform"
 _OF_A_LINK = frozenset({"visual", "visuals", "collision", "collisions"})
@@ -17,7 +17,7 @@ _JOINT_NAME = "ros:joint:name"
 
 
 def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
-    """Looks through a stage.
+    """Survey a stage.
 
     Args:
         stage: The stage, payloads loaded.
@@ -56,7 +56,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
 
 
 def _creators(prim: Usd.Prim) -> tuple[str, ...]:
-    """Returns what made the layers with opinions about a prim, as converters note in them, the strongest first."""
+    """Return what made the layers with opinions about a prim, as converters note in them, the strongest first."""
     layers = dict.fromkeys(spec.layer for spec in prim.GetPrimStack())
     found = (layer.customLayerData.get("creator") for layer in layers)
     return tuple(creator for creator in found if isinstance(creator, str))
@@ -78,7 +78,7 @@ def _may_be_link(prim: Usd.Prim, schemas: Collection[str]) -> bool:
 
 
 def _drop_owner(prim: Usd.Prim, empty: dict[str, PlainXform]) -> None:
-    """Takes out the Xforms whose own geometry a prim is: those between it and the nearest body.
+    """Remove the Xforms whose own geometry a prim is: those between it and the nearest body.
 
     A prim with a scope called `visual` or `collision` is a link (REP 0158 section 1.3.2), as those above it may be.
     """
@@ -101,7 +101,7 @@ def _children(stage: Usd.Stage, path: str) -> Iterator[str]:
 
 
 def _has_payload_with_joints(root: Usd.Prim) -> bool:
-    """Whether a robot's root has a payload that all of the links and joints below are from."""
+    """Return whether a robot's root has a payload that defines all links and joints below it."""
     if not root.HasAuthoredPayloads():
         return False
     physics = [p for p in Usd.PrimRange(root) if p.IsA(UsdPhysics.Joint) or p.HasAPI(UsdPhysics.RigidBodyAPI)]

@@ -1,21 +1,26 @@
-"""Joints: UsdPhysics joints of every kind, their limits and drives, and what solvers' schemas say about them."""
+"""Joints: UsdPhysics joints of every kind, their limits, drives, solver attributes and recorded positions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from pxr import Usd, UsdPhysics
 
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, JointRecord
-from usd_ros_bridge.usd.attributes import (
+from usd_ros_bridge.model.stage import ValueTrackRecord
+from usd_ros_bridge.usd.read.properties import (
     FieldReader,
     PrimProperties,
+    Unusable,
     authored_value,
+    convert,
     is_relationship,
     kept_name,
+    plain,
 )
-from usd_ros_bridge.usd.values import plain
 
 JOINT_TYPES: Final = {
     "PhysicsRevoluteJoint": UsdPhysics.RevoluteJoint,
@@ -54,7 +59,7 @@ class JointKind(NamedTuple):
 
 
 def joint_kind(prim: Usd.Prim, applied: Sequence[str]) -> JointKind | None:
-    """Returns what kind of joint a prim is, None where it is none.
+    """Return what kind of joint a prim is, None where it is none.
 
     Args:
         prim: The prim.
@@ -95,7 +100,7 @@ def _read_solver(source: PrimProperties) -> _Solver:
 
 
 def solver_attributes(source: PrimProperties) -> dict[str, Any]:
-    """Returns the authored properties below solvers' prefixes by USD name, as plain values."""
+    """Return the authored properties below solvers' prefixes by USD name, as plain values."""
     solver = source.memo.get(_Solver)
     if solver is None:
         solver = source.memo[_Solver] = _read_solver(source)
@@ -106,7 +111,7 @@ def solver_attributes(source: PrimProperties) -> dict[str, Any]:
 
 
 def read_joint(reader: FieldReader, source: PrimProperties, kind: JointKind) -> JointRecord:
-    """Returns the record of a joint.
+    """Return the record of a joint.
 
     Args:
         reader: Reads fields.
@@ -123,3 +128,58 @@ def read_joint(reader: FieldReader, source: PrimProperties, kind: JointKind) -> 
         applied=kind.applied,
         solver_attributes=solver_attributes(source),
     )
+
+
+SAMPLED = (("state:", ":physics:position"), ("drive:", ":physics:targetPosition"))
+PREFIXES = tuple(prefix for prefix, _ in SAMPLED)
+
+
+def value_tracks(source: PrimProperties, diagnostics: list[Diagnostic]) -> list[ValueTrackRecord]:
+    """Return the time-sampled positions of one joint: PhysicsJointStateAPI's, and drive targets."""
+    names = source.memo.get(value_tracks)
+    if names is None:
+        names = source.memo[value_tracks] = [name for name in source.properties if _is_sampled(source, name)]
+    if not names:
+        return []
+    tracks = (_value_track(source.path, source.prim.GetAttribute(name), diagnostics) for name in names)
+    return [track for track in tracks if track is not None]
+
+
+def _is_sampled(source: PrimProperties, name: str) -> bool:
+    if not name.startswith(PREFIXES) or not any(
+        name.startswith(prefix) and name.endswith(suffix) for prefix, suffix in SAMPLED
+    ):
+        return False
+    prop = source.properties[name]
+    return isinstance(prop, Usd.Attribute) and prop.GetNumTimeSamples() > 0
+
+
+def _value_track(
+    path: str, attribute: Usd.Attribute, diagnostics: list[Diagnostic]
+) -> ValueTrackRecord | None:
+    name = attribute.GetName()
+    # A query finds the samples' layer once, `attribute.Get` for each of thousands of samples.
+    query = Usd.AttributeQuery(attribute)
+    times: list[float] = []
+    values: list[float] = []
+    try:
+        for time in query.GetTimeSamples():
+            value = query.Get(Usd.TimeCode(time))
+            if value is not None:
+                values.append(convert(value, "double"))
+                times.append(time)
+    except Unusable:
+        diagnostics.append(
+            Diagnostic(
+                code="1.3.time_samples",
+                severity="error",
+                path=path,
+                attribute=name,
+                message="has time samples that are no numbers; ignored",
+                remedy="author them as float",
+            )
+        )
+        return None
+    if not times:
+        return None
+    return ValueTrackRecord(path=path, attribute=name, time_codes=np.array(times), values=np.array(values))

@@ -1,4 +1,4 @@
-"""Author: a scaffold as an OpenUSD layer that composes over the asset it is for, which stays as it is."""
+"""Write a scaffold as an OpenUSD layer that composes over its asset. The asset stays as it is."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from pxr import Sdf, Usd
 
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import VariantSelection
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.scaffold import Opinion, Property, Scaffold
-from usd_ros_bridge.usd.opening import PACKAGE_SCHEME
-from usd_ros_bridge.usd.variants import author_selections
+from usd_ros_bridge.options import VariantSelection
+from usd_ros_bridge.usd.open import author_selections
+from usd_ros_bridge.usd.packages import URI_PREFIX
 
 SUFFIX = ".usda"
 
@@ -28,7 +28,7 @@ def layer_text(
     sublayer: bool = True,
     variants: Iterable[VariantSelection] = (),
 ) -> str:
-    """Returns a scaffold as the text of a layer.
+    """Return a scaffold as the text of a layer.
 
     Args:
         scaffold: What the layer says.
@@ -58,7 +58,7 @@ def layer_text(
 
 
 def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
-    """Checks where a layer is to go.
+    """Check where a layer is to go.
 
     Raises:
         OptionError: It is no .usda file, part of the asset, or there already.
@@ -76,7 +76,7 @@ def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
 
 
 def write_layer(text: str, output: Path) -> None:
-    """Writes a layer's text; whoever reads the file sees the old or the new one.
+    """Write a layer's text; whoever reads the file sees the old or the new one.
 
     Raises:
         OptionError: It cannot be written.
@@ -98,7 +98,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _path_from(output: Path, asset: str, stage: Usd.Stage) -> str:
-    if asset.startswith(PACKAGE_SCHEME):
+    if asset.startswith(URI_PREFIX):
         return asset
     root = stage.GetRootLayer().realPath or asset
     path = Path(os.path.relpath(root, output.absolute().parent)).as_posix()
@@ -130,14 +130,14 @@ def _write_metadata(layer: Any, stage: Usd.Stage) -> None:
 
 
 def _name_default_prim(layer: Any, scaffold: Scaffold) -> None:
-    """Makes the robot the default prim, which an asset must have (REP 0158 section 1.2.5), where there is just one."""
+    """Make the robot the default prim, which an asset must have (REP 0158 section 1.2.5), where there is just one."""
     robots = [opinion.path for opinion in scaffold.opinions if "RosContextAPI" in opinion.schemas]
     if len(robots) == 1 and robots[0].count("/") == 1:
         layer.defaultPrim = robots[0][1:]
 
 
 def _reference(layer: Any, path: str, inner: str, stage: Usd.Stage) -> None:
-    """Refers to the asset's default prim one level down, and to its other root prims where they are."""
+    """Refer to the asset's default prim one level down, and to its other root prims where they are."""
     default = stage.GetDefaultPrim()
     root = Sdf.CreatePrimInLayer(layer, default.GetPath())
     root.specifier, root.typeName = Sdf.SpecifierDef, "Xform"

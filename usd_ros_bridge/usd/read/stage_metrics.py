@@ -1,4 +1,4 @@
-"""Metrics: units, axes and time of a stage, and what departs from REP 0158 section 1.1."""
+"""Stage metrics: units, axes and time of a stage, and departures from REP 0158 section 1.1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.stage import StageMetrics
 
 
@@ -43,7 +44,7 @@ def _authored(layer: Any, metric: Metric) -> Any:
 
 
 def stage_metrics(stage: Usd.Stage) -> StageMetrics:
-    """Returns the units and axes of a stage (OpenUSD's fallbacks where nothing is authored)."""
+    """Return the units and axes of a stage (OpenUSD's fallbacks where nothing is authored)."""
     authored = {
         metric.name
         for metric in METRICS
@@ -65,7 +66,7 @@ def stage_metrics(stage: Usd.Stage) -> StageMetrics:
 
 
 def metric_diagnostics(stage: Usd.Stage, metrics: StageMetrics) -> list[Diagnostic]:
-    """Returns what departs from REP 0158 section 1.1: on the stage, and between its layers."""
+    """Return what departs from REP 0158 section 1.1: on the stage, and between its layers."""
     values = {
         "metersPerUnit": metrics.meters_per_unit,
         "kilogramsPerUnit": metrics.kilograms_per_unit,
@@ -94,7 +95,7 @@ def metric_diagnostics(stage: Usd.Stage, metrics: StageMetrics) -> list[Diagnost
 
 
 def _layer_diagnostics(stage: Usd.Stage, values: dict[str, Any]) -> list[Diagnostic]:
-    """Warns of layers in other units or axes than the stage's: composition converts time codes and nothing else."""
+    """Warn of layers in other units or axes than the stage's: composition converts time codes and nothing else."""
     found = []
     own = {layer.identifier for layer in _root_layers(stage)}
     for layer in sorted(
@@ -121,5 +122,5 @@ def _layer_diagnostics(stage: Usd.Stage, values: dict[str, Any]) -> list[Diagnos
 
 
 def layer_name(layer: Sdf.Layer) -> str:
-    """Returns a layer's file name for messages."""
+    """Return a layer's file name for messages."""
     return str(layer.GetDisplayName() or layer.identifier)

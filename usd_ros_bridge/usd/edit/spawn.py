@@ -1,4 +1,4 @@
-"""Spawning: assets referenced into a stage on its session layer, in a place and under a namespace, and taken out."""
+"""Spawn: reference assets into a stage on its session layer, with a pose and a namespace, and remove them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from pxr import Gf, Sdf, Tf, Usd, UsdGeom
 
-from usd_ros_bridge.model.diagnostics import error_text, quoted
-from usd_ros_bridge.model.errors import AssetError, BridgeError
-from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.errors import AssetError, BridgeError, error_text, quoted
+from usd_ros_bridge.spatial.transforms import FloatArray
+from usd_ros_bridge.usd.edit.lock import lock_of
 from usd_ros_bridge.usd.layer_files import FileRefusedError, files_of
-from usd_ros_bridge.usd.opening import first_line, quiet
-from usd_ros_bridge.usd.packages import PackageMap, scan_layers
-from usd_ros_bridge.usd.prim_count import check_prim_count
-from usd_ros_bridge.usd.turns import turn_at
+from usd_ros_bridge.usd.layer_scan import scan_layers
+from usd_ros_bridge.usd.open import check_prim_count
+from usd_ros_bridge.usd.packages import PackageMap
+from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 _CONTEXT = "RosContextAPI"
 _NAMESPACE = "ros:context:namespace"
@@ -30,10 +30,10 @@ class MissingAssetsError(BridgeError):
 
 
 class Spawner:
-    """Edits the session layer of a stage, and nothing else; belongs to the thread that ticks."""
+    """Spawn and remove assets on the session layer of a stage. Use it in the tick thread only."""
 
     def __init__(self, stage: Any) -> None:
-        """Stores the stage.
+        """Store the stage.
 
         Args:
             stage: A Usd.Stage.
@@ -41,11 +41,11 @@ class Spawner:
         self._stage = stage
 
     def is_free(self, name: str) -> bool:
-        """Returns whether `name` is a prim name that no prim at the top of the stage has."""
+        """Return whether `name` is a prim name that no prim at the top of the stage has."""
         return bool(Sdf.Path.IsValidIdentifier(name)) and not self._stage.GetPrimAtPath(f"/{name}")
 
     def spawn(self, name: str, file: Path, *, namespace: str, world_from_prim: FloatArray) -> str:
-        """References the default prim of a file as a prim at the top of the stage.
+        """Reference the default prim of a file as a prim at the top of the stage.
 
         A namespace replaces the one of the asset's outermost context; it makes a context of a prim that is none.
 
@@ -66,7 +66,7 @@ class Spawner:
         layer = self._checked_layer(file)
         before = {error_text(error) for error in self._stage.GetCompositionErrors()}
         try:
-            with quiet(), turn_at(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
+            with quiet(), lock_of(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
                 prim = self._stage.DefinePrim(path)
                 prim.GetReferences().AddReference(layer.identifier)
                 prim.Load()
@@ -90,12 +90,12 @@ class Spawner:
         return str(path)
 
     def remove(self, path: str) -> None:
-        """Takes out what was spawned at a prim path."""
-        with quiet(), turn_at(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
+        """Remove the prim of a spawned asset."""
+        with quiet(), lock_of(self._stage), Usd.EditContext(self._stage, self._stage.GetSessionLayer()):
             self._stage.RemovePrim(path)
 
     def _place(self, prim: Any, world_from_prim: FloatArray) -> None:
-        """Puts a prim where it is wanted, in the stage's units and axes; the scale that it has stays."""
+        """Put a prim where it is wanted, in the stage's units and axes; the scale that it has stays."""
         xformable = UsdGeom.Xformable(prim)
         if not xformable:
             raise UnreadableError(

@@ -1,0 +1,1 @@
+"""Stage to records: read what a plan and a physics scene are made of."""
