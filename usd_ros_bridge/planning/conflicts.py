@@ -1,4 +1,4 @@
-"""Interfaces that are not opened: the bridge publishes them itself, or the backend listens to them, or all of them."""
+"""Conflicts: interfaces that are not opened because the bridge or the backend uses their topics."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER
+from usd_ros_bridge.model.message_types import STRING, TF_MESSAGE
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, RobotPlan, ServicePlan, TopicPlan
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.names import join
 
 NO_INTERFACES = "interfaces is none"
 BRIDGES_OWN = "the bridge's own publisher serves this topic"
 DESCRIPTION = "robot_description"
-STRING_TYPE = "std_msgs/msg/String"
-TF_TYPE = "tf2_msgs/msg/TFMessage"
 
 _TF_NAMES = frozenset({"tf", "tf_static"})
 
 
 def check_offered(
-    topics: Iterable[TopicPlan], robots: Sequence[RobotPlan], findings: Findings
+    topics: Iterable[TopicPlan], robots: Sequence[RobotPlan], findings: DiagnosticCollector
 ) -> tuple[TopicPlan, ...]:
-    """Returns the topics, those disabled that would break into transforms or descriptions (REP 0158 section 2.1.1).
+    """Return the topics, those disabled that would break into transforms or descriptions (REP 0158 section 2.1.1).
 
     An asset may declare `tf`, `tf_static` and `robot_description` of its robot: the bridge publishes them anyway.
     """
@@ -34,7 +34,7 @@ def _check_offered(
     topic: TopicPlan,
     offered: dict[tuple[int | None, str], str],
     robots: Sequence[RobotPlan],
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> TopicPlan:
     if topic.role != "publisher" or not topic.enabled:
         return topic
@@ -51,7 +51,7 @@ def _check_offered(
         reason = f"the bridge publishes {wanted} on this topic"
         findings.error("2.7.offered", topic.path, reason, "give it another name", attribute="ros:topic:name")
         return replace(topic, enabled=False, reason=reason)
-    if topic.type == TF_TYPE and last in _TF_NAMES and topic.robot >= 0 and robots[topic.robot].tf_outputs:
+    if topic.type == TF_MESSAGE and last in _TF_NAMES and topic.robot >= 0 and robots[topic.robot].tf_outputs:
         reason = "the transforms of a robot go to its own tf and tf_static alone"
         findings.error(
             "2.7.offered",
@@ -61,7 +61,7 @@ def _check_offered(
             attribute="ros:topic:name",
         )
         return replace(topic, enabled=False, reason=reason)
-    if topic.type == STRING_TYPE and last == DESCRIPTION and topic.robot >= 0:
+    if topic.type == STRING and last == DESCRIPTION and topic.robot >= 0:
         findings.warning(
             "2.7.offered",
             topic.path,
@@ -73,7 +73,7 @@ def _check_offered(
 
 
 def leave_offered(plan: BridgePlan, *, describes: bool, sourced: Container[str]) -> BridgePlan:
-    """Returns the plan with those publishers disabled whose topics the bridge publishes itself.
+    """Return the plan with those publishers disabled whose topics the bridge publishes itself.
 
     Args:
         plan: The plan.
@@ -85,7 +85,7 @@ def leave_offered(plan: BridgePlan, *, describes: bool, sourced: Container[str])
     def is_offered(topic: TopicPlan) -> bool:
         if topic.role != "publisher" or offered.get((topic.domain_id, topic.name)) != topic.type:
             return False
-        return topic.type == TF_TYPE or (describes and topic.path not in sourced)
+        return topic.type == TF_MESSAGE or (describes and topic.path not in sourced)
 
     return replace(
         plan,
@@ -99,17 +99,17 @@ def leave_offered(plan: BridgePlan, *, describes: bool, sourced: Container[str])
 
 
 def _offered_types(robots: Iterable[RobotPlan]) -> dict[tuple[int | None, str], str]:
-    """Returns the types of what the bridge publishes about robots, by domain and absolute name."""
+    """Return the types of what the bridge publishes about robots, by domain and absolute name."""
     types = {}
     for robot in robots:
-        types[robot.domain_id, join(robot.namespace, DESCRIPTION)] = STRING_TYPE
+        types[robot.domain_id, join(robot.namespace, DESCRIPTION)] = STRING
         for output in robot.tf_outputs:
-            types[robot.domain_id, output.tf] = types[robot.domain_id, output.tf_static] = TF_TYPE
+            types[robot.domain_id, output.tf] = types[robot.domain_id, output.tf_static] = TF_MESSAGE
     return types
 
 
 def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]) -> BridgePlan:
-    """Returns the plan with those publishers disabled that resolve to a topic the backend listens to.
+    """Return the plan with those publishers disabled that resolve to a topic the backend listens to.
 
     Args:
         plan: The plan.
@@ -132,7 +132,7 @@ def disable_conflicts(plan: BridgePlan, inputs: Iterable[tuple[str, int | None]]
             switchable=False,
         )
         if controller.switchable
-        and controller.schema == "RosControlJointStateBroadcasterAPI"
+        and controller.schema == JOINT_STATE_BROADCASTER
         and silent.intersection(controller.interfaces)
         else controller
         for controller in plan.controllers
@@ -144,7 +144,7 @@ Interface = TypeVar("Interface", TopicPlan, ServicePlan, ActionPlan)
 
 
 def without_interfaces(plan: BridgePlan) -> BridgePlan:
-    """Returns the plan with everything disabled but transforms, each with a reason."""
+    """Return the plan with everything disabled but transforms, each with a reason."""
 
     def disabled(interfaces: tuple[Interface, ...]) -> tuple[Interface, ...]:
         return tuple(replace(each, enabled=False, reason=each.reason or NO_INTERFACES) for each in interfaces)

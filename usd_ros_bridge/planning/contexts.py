@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.plan import WORLD
 from usd_ros_bridge.model.records import ContextRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path, prim_name
 
 MAX_DOMAIN = 232
@@ -63,11 +62,11 @@ class Contexts:
         self._with_nested = {each.root for each in self.by_path.values() if each.path != each.root}
 
     def has_nested(self, root: str) -> bool:
-        """Returns whether an outermost context has contexts below it."""
+        """Return whether an outermost context has contexts below it."""
         return root in self._with_nested
 
     def nested(self, path: str) -> list[Context]:
-        """Returns the nested contexts at or above a prim, nearest first."""
+        """Return the nested contexts at or above a prim, nearest first."""
         found = []
         context = self.nearest(path)
         while context is not None and context.path != context.root:
@@ -76,18 +75,18 @@ class Contexts:
         return found
 
     def nearest(self, path: str) -> Context | None:
-        """Returns the nearest context at or above a prim."""
+        """Return the nearest context at or above a prim."""
         found = self._nearest(path)
         return self.by_path[found] if found else None
 
     def root_of(self, path: str) -> str:
-        """Returns the outermost context at or above a prim, "" where there is none."""
+        """Return the outermost context at or above a prim, "" where there is none."""
         found = self._nearest(path)
         return self.by_path[found].root if found else ""
 
 
-def plan_contexts(records: StageRecords, options: PlanOptions, findings: Findings) -> Contexts:
-    """Resolves all contexts.
+def plan_contexts(records: StageRecords, options: PlanOptions, findings: DiagnosticCollector) -> Contexts:
+    """Resolve all contexts.
 
     Raises:
         OptionError: `options.namespace` is no valid namespace.
@@ -131,7 +130,11 @@ def _has_ros_interfaces(records: StageRecords) -> bool:
 
 
 def _resolve(
-    record: ContextRecord, outer: Context | None, node_namespace: str, source: str, findings: Findings
+    record: ContextRecord,
+    outer: Context | None,
+    node_namespace: str,
+    source: str,
+    findings: DiagnosticCollector,
 ) -> Context:
     segment = record.namespace or ""
     outer_namespace = outer.namespace if outer else node_namespace
@@ -166,7 +169,7 @@ def _resolve(
     )
 
 
-def _domain(record: ContextRecord, outer: Context | None, findings: Findings) -> int | None:
+def _domain(record: ContextRecord, outer: Context | None, findings: DiagnosticCollector) -> int | None:
     inherited = outer.domain_id if outer else None
     domain = record.domain_id
     if domain is None:
@@ -191,7 +194,7 @@ def _domain(record: ContextRecord, outer: Context | None, findings: Findings) ->
     return domain
 
 
-def _parent_frame(record: ContextRecord, outer: Context | None, findings: Findings) -> str:
+def _parent_frame(record: ContextRecord, outer: Context | None, findings: DiagnosticCollector) -> str:
     authored = record.parent_frame
     if outer:
         if authored is not None:
@@ -217,7 +220,9 @@ def _parent_frame(record: ContextRecord, outer: Context | None, findings: Findin
     return valid
 
 
-def _check_namespaces(contexts: Mapping[str, Context], roots: list[str], findings: Findings) -> None:
+def _check_namespaces(
+    contexts: Mapping[str, Context], roots: list[str], findings: DiagnosticCollector
+) -> None:
     first: dict[tuple[str, int | None], str] = {}
     for path in roots:
         context = contexts[path]
@@ -232,7 +237,7 @@ def _check_namespaces(contexts: Mapping[str, Context], roots: list[str], finding
             )
 
 
-def _check_domain_count(contexts: dict[str, Context], findings: Findings) -> None:
+def _check_domain_count(contexts: dict[str, Context], findings: DiagnosticCollector) -> None:
     served: set[int | None] = {None}
     for path, context in contexts.items():
         if context.domain_id in served or len(served) < MAX_DOMAINS:
@@ -252,8 +257,8 @@ def _check_domain_count(contexts: dict[str, Context], findings: Findings) -> Non
 # --- Stages without RosContextAPI ------------------------------------------------------------------------------
 
 
-def _implicit_contexts(records: StageRecords, findings: Findings) -> list[ContextRecord]:
-    """Returns the contexts of a stage that has none: its Isaac robots, else its default prim."""
+def _implicit_contexts(records: StageRecords, findings: DiagnosticCollector) -> list[ContextRecord]:
+    """Return the contexts of a stage that has none: its Isaac robots, else its default prim."""
     isaac = {} if _has_ros_interfaces(records) else {record.path: record for record in records.isaac_robots}
     outermost = Nearest(isaac)
     contexts = [
@@ -274,7 +279,7 @@ def _implicit_contexts(records: StageRecords, findings: Findings) -> list[Contex
     return contexts
 
 
-def _default_root(records: StageRecords, findings: Findings) -> str:
+def _default_root(records: StageRecords, findings: DiagnosticCollector) -> str:
     if records.default_prim:
         return records.default_prim
     roots = [path for path in records.xforms if path.count("/") == 1]
@@ -292,7 +297,7 @@ def _default_root(records: StageRecords, findings: Findings) -> str:
 
 
 def _has_content(records: StageRecords, root: str) -> bool:
-    """Whether anything below `root` makes it a robot: a body, a joint, a frame or an interface."""
+    """Return whether anything below `root` makes it a robot: a body, a joint, a frame or an interface."""
     groups: tuple[tuple[Record, ...], ...] = (
         records.bodies,
         records.joints,

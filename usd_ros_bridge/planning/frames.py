@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.plan import AxisLetter
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.plan import AxisLetter, FramePlan
 from usd_ros_bridge.model.records import FrameRecord, fallback
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
-from usd_ros_bridge.planning.bases import Base
+from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.isaac_lists import ReportedPrims
-from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.paths import Nearest, prim_name
-from usd_ros_bridge.planning.robot_tree import RobotTree
+from usd_ros_bridge.planning.prim_poses import as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.spatial import transforms
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 TOP = ""
 """Parent of a frame that hangs from the robot's parent_frame."""
@@ -56,11 +65,11 @@ class FramePlanner:
         self,
         index: StageIndex,
         contexts: Contexts,
-        kinematics: Kinematics,
+        kinematics: KinematicModel,
         bases: Sequence[Base],
         odom_frames: Mapping[str, str],
         options: PlanOptions,
-        findings: Findings,
+        findings: DiagnosticCollector,
     ) -> None:
         self._index = index
         self._contexts = contexts
@@ -77,7 +86,7 @@ class FramePlanner:
         ]
 
     def plan(self, needing: Collection[str]) -> list[list[FrameDraft]]:
-        """Returns the frames of each robot, parents before children, named and placed in the tree.
+        """Return the frames of each robot, parents before children, named and placed in the tree.
 
         Args:
             needing: Prims that need a frame at or above them: interfaces, explicit frames, contexts.
@@ -380,19 +389,21 @@ class FramePlanner:
     # --- What they are called ---------------------------------------------------------------------------------
 
     def _name_all(self) -> None:
-        tables: dict[tuple[int | None, str], names.UniqueNames] = {}
+        by_topic: dict[tuple[int | None, str], names.UniqueNames] = {}
+        by_robot: dict[int, names.UniqueNames] = {}
         links = {r.path: r.name_override for r in self._index.records.isaac_links if r.name_override}
         for draft in self._drafts.values():
             context = self._kinematics.robots[draft.robot].context
-            # One for each TF topic.
-            tree = "" if self._options.tf_output == "shared" else context.namespace
-            table = tables.get((context.domain_id, tree))
+            table = by_robot.get(draft.robot)
             if table is None:
-                table = tables[context.domain_id, tree] = names.UniqueNames()
-            table.claim(context.parent_frame, "")
-            odom = self._odom_frames.get(self._bases[draft.robot].body)
-            if odom is not None:
-                table.claim(odom, "")
+                # One for each TF topic.
+                tree = "" if self._options.tf_output == "shared" else context.namespace
+                table = by_topic.setdefault((context.domain_id, tree), names.UniqueNames())
+                by_robot[draft.robot] = table
+                table.claim(context.parent_frame, "")
+                odom = self._odom_frames.get(self._bases[draft.robot].body)
+                if odom is not None:
+                    table.claim(odom, "")
             use_isaac = self._options.isaac_names or context.path in self._contexts.without_ros
             self._name(draft, table, links.get(draft.path, "") if use_isaac else "")
 
@@ -418,7 +429,7 @@ class FramePlanner:
         """Return the name that a converter kept, "" where there is none or another frame has it."""
         xform = self._index.records.xforms.get(path)
         kept = xform.kept_name if xform is not None else ""
-        if kept and names.is_numbered(prim_name(path), kept) and table.owner(kept) is not None:
+        if not kept or (names.is_numbered(prim_name(path), kept) and table.owner(kept) is not None):
             return ""
         return names.kept_frame_id(kept)
 
@@ -439,3 +450,146 @@ class FramePlanner:
             for link in reversed(chain):
                 result[link.robot].append(link)
         return result
+
+
+_HALF = math.sqrt(0.5)
+_X_ALONG: Final[Mapping[str, FloatArray]] = {
+    "Y": np.array([0.0, 0.0, 0.0, 0.0, 0.0, _HALF, _HALF]),
+    "Z": np.array([0.0, 0.0, 0.0, 0.0, -_HALF, 0.0, _HALF]),
+}
+"""The shortest rotation that takes X to another axis, as a pose."""
+
+_NO_FRAME: Final = (-1, -1)
+"""Robot and index of a frame that is not there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedFrames:
+    """Frames of all robots as plans.
+
+    Attributes:
+        robots: Frames of each robot, parents first.
+        by_path: Robot and index of each frame by prim path.
+        ids: Frame id by prim path.
+        nearest: Nearest frame at or above a prim.
+    """
+
+    robots: Sequence[tuple[FramePlan, ...]]
+    by_path: Mapping[str, tuple[int, int]]
+    ids: Mapping[str, str]
+    nearest: Nearest
+
+    def at(self, path: str) -> FramePlan | None:
+        """Return the nearest frame at or above a prim."""
+        found = self.by_path.get(self.nearest(path))
+        return None if found is None else self.robots[found[0]][found[1]]
+
+
+def place_frames(
+    drafts: Sequence[Sequence[FrameDraft]],
+    index: StageIndex,
+    kinematics: KinematicModel,
+    body_rows: Mapping[str, int],
+    world_from_body: FloatArray,
+    odom_frames: Mapping[str, str],
+) -> PlacedFrames:
+    """Compute transforms at rest of all frames at once.
+
+    Args:
+        drafts: Frames of each robot, parents first.
+        index: The stage.
+        kinematics: The joints, with transforms along edges.
+        body_rows: Row of each body by path.
+        world_from_body: (B, 7) bodies at rest.
+        odom_frames: Odometry frame by path of the base body that it replaces the parent of.
+    """
+    flat = [draft for of_robot in drafts for draft in of_robot]
+    position = {draft.path: number for number, draft in enumerate(flat)}
+    prims = index.poses.find_rows(position)
+    carriers = index.poses.find_rows([draft.carrier for draft in flat])
+    carrier_from_frame = _carrier_poses(flat, prims, carriers, index)
+    rows = np.array([body_rows.get(draft.carrier, -1) for draft in flat], dtype=np.intp)
+    bodies = np.concatenate((world_from_body, transforms.IDENTITY[None]))
+    world_from_frame = transforms.compose(bodies[rows], carrier_from_frame)
+    parents = np.array([position.get(draft.parent, -1) for draft in flat], dtype=np.intp)
+    world_from_parent = np.concatenate((world_from_frame, transforms.IDENTITY[None]))[parents]
+    parent_from_frame = transforms.relative(world_from_parent, world_from_frame)
+    parent_from_frame = parent_from_frame[_twins(prims, carriers, parents, index)]
+    edges = [(i, kinematics.edge_offsets[d.robot] + d.edge) for i, d in enumerate(flat) if d.edge >= 0]
+    if edges:
+        frames, of_edges = np.array(edges, dtype=np.intp).T
+        parent_from_frame[frames] = kinematics.edge_rest[of_edges]
+    for path in odom_frames:
+        if path in position:
+            parent_from_frame[position[path]] = transforms.IDENTITY
+    poses = zip(as_poses(parent_from_frame), as_poses(carrier_from_frame), rows.tolist(), strict=True)
+    return _as_plans(drafts, poses, kinematics, odom_frames)
+
+
+def _carrier_poses(
+    flat: Sequence[FrameDraft], prims: NDArray[np.intp], carriers: NDArray[np.intp], index: StageIndex
+) -> FloatArray:
+    """Return `carrier_from_frame` (F, 7), in the world where nothing moves a frame."""
+    result = index.poses.relative(carriers, prims)
+    result[prims == carriers] = transforms.IDENTITY
+    for number, draft in enumerate(flat):
+        if draft.turn != "X":
+            result[number] = transforms.compose(result[number], _X_ALONG[draft.turn])
+    return result
+
+
+def _twins(
+    prims: NDArray[np.intp], carriers: NDArray[np.intp], parents: NDArray[np.intp], index: StageIndex
+) -> NDArray[np.intp]:
+    """Return which frame has the transform of each, to the last bit: the same one in the robot that is repeated.
+
+    Args:
+        prims: Row of each frame's prim.
+        carriers: Row of what moves it, -1 for nothing.
+        parents: Number of its parent among the frames, -1 for none.
+        index: The stage.
+    """
+    robots, models = index.poses.robots, index.poses.models
+    own = np.arange(len(prims))
+    frames = np.full(len(models), -1, dtype=np.intp)
+    frames[prims] = own
+    twins = frames[models[prims]]
+    tops = np.append(prims, -1)[parents]
+    same = (twins >= 0) & (robots[prims] >= 0) & (robots[tops] == robots[prims])
+    same &= (models[tops] == tops[twins]) & (models[carriers] == carriers[twins])
+    return np.where(same, twins, own)
+
+
+def _as_plans(
+    drafts: Sequence[Sequence[FrameDraft]],
+    poses: Iterator[tuple[Pose, Pose, int]],
+    kinematics: KinematicModel,
+    odom_frames: Mapping[str, str],
+) -> PlacedFrames:
+    """Return frames as plans; `poses` give each one's parent_from_frame, carrier_from_frame and carrier."""
+    by_path: dict[str, tuple[int, int]] = {}
+    ids: dict[str, str] = {}
+    robots = []
+    for robot, of_robot in enumerate(drafts):
+        plans: list[FramePlan] = []
+        top = kinematics.robots[robot].context.parent_frame
+        for draft in of_robot:
+            by_path[draft.path] = (robot, len(plans))
+            ids[draft.path] = draft.name
+            odom = odom_frames.get(draft.path)
+            parent_from_frame, carrier_from_frame, carrier = next(poses)
+            plans.append(
+                FramePlan(
+                    id=draft.name,
+                    parent=ids.get(draft.parent, top) if odom is None else odom,
+                    path=draft.path,
+                    static=draft.static and odom is None,
+                    parent_from_frame=parent_from_frame,
+                    parent_index=by_path.get(draft.parent, _NO_FRAME)[1] if odom is None else -1,
+                    edge=draft.edge if odom is None else -1,
+                    carrier=carrier,
+                    carrier_from_frame=carrier_from_frame,
+                )
+            )
+        robots.append(tuple(plans))
+    return PlacedFrames(robots, by_path, ids, Nearest(by_path))

@@ -5,40 +5,56 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from usd_ros_bridge.model.diagnostics import CONTAINED, quoted
-from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED
+from usd_ros_bridge.model.message_types import CLOCK, TypeCatalog, is_of_simulation, message_type
 from usd_ros_bridge.model.plan import InterfaceKind, QosPlan
-from usd_ros_bridge.model.ranges import RATE
 from usd_ros_bridge.model.records import ActionRecord, ServiceRecord, TopicRecord
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
-from usd_ros_bridge.planning.attribute_sources import SOURCE, source_fault
 from usd_ros_bridge.planning.contexts import Context, Contexts
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.qos import MATCHED, resolve_qos
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.ranges import RATE
+
+SOURCE: Final = "usd_ros_bridge:source"
+
+
+def source_fault(record: TopicRecord, types: Mapping[str, str]) -> tuple[str, str]:
+    """Return what is wrong with the source of a publisher, and what to do; "" twice where nothing is.
+
+    Args:
+        record: The topic.
+        types: USD value type by path of what topics name as sources, "" for what is no attribute.
+    """
+    targets = record.source or ()
+    if len(targets) != 1:
+        return f"the source names {len(targets)} targets, and a publisher shows one", "name one attribute"
+    target, usual = targets[0], message_type(record.type or "").shows
+    if not usual:
+        return (
+            f"{quoted(record.type or '')} shows no value of an attribute",
+            "use a type of std_msgs, or remove the source",
+        )
+    value_type = types.get(target, "")
+    if not value_type:
+        return f"the source {quoted(target)} is no attribute", "target an attribute: </Prim.attribute>"
+    if value_type not in usual:
+        return (
+            f"the source {quoted(target)} is of type {quoted(value_type)}, which a {quoted(record.type)} cannot show",
+            f"use one of {', '.join(sorted(usual))}",
+        )
+    return "", ""
+
 
 InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
 
 STARTS_DISABLED = "starts_enabled is false"
 SWITCHED_OFF = "it is switched off"
 """By the caller: PlanOptions.enabled."""
-
-JOINT_STATE = "sensor_msgs/msg/JointState"
-TRAJECTORY = "control_msgs/action/FollowJointTrajectory"
-TRAJECTORY_TOPIC = "trajectory_msgs/msg/JointTrajectory"
-GRIPPERS = frozenset({"control_msgs/action/GripperCommand", "control_msgs/action/ParallelGripperCommand"})
-ODOMETRY = "nav_msgs/msg/Odometry"
-TWISTS = frozenset({"geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"})
-OF_A_BODY = TWISTS | {
-    ODOMETRY,
-    "sensor_msgs/msg/Imu",
-    "geometry_msgs/msg/PoseStamped",
-    "geometry_msgs/msg/TransformStamped",
-    "geometry_msgs/msg/AccelStamped",
-    "geometry_msgs/msg/WrenchStamped",
-}
-"""Types that speak of a body; on a prim of the whole robot, of its base."""
 
 _ROLES = {
     "topic": ("publisher", "subscription"),
@@ -86,7 +102,7 @@ class InterfaceDraft:
 
     @property
     def is_switchable(self) -> bool:
-        """Whether it works, or would if it were switched on."""
+        """Return whether it works, or would if it were enabled."""
         return self.reason in ("", STARTS_DISABLED, SWITCHED_OFF)
 
 
@@ -95,9 +111,9 @@ def draft_interfaces(
     contexts: Contexts,
     options: PlanOptions,
     catalog: TypeCatalog | None,
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> list[InterfaceDraft]:
-    """Returns all interfaces: topics, then services, then actions, each in traversal order."""
+    """Return all interfaces: topics, then services, then actions, each in traversal order."""
     records = index.records
     kinds: tuple[tuple[InterfaceKind, Sequence[InterfaceRecord]], ...] = (
         ("topic", records.topics),
@@ -123,7 +139,7 @@ class _Drafter:
         options: PlanOptions,
         catalog: TypeCatalog | None,
         sources: Mapping[str, str],
-        findings: Findings,
+        findings: DiagnosticCollector,
     ) -> None:
         self._sources = sources
         self._contexts = contexts
@@ -222,8 +238,8 @@ class _Drafter:
 
     def _prohibited(self, record: InterfaceRecord, resolved: str) -> str:
         is_topic = isinstance(record, TopicRecord)
-        clock = is_topic and (resolved == "/clock" or record.type == "rosgraph_msgs/msg/Clock")
-        simulation = (record.type or "").startswith("simulation_interfaces/")
+        clock = is_topic and (resolved == "/clock" or record.type == CLOCK)
+        simulation = is_of_simulation(record.type or "")
         if not (clock or simulation):
             return ""
         what = quoted(resolved) if clock else quoted(record.type)
@@ -262,7 +278,7 @@ class _Drafter:
         return fault
 
     def _error(self, code: str, record: InterfaceRecord, fault: str, remedy: str, attribute: str) -> None:
-        """Reports a fault, but for an attribute whose type reading has reported already."""
+        """Report a fault, but for an attribute whose type reading has reported already."""
         if attribute not in record.invalid:
             self._findings.error(code, record.path, fault, remedy, attribute=attribute)
 
@@ -291,7 +307,9 @@ def _unusable(record: InterfaceRecord) -> str:
     return f"the value of {wrong} is of a type that cannot be used" if wrong else ""
 
 
-def _check_placement(drafts: Iterable[InterfaceDraft], index: StageIndex, findings: Findings) -> None:
+def _check_placement(
+    drafts: Iterable[InterfaceDraft], index: StageIndex, findings: DiagnosticCollector
+) -> None:
     counts = Counter(draft.path for draft in drafts)
     for path, count in counts.items():
         if count > 1:
@@ -318,8 +336,8 @@ def _check_placement(drafts: Iterable[InterfaceDraft], index: StageIndex, findin
             )
 
 
-def check_duplicates(drafts: Iterable[InterfaceDraft], findings: Findings) -> list[InterfaceDraft]:
-    """Returns the interfaces, the second of two servers with one name disabled.
+def check_duplicates(drafts: Iterable[InterfaceDraft], findings: DiagnosticCollector) -> list[InterfaceDraft]:
+    """Return the interfaces, the second of two servers with one name disabled.
 
     Two servers of one name cannot work; two publishers can; two types on one name cannot talk.
     """

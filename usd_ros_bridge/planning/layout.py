@@ -8,20 +8,20 @@ import numpy as np
 
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Layout
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.planning.bases import Base
-from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.base_link import Base
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 
 def assign_rows(
     index: StageIndex,
-    kinematics: Kinematics,
+    kinematics: KinematicModel,
     bases: Iterable[Base],
     controllers: Iterable[ControllerPlan],
     needing: Iterable[str],
 ) -> dict[str, int]:
-    """Returns the row of each body: those in trees, and what carries a frame or an interface or is commanded."""
+    """Return the row of each body: those in trees, and what carries a frame or an interface or is commanded."""
     bodies = {body for robot in kinematics.robots for body in robot.bodies}
     bodies.update(base.body for base in bases)
     bodies.update(str(controller.parameters.get("body", "")) for controller in controllers)
@@ -31,9 +31,9 @@ def assign_rows(
 
 
 def build_layout(
-    index: StageIndex, kinematics: Kinematics, body_rows: Mapping[str, int], world_from_body: FloatArray
+    index: StageIndex, kinematics: KinematicModel, body_rows: Mapping[str, int], world_from_body: FloatArray
 ) -> Layout:
-    """Returns the layout with everything at rest."""
+    """Return the layout with everything at rest."""
     pairs = [
         (joint.path, dof)
         for robot in kinematics.robots

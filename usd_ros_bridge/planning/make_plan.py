@@ -1,42 +1,48 @@
-"""Records to plan, one step after another."""
+"""Make a plan of records, one step after another."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from usd_ros_bridge.model.collector import collector_paused
-from usd_ros_bridge.model.options import PlanOptions, TypeCatalog
+from usd_ros_bridge.model.message_types import TypeCatalog, message_type
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.planning.bases import base_frames, choose_bases
+from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.planning.base_link import base_frames, choose_bases
 from usd_ros_bridge.planning.conflicts import check_offered, without_interfaces
 from usd_ros_bridge.planning.contexts import plan_contexts
-from usd_ros_bridge.planning.controllers import odometry_owners, plan_controllers, wheel_joints
-from usd_ros_bridge.planning.copies import find_fleet
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.frames import FramePlanner
-from usd_ros_bridge.planning.implicit import external_interfaces, implicit_interfaces
-from usd_ros_bridge.planning.interfaces import OF_A_BODY, check_duplicates, draft_interfaces
-from usd_ros_bridge.planning.joints import read_joints
-from usd_ros_bridge.planning.kinematics import plan_kinematics, rest_body_poses
+from usd_ros_bridge.planning.controllers.plan_controllers import (
+    plan_controllers,
+)
+from usd_ros_bridge.planning.controllers.wheels import odometry_owners, wheel_joints
+from usd_ros_bridge.planning.default_interfaces import external_interfaces, implicit_interfaces
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.frames import FramePlanner, place_frames
+from usd_ros_bridge.planning.interfaces import check_duplicates, draft_interfaces
+from usd_ros_bridge.planning.kinematics.joint_graph import read_joints
+from usd_ros_bridge.planning.kinematics.kinematic_model import (
+    KinematicModel,
+    plan_kinematics,
+    rest_body_poses,
+)
+from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers
 from usd_ros_bridge.planning.layout import assign_rows, build_layout
 from usd_ros_bridge.planning.overrides import check_overrides, overridden, with_rates
 from usd_ros_bridge.planning.paths import Nearest
-from usd_ros_bridge.planning.placed_frames import place_frames
-from usd_ros_bridge.planning.resolvers import check_solvers
+from usd_ros_bridge.planning.physics.physics_scene import plan_physics_scene
+from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, narrow_to_broadcasters
+from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import build_robots, check_parent_frames, resolve_base_transforms
-from usd_ros_bridge.planning.scene import plan_scene
 from usd_ros_bridge.planning.served_contexts import serve_contexts
-from usd_ros_bridge.planning.stage_index import index_stage
-from usd_ros_bridge.planning.stamping import stamp
-from usd_ros_bridge.planning.topics import InterfacePlacer, check_joints, narrow_to_broadcasters
+from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
+from usd_ros_bridge.process_settings import gc_paused
 
 
 def make_plan(
     records: StageRecords, options: PlanOptions, *, catalog: TypeCatalog | None = None
 ) -> BridgePlan:
-    """Plans everything the bridge will do for a stage.
+    """Plan everything the bridge will do for a stage.
 
     Args:
         records: The stage as read.
@@ -44,32 +50,26 @@ def make_plan(
         catalog: Which interface types exist; None checks the form of type names only.
 
     Returns:
-        The plan. Faults of the asset are in its diagnostics, those of reading first.
+        The plan, with a physics scene if the records have physics. Faults of the asset are in its diagnostics, those
+        of reading first.
 
     Raises:
         OptionError: An option has a value that is not possible, a context that is not on the stage among them.
     """
     check_solvers(options.schema_resolvers)
-    with collector_paused():
+    with gc_paused():
         served = serve_contexts(records, options)
         records, options = served.records, served.options
-        plan = _plan_fleet(records, options, catalog) or plan_each(records, options, catalog)
+        plan, index, kinematics = _plan_robots(records, options, catalog)
         plan = replace(plan, contexts=served.robots)
-        return without_interfaces(plan) if options.interfaces == "none" else plan
+        plan = without_interfaces(plan) if options.interfaces == "none" else plan
+        return plan if records.physics is None else plan_physics_scene(plan, index, kinematics, options)
 
 
-def _plan_fleet(
+def _plan_robots(
     records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None
-) -> BridgePlan | None:
-    """Plans robots that repeat others as copies of them; None where that cannot be done, or there are none."""
-    # On a topic that all share no two robots have the same frame ids.
-    fleet = None if options.tf_output == "shared" else find_fleet(records, options)
-    return None if fleet is None else stamp(plan_each(fleet.distinct, options, catalog), fleet, options)
-
-
-def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog | None) -> BridgePlan:
-    """Plans every robot by itself, also those that repeat others; arguments as for `make_plan`."""
-    findings = Findings(records.diagnostics)
+) -> tuple[BridgePlan, StageIndex, KinematicModel]:
+    findings = DiagnosticCollector(records.diagnostics)
     records = with_rates(records, options)
     index = index_stage(records, findings)
     contexts = plan_contexts(records, options, findings)
@@ -90,7 +90,7 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
         index,
         wheels=wheel_joints(records),
         needing=needing,
-        wanting={d.context.root for d in interfaces if d.context is not None and d.type in OF_A_BODY},
+        wanting={d.context.root for d in interfaces if d.context and message_type(d.type).of_body},
     )
     controllers, interfaces = plan_controllers(
         index, contexts, kinematics, robot_joints, bases, interfaces, findings
@@ -133,7 +133,7 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
             "the stage has no robot: no context, and nothing below the default prim",
             "apply RosContextAPI to the robot's root prim",
         )
-    return BridgePlan(
+    plan = BridgePlan(
         asset=records.asset,
         robots=tuple(robots),
         topics=topics,
@@ -144,3 +144,4 @@ def plan_each(records: StageRecords, options: PlanOptions, catalog: TypeCatalog 
         layout=build_layout(index, kinematics, body_rows, world_from_body),
         scene=scene,
     )
+    return plan, index, kinematics

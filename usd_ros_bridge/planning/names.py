@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import islice
 
 from usd_ros_bridge.model.plan import InterfaceKind
@@ -32,7 +33,7 @@ _INTERFACE_FOLDER = {"topic": "msg", "service": "srv", "action": "action"}
 
 
 def name_fault(text: str) -> str:
-    """Returns what is wrong with an interface name or a namespace segment, "" where nothing is.
+    """Return what is wrong with an interface name or a namespace segment, "" where nothing is.
 
     Relative (`scan`, `front/scan`) and absolute (`/scan`) names are valid; `~` and substitutions are not allowed in
     assets (REP 0158 sections 2.1.1 and 2.3).
@@ -56,12 +57,12 @@ def name_fault(text: str) -> str:
 
 
 def namespace_fault(text: str) -> str:
-    """Returns what is wrong with an authored namespace, "" where nothing is. Empty and "/" are valid."""
+    """Return what is wrong with an authored namespace, "" where nothing is. Empty and "/" are valid."""
     return "" if text in ("", "/") else name_fault(text)
 
 
 def join(namespace: str, name: str) -> str:
-    """Returns the absolute name of `name` in the absolute `namespace`; an absolute name ignores it."""
+    """Return the absolute name of `name` in the absolute `namespace`; an absolute name ignores it."""
     if name.startswith("/"):
         return name
     if not name:
@@ -70,13 +71,13 @@ def join(namespace: str, name: str) -> str:
 
 
 def resolved_fault(name: str, kind: InterfaceKind) -> str:
-    """Returns what is wrong with an absolute name whose parts are valid, "" where nothing is."""
+    """Return what is wrong with an absolute name whose parts are valid, "" where nothing is."""
     limit = MAX_RESOLVED[kind]
     return f"resolves to {len(name)} characters; ROS 2 takes {limit}" if len(name) > limit else ""
 
 
 def type_fault(text: str, kind: InterfaceKind) -> tuple[str, str]:
-    """Returns what is wrong with an interface type and a remedy, ("", "") where nothing is."""
+    """Return what is wrong with an interface type and a remedy, ("", "") where nothing is."""
     folder = _INTERFACE_FOLDER[kind]
     match = _TYPE.match(text) if len(text) <= MAX_NAME else None
     if match is None:
@@ -88,14 +89,15 @@ def type_fault(text: str, kind: InterfaceKind) -> tuple[str, str]:
     return "", ""
 
 
+@lru_cache(maxsize=4096)
 def valid_name(text: str) -> str:
-    """Returns `text` as a valid ROS name token: other characters become '_', and a leading digit gets one in front."""
+    """Return `text` as a valid ROS name token: other characters become '_', and a leading digit gets one in front."""
     name = _NOT_IN_A_NAME.sub("_", text)[:MAX_NAME] or "_"
     return f"_{name}" if name[0].isdigit() else name
 
 
 def valid_frame_id(text: str) -> str:
-    """Returns `text` as a frame id that tf2 accepts: no leading slash, no white space, no control characters."""
+    """Return `text` as a frame id that tf2 accepts: no leading slash, no white space, no control characters."""
     return _NOT_IN_A_FRAME_ID.sub("_", text)[:MAX_NAME].lstrip("/")
 
 
@@ -122,15 +124,15 @@ class UniqueNames:
         self._numbers: dict[str, int] = {}
 
     def owner(self, name: str) -> str | None:
-        """Returns the path that has claimed `name`, None where nothing has."""
+        """Return the path that has claimed `name`, None where nothing has."""
         return self._owners.get(name)
 
     def claim(self, name: str, path: str) -> bool:
-        """Takes `name` for `path`; returns whether it was free."""
+        """Claim `name` for `path`; return whether it was free."""
         return self._owners.setdefault(name, path) == path
 
     def claim_near(self, name: str, path: str, make_valid: Callable[[str], str] = valid_name) -> str:
-        """Takes `name`, else `name` with the nearest distinguishing ancestor's name and '_' in front.
+        """Claim `name`, else `name` with the nearest distinguishing ancestor's name and '_' in front.
 
         An ancestor distinguishes where its name differs from that of the owner's ancestor at the same height.
         """
@@ -152,6 +154,6 @@ class UniqueNames:
 
 
 def robot_name(path: str, asset_names: Mapping[str, str]) -> str:
-    """Returns the name of a robot in its URDF: `assetInfo.name` of its context prim where it can be shown."""
+    """Return the name of a robot in its URDF: `assetInfo.name` of its context prim where it can be shown."""
     name = asset_names.get(path, "")
     return name if name and len(name) <= MAX_NAME and name.isprintable() else prim_name(path)

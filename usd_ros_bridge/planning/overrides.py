@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.ranges import RATE
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.interfaces import SWITCHED_OFF, InterfaceDraft
+from usd_ros_bridge.ranges import RATE
 
 _RATE: Final = "ros:topic:publish_rate"
 
 
 def with_rates(records: StageRecords, options: PlanOptions) -> StageRecords:
-    """Returns records in which publishers have the rates that the caller wants, where those can be."""
+    """Return records in which publishers have the rates that the caller wants, where those can be."""
     rates = {path: rate for path, rate in options.rates.items() if rate in RATE}
     if not rates:
         return records
@@ -36,7 +36,7 @@ def with_rates(records: StageRecords, options: PlanOptions) -> StageRecords:
 
 
 def overridden(drafts: Sequence[InterfaceDraft], options: PlanOptions) -> list[InterfaceDraft]:
-    """Returns interfaces, on or off and at the rates that the caller wants; faulty ones as they are."""
+    """Return interfaces, on or off and at the rates that the caller wants; faulty ones as they are."""
     if not (options.enabled or options.rates):
         return list(drafts)
     return [_overridden(draft, options) for draft in drafts]
@@ -51,8 +51,10 @@ def _overridden(draft: InterfaceDraft, options: PlanOptions) -> InterfaceDraft:
     return draft
 
 
-def check_overrides(drafts: Iterable[InterfaceDraft], options: PlanOptions, findings: Findings) -> None:
-    """Reports overrides that mean nothing here."""
+def check_overrides(
+    drafts: Iterable[InterfaceDraft], options: PlanOptions, findings: DiagnosticCollector
+) -> None:
+    """Report overrides that mean nothing here."""
     if not (options.enabled or options.rates):
         return
     roles: dict[str, set[str]] = {}

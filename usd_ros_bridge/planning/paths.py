@@ -6,17 +6,17 @@ from collections.abc import Collection, Container, Iterator
 
 
 def parent_path(path: str) -> str:
-    """Returns the path of the parent prim, "" for a root prim."""
+    """Return the path of the parent prim, "" for a root prim."""
     return path.rpartition("/")[0]
 
 
 def prim_name(path: str) -> str:
-    """Returns the last element of a path."""
+    """Return the last element of a path."""
     return path.rpartition("/")[2]
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yields the paths of all ancestors, nearest first."""
+    """Yield the paths of all ancestors, nearest first."""
     path = parent_path(path)
     while path:
         yield path
@@ -24,7 +24,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def is_below(path: str, ancestor: str) -> bool:
-    """Returns whether `path` is `ancestor` or a descendant of it."""
+    """Return whether `path` is `ancestor` or a descendant of it."""
     return path == ancestor or path.startswith(ancestor + "/")
 
 
@@ -32,7 +32,7 @@ class Nearest:
     """The nearest prim at or above a path that is in a set. Remembers what it has looked up."""
 
     def __init__(self, members: Collection[str], *, barriers: Container[str] = ()) -> None:
-        """Stores the set.
+        """Store the set.
 
         Args:
             members: Paths to be found.
@@ -43,7 +43,7 @@ class Nearest:
         self._known: dict[str, str] = {"": ""}
 
     def __call__(self, path: str) -> str:
-        """Returns the nearest member at or above `path`, "" where there is none."""
+        """Return the nearest member at or above `path`, "" where there is none."""
         known = self._known
         found = known.get(path)
         if found is not None:
@@ -70,5 +70,5 @@ class Nearest:
         return found
 
     def above(self, path: str) -> str:
-        """Returns the nearest member strictly above `path`, "" where there is none."""
+        """Return the nearest member strictly above `path`, "" where there is none."""
         return "" if path in self._barriers else self(parent_path(path))

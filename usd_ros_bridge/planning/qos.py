@@ -4,42 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.options import SystemDefaultQos
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.message_types import message_type
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.model.records import TopicRecord, fallback
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.options import SystemDefaultQos
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 
 MAX_DEPTH = 10_000
-
-STREAMING = frozenset(
-    f"sensor_msgs/msg/{name}"
-    for name in (
-        "Image",
-        "CompressedImage",
-        "CameraInfo",
-        "PointCloud2",
-        "LaserScan",
-        "MultiEchoLaserScan",
-        "Imu",
-        "Range",
-        "MagneticField",
-        "FluidPressure",
-        "Temperature",
-        "RelativeHumidity",
-        "Illuminance",
-        "NavSatFix",
-    )
-)
-"""Types whose system_default reliability is best effort, in both roles."""
-
-LATCHED = frozenset({"nav_msgs/msg/OccupancyGrid"})
-"""Types whose system_default durability is transient local."""
-
-LATCHED_NAMES = frozenset(
-    {("std_msgs/msg/String", "robot_description"), ("tf2_msgs/msg/TFMessage", "tf_static")}
-)
-"""Type and last segment of the name of others whose system_default durability is transient local."""
 
 MATCHED = ("reliability", "durability")
 """Policies that match_publisher takes from the publisher: what is authored does not count."""
@@ -52,9 +24,9 @@ _VALUES = {
 
 
 def resolve_qos(
-    record: TopicRecord, type_name: str, name: str, policy: SystemDefaultQos, findings: Findings
+    record: TopicRecord, type_name: str, name: str, policy: SystemDefaultQos, findings: DiagnosticCollector
 ) -> tuple[QosPlan, str]:
-    """Returns the quality of service of a topic, and why it cannot be used, "" where it can.
+    """Return the quality of service of a topic, and why it cannot be used, "" where it can.
 
     Args:
         record: The topic as authored.
@@ -110,7 +82,9 @@ def resolve_qos(
         match = False
     reliability, durability = tokens["reliability"], tokens["durability"]
     if policy == "resolved":
-        reliability = _default(reliability, "best_effort" if type_name in STREAMING else "reliable")
+        reliability = _default(
+            reliability, "best_effort" if message_type(type_name).best_effort else "reliable"
+        )
         durability = _default(durability, "transient_local" if _is_latched(type_name, name) else "volatile")
         history = _default(history, "keep_last")
     return QosPlan(
@@ -127,4 +101,5 @@ def _default(authored: str, resolved: str) -> str:
 
 
 def _is_latched(type_name: str, name: str) -> bool:
-    return type_name in LATCHED or (type_name, name.rpartition("/")[2]) in LATCHED_NAMES
+    meaning = message_type(type_name)
+    return meaning.latched or (bool(meaning.latched_name) and meaning.latched_name == name.rpartition("/")[2])

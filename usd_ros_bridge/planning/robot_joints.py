@@ -9,8 +9,8 @@ from usd_ros_bridge.model.plan import DofPlan
 from usd_ros_bridge.model.records import ActuatedRecord, IsaacRobotRecord
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.isaac_lists import ReportedPrims
-from usd_ros_bridge.planning.joints import Joint
-from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 
 
 class RobotJoints:
@@ -18,9 +18,9 @@ class RobotJoints:
 
     def __init__(
         self,
-        joints: Sequence[Joint],
+        joints: Sequence[TreeJoint],
         contexts: Contexts,
-        kinematics: Kinematics,
+        kinematics: KinematicModel,
         actuators: Iterable[ActuatedRecord] = (),
         isaac_robots: Sequence[IsaacRobotRecord] = (),
     ) -> None:
@@ -50,7 +50,7 @@ class RobotJoints:
                 self._driven.update((dof.row, True) for dof in kinematics.joint_dofs(path))
 
     def below(self, path: str) -> tuple[DofPlan, ...]:
-        """Returns the degrees of freedom for an interface at `path`, in the order of JointState.
+        """Return the degrees of freedom for an interface at `path`, in the order of JointState.
 
         In a nested context they are its own, with the names that they have there; it may have none.
         """
@@ -62,18 +62,18 @@ class RobotJoints:
         return self._known[context.path]
 
     def reported(self, path: str) -> tuple[DofPlan, ...]:
-        """Returns those of `below` that JointState publishers show: Isaac's list of joints limits them."""
+        """Return those of `below` that JointState publishers show: Isaac's list of joints limits them."""
         return tuple(dof for dof in self.below(path) if dof.row not in self._silent)
 
     def is_narrowed(self, path: str) -> bool:
-        """Returns whether the joints for an interface at `path` are those of a nested context, not all the robot's."""
+        """Return whether the joints for an interface at `path` are those of a nested context, not all the robot's."""
         context = self._contexts.nearest(path)
         if context is None or context.path == context.root:
             return False
         return len(self.below(path)) < len(self.below(context.root))
 
     def named(self, dofs: Iterable[DofPlan], path: str) -> list[DofPlan]:
-        """Returns degrees of freedom as the nearest context at or above `path` that has all of them names them."""
+        """Return degrees of freedom as the nearest context at or above `path` that has all of them names them."""
         dofs = list(dofs)
         for context in self._contexts.nested(path):
             names = self._kinematics.context_dofs.get(context.path, {})
@@ -82,7 +82,7 @@ class RobotJoints:
         return dofs
 
     def commandable(self, path: str) -> tuple[DofPlan, ...]:
-        """Returns those that an inferred controller commands: no mimic followers, no passive joints.
+        """Return those that an inferred controller commands: no mimic followers, no passive joints.
 
         A joint is passive where others of the robot have a PhysicsDriveAPI or an actuator and it has none; where none
         has one, joints with several degrees of freedom are.
@@ -92,7 +92,7 @@ class RobotJoints:
         return tuple(driven or [dof for dof in free if dof.row in self._driven])
 
     def is_driven(self, row: int) -> bool:
-        """Returns whether a PhysicsDriveAPI or an actuator acts on a degree of freedom."""
+        """Return whether a PhysicsDriveAPI or an actuator acts on a degree of freedom."""
         return self._driven.get(row, False)
 
     def _of_context(self, path: str, root: str) -> tuple[DofPlan, ...]:

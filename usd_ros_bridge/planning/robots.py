@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, cast
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.plan import AxisLetter, EdgePlan, FramePlan, JointPlan, Pose, RobotPlan, TfOutput
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.plan import AxisLetter, EdgePlan, FramePlan, JointPlan, RobotPlan, TfOutput
 from usd_ros_bridge.model.records import ContextRecord
-from usd_ros_bridge.planning.bases import Base
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.joints import Joint
-from usd_ros_bridge.planning.kinematics import Kinematics
+from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.planning.base_link import Base
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.frames import PlacedFrames
+from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.names import join, robot_name
-from usd_ros_bridge.planning.placed_frames import PlacedFrames
-from usd_ros_bridge.planning.poses import as_poses
-from usd_ros_bridge.planning.robot_tree import RobotTree
-from usd_ros_bridge.planning.topics import global_prefix
-from usd_ros_bridge.planning.tree import Edge
+from usd_ros_bridge.planning.placement import global_prefix
+from usd_ros_bridge.planning.prim_poses import as_poses
+from usd_ros_bridge.spatial.pose import Pose
 
 BaseTransform = Literal["ground_truth", "odometry", "none"]
 
@@ -26,7 +25,7 @@ BaseTransform = Literal["ground_truth", "odometry", "none"]
 def resolve_base_transforms(
     bases: Sequence[Base], owners: Mapping[int, str], options: PlanOptions
 ) -> tuple[list[BaseTransform], dict[int, str]]:
-    """Returns each robot's base transform, and the odometry frame of those whose base has an odometry parent.
+    """Return each robot's base transform, and the odometry frame of those whose base has an odometry parent.
 
     Args:
         bases: Bases of the robots.
@@ -52,9 +51,9 @@ def resolve_base_transforms(
 
 
 def check_parent_frames(
-    contexts: Iterable[ContextRecord], robots: Iterable[RobotPlan], findings: Findings
+    contexts: Iterable[ContextRecord], robots: Iterable[RobotPlan], findings: DiagnosticCollector
 ) -> None:
-    """Reports authored parent frames of robots whose base has an odometry frame for its parent instead."""
+    """Report authored parent frames of robots whose base has an odometry frame for its parent instead."""
     authored = {record.path: record.parent_frame for record in contexts if record.parent_frame is not None}
     for robot in robots:
         if robot.path not in authored or robot.base_transform != "odometry":
@@ -70,7 +69,7 @@ def check_parent_frames(
 
 
 def tf_outputs(namespace: str, options: PlanOptions) -> tuple[TfOutput, ...]:
-    """Returns where a robot's transforms go (REP 0158 section 2.1.1: one topic per robot)."""
+    """Return where a robot's transforms go (REP 0158 section 2.1.1: one topic per robot)."""
     if not options.publish_tf:
         return ()
     own = TfOutput(
@@ -83,7 +82,7 @@ def tf_outputs(namespace: str, options: PlanOptions) -> tuple[TfOutput, ...]:
 
 
 def build_robots(
-    kinematics: Kinematics,
+    kinematics: KinematicModel,
     frames: PlacedFrames,
     bases: Sequence[Base],
     base_transforms: Sequence[BaseTransform],
@@ -94,7 +93,7 @@ def build_robots(
     implicit: bool,
     asset_names: Mapping[str, str],
 ) -> list[RobotPlan]:
-    """Returns the plans of all robots."""
+    """Return the plans of all robots."""
     frames0 = as_poses(kinematics.solver.frames.base0_from_joint)
     frames1 = as_poses(kinematics.solver.frames.base1_from_joint)
     zeros = as_poses(kinematics.edge_zero)
@@ -139,13 +138,13 @@ def _bodies(
 
 def _joint_plans(
     robot: RobotTree,
-    kinematics: Kinematics,
+    kinematics: KinematicModel,
     frames: PlacedFrames,
     frames0: Sequence[Pose],
     frames1: Sequence[Pose],
 ) -> tuple[JointPlan, ...]:
     edge_of = {joint.path: edge for edge in robot.edges for joint in edge.joints}
-    ids = _FrameIds(robot, frames)
+    top = robot.context.parent_frame
     plans = []
     for joint in robot.joints:
         row = kinematics.joint_rows[joint.path]
@@ -158,8 +157,8 @@ def _joint_plans(
                 local_name=kinematics.local_names.get(joint.path, ""),
                 path=joint.path,
                 type=kinematics.kinds[row],
-                parent=ids[parent_path],
-                child=ids[edge.child],
+                parent=frames.ids.get(parent_path) or _frame_id(parent_path, frames, top),
+                child=frames.ids.get(edge.child) or _frame_id(edge.child, frames, top),
                 parent_path=parent_path,
                 child_path=edge.child,
                 inverted=edge.inverted,
@@ -172,32 +171,23 @@ def _joint_plans(
     return tuple(plans)
 
 
-class _FrameIds(dict[str, str]):
-    """The frame of a prim; where its own was left out, that of the nearest prim above."""
-
-    def __init__(self, robot: RobotTree, frames: PlacedFrames) -> None:
-        self._frames = frames
-        self._top = robot.context.parent_frame
-
-    def __missing__(self, path: str) -> str:
-        frame = self._frames.at(path) if path else None
-        found = self[path] = self._top if frame is None else frame.id
-        return found
+def _frame_id(path: str, frames: PlacedFrames, top: str) -> str:
+    """Return the frame of the nearest prim at or above one whose own frame was left out, `top` where there is none."""
+    frame = frames.at(path) if path else None
+    return top if frame is None else frame.id
 
 
-def _edge_plans(robot: RobotTree, kinematics: Kinematics, zeros: Sequence[Pose]) -> tuple[EdgePlan, ...]:
+def _edge_plans(robot: RobotTree, kinematics: KinematicModel, zeros: Sequence[Pose]) -> tuple[EdgePlan, ...]:
     numbers = {joint.path: number for number, joint in enumerate(robot.joints)}
-
-    def indices(joints: Sequence[Joint]) -> tuple[int, ...]:
-        return tuple(numbers[joint.path] for joint in joints)
-
-    def plan(edge: Edge, zero: Pose) -> EdgePlan:
-        return EdgePlan(
-            parent_path=edge.parent or robot.anchor,
-            child_path=edge.child,
-            joints=indices(edge.joints),
-            rest=zero,
-            rigid=kinematics.is_rigid(edge),
-        )
-
-    return tuple(plan(edge, zero) for edge, zero in zip(robot.edges, zeros, strict=True))
+    return tuple(
+        [
+            EdgePlan(
+                parent_path=edge.parent or robot.anchor,
+                child_path=edge.child,
+                joints=tuple([numbers[joint.path] for joint in edge.joints]),
+                rest=zero,
+                rigid=kinematics.is_rigid(edge),
+            )
+            for edge, zero in zip(robot.edges, zeros, strict=True)
+        ]
+    )

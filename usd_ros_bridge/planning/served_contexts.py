@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
-from usd_ros_bridge.model.diagnostics import Diagnostic, quoted
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.records import JointRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Contexts, plan_contexts
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest, ancestors, is_below
 
 OUTSIDE: Final = "/"
@@ -55,29 +55,27 @@ class ServedRecords:
         records: The records without those of the robots that are left out.
         options: The options to plan them with.
         robots: Outermost contexts of the whole stage.
-        left_out: Those that are not served.
     """
 
     records: StageRecords
     options: PlanOptions
     robots: tuple[str, ...]
-    left_out: frozenset[str] = frozenset()
 
 
 def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords:
-    """Returns the records of the contexts in `options.contexts`, all records where it is empty.
+    """Return the records of the contexts in `options.contexts`, all records where it is empty.
 
     Raises:
         OptionError: An entry is no context and above none; the message lists what exists.
     """
-    findings = Findings()
+    findings = DiagnosticCollector()
     contexts = plan_contexts(records, options, findings)
     if not options.contexts:
         return ServedRecords(records, options, contexts.roots)
     if fault := contexts_fault(options.contexts, contexts.roots):
         raise OptionError(fault)
     entries = tuple(each.rstrip("/") or OUTSIDE for each in options.contexts)
-    above = tuple(each for each in (*entries, *options.spawned) if each != OUTSIDE)
+    above = served_robots(options) or ()
     served = {root for root in contexts.roots if any(is_below(root, each) for each in above)}
     left_out = frozenset(contexts.roots) - served
     if left_out or OUTSIDE not in entries:
@@ -91,11 +89,19 @@ def serve_contexts(records: StageRecords, options: PlanOptions) -> ServedRecords
         enabled=gone.without(options.enabled),
         rates=gone.without(options.rates),
     )
-    return ServedRecords(records, options, contexts.roots, left_out)
+    return ServedRecords(records, options, contexts.roots)
+
+
+def served_robots(options: PlanOptions) -> tuple[str, ...] | None:
+    """Return the prims at or below which robots are served, None for all robots."""
+    if not options.contexts:
+        return None
+    entries = (each.rstrip("/") or OUTSIDE for each in options.contexts)
+    return tuple(each for each in (*entries, *options.spawned) if each != OUTSIDE)
 
 
 def contexts_fault(entries: Sequence[str], robots: Sequence[str]) -> str:
-    """Returns why `entries` cannot be served on a stage whose outermost contexts are `robots`, "" where they can."""
+    """Return why `entries` cannot be served on a stage whose outermost contexts are `robots`, "" where they can."""
     for entry in entries:
         path = entry.rstrip("/") or OUTSIDE
         if path == OUTSIDE or any(is_below(robot, path) for robot in robots):
@@ -109,11 +115,8 @@ def contexts_fault(entries: Sequence[str], robots: Sequence[str]) -> str:
     return ""
 
 
-def serve_physics(physics: PhysicsRecords, left_out: Iterable[str]) -> PhysicsRecords:
-    """Returns the physics records without those of the robots that are left out."""
-    gone = _Below(left_out)
-    if not gone.roots:
-        return physics
+def _serve_physics(physics: PhysicsRecords, gone: _Below) -> PhysicsRecords:
+    """Return the physics records without those of the robots that are left out."""
     return replace(
         physics,
         masses=gone.without(physics.masses),
@@ -155,15 +158,15 @@ class _Below:
         return bool(root)
 
     def all(self, paths: Sequence[str]) -> bool:
-        """Returns whether all paths are at or below one of the roots, the same for all."""
+        """Return whether all paths are at or below one of the roots, the same for all."""
         return self(paths[0]) and all(path.startswith(self._last) for path in paths)
 
     def rest(self, items: Iterable[Any]) -> tuple[Any, ...]:
-        """Returns the records and diagnostics of other prims."""
+        """Return the records and diagnostics of other prims."""
         return tuple([each for each in items if not self(each.path)])
 
     def without(self, by_path: Mapping[str, Item]) -> dict[str, Item]:
-        """Returns the items of other prims, by path."""
+        """Return the items of other prims, by path."""
         return {path: item for path, item in by_path.items() if not self(path)}
 
 
@@ -179,8 +182,8 @@ class _Cut:
         self._below = _Below(left_out)
         self._serves_outside = outside
 
-    def records(self, findings: Findings) -> StageRecords:
-        """Returns the records that are left, with a diagnostic for each tie to a robot that is not.
+    def records(self, findings: DiagnosticCollector) -> StageRecords:
+        """Return the records that are left, with a diagnostic for each tie to a robot that is not.
 
         Args:
             findings: What was found wrong with the contexts of the whole stage.
@@ -197,8 +200,13 @@ class _Cut:
             records,
             **kept,
             xforms=self._xforms(kept),
+            physics=self._physics(),
             repeats=self._repeats(),
         )
+
+    def _physics(self) -> PhysicsRecords | None:
+        physics = self._records.physics
+        return _serve_physics(physics, self._below) if physics is not None and self._left_out else physics
 
     def _interfaces(self, items: Sequence[Record]) -> tuple[Record, ...]:
         root_of = self._contexts.root_of
@@ -206,7 +214,7 @@ class _Cut:
         return rest if self._serves_outside else tuple([each for each in rest if root_of(each.path)])
 
     def _joints(self, bodies: set[str], ties: list[Diagnostic]) -> tuple[JointRecord, ...]:
-        """Returns the joints that are kept; one that ties a served robot to another adds a diagnostic to `ties`."""
+        """Return the joints that are kept; one that ties a served robot to another adds a diagnostic to `ties`."""
         kept = []
         for joint in self._records.joints:
             targets = [*(joint.body0 or ()), *(joint.body1 or ())]
@@ -231,7 +239,7 @@ class _Cut:
         )
 
     def _bodies_of_others(self) -> set[str]:
-        """Returns the bodies below robots that are left out, and those outside that only such robots' joints hold."""
+        """Return the bodies below robots that are left out, and those outside that only such robots' joints hold."""
         root_of = self._contexts.root_of
         bodies = [each.path for each in self._records.bodies]
         others = {path for path in bodies if self._below(path)}
@@ -254,7 +262,7 @@ class _Cut:
         return bool(root) and root not in self._left_out
 
     def _xforms(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns where prims are: of other robots only what a record still names, and what is above that."""
+        """Return where prims are: of other robots only what a record still names, and what is above that."""
         xforms = self._records.xforms
         left = self._below.without(xforms)
         named = {
@@ -270,7 +278,7 @@ class _Cut:
         return {path: xform for path, xform in xforms.items() if path in left or path in named}
 
     def _repeats(self) -> dict[str, str]:
-        """Returns which robots repeat which; the first that is left stands for one that is not."""
+        """Return which robots repeat which; the first that is left stands for one that is not."""
         first: dict[str, str] = {}
         repeats: dict[str, str] = {}
         originals = self._records.repeats
@@ -283,8 +291,8 @@ class _Cut:
                 repeats[root] = stands
         return repeats
 
-    def _clashes(self, findings: Findings) -> list[Diagnostic]:
-        """Returns that a robot has the namespace of one that is left out: the topics of both still meet."""
+    def _clashes(self, findings: DiagnosticCollector) -> list[Diagnostic]:
+        """Return that a robot has the namespace of one that is left out: the topics of both still meet."""
         by_path = self._contexts.by_path
         holders: dict[tuple[str, int | None], str] = {}
         served: set[tuple[str, int | None]] = set()
@@ -301,7 +309,7 @@ class _Cut:
 
 
 def _reached(links: Sequence[Sequence[str]], starts: Callable[[str], bool]) -> set[str]:
-    """Returns all ends that links connect, over any number of them, to one where `starts` is true."""
+    """Return all ends that links connect, over any number of them, to one where `starts` is true."""
     reached = {end for link in links for end in link if starts(end)}
     count = -1
     while count != len(reached):

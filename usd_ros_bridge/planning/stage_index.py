@@ -1,4 +1,4 @@
-"""What planning looks up again and again: poses, bodies, what carries a prim, the order of prims."""
+"""Index of a stage: poses, bodies, carriers and order of prims, for all of planning."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.records import RigidBodyRecord
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest
-from usd_ros_bridge.planning.poses import Units, WorldPoses, read_poses, read_units
+from usd_ros_bridge.planning.prim_poses import Units, WorldPoses, read_poses, read_units
 
 _SCALE_WARNING = 1e-4
 
@@ -42,11 +42,11 @@ class StageIndex:
     carrier_at: Nearest
 
     def order(self, path: str) -> tuple[int, str]:
-        """Returns a sort key for traversal order; prims that reading did not number come last, by path."""
+        """Return a sort key for traversal order; prims that reading did not number come last, by path."""
         return self.records.order.get(path, 1 << 60), path
 
     def sort(self, paths: Collection[str]) -> list[str]:
-        """Returns paths in the order of `order`, at less cost where all are numbered."""
+        """Return paths in the order of `order`, at less cost where all are numbered."""
         numbers = self.records.order
         try:
             return sorted(paths, key=numbers.__getitem__)
@@ -54,8 +54,8 @@ class StageIndex:
             return sorted(paths, key=self.order)
 
 
-def index_stage(records: StageRecords, findings: Findings) -> StageIndex:
-    """Builds the look-ups."""
+def index_stage(records: StageRecords, findings: DiagnosticCollector) -> StageIndex:
+    """Build the look-ups."""
     units = read_units(records.metrics, findings)
     poses = read_poses(records, units, findings)
     bodies = {
@@ -78,7 +78,9 @@ def index_stage(records: StageRecords, findings: Findings) -> StageIndex:
     )
 
 
-def _check_scales(poses: WorldPoses, bodies: Mapping[str, RigidBodyRecord], findings: Findings) -> None:
+def _check_scales(
+    poses: WorldPoses, bodies: Mapping[str, RigidBodyRecord], findings: DiagnosticCollector
+) -> None:
     scaled: NDArray[np.bool_] = np.logical_or.reduce(np.abs(poses.scale - 1.0) > _SCALE_WARNING, axis=-1)
     if not scaled.any():
         return

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Body, Dof, Drive, Site, Tendon
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import MjcActuatorRecord, NewtonActuatorRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.names import MAX_NAME
 from usd_ros_bridge.planning.paths import Nearest, prim_name
 from usd_ros_bridge.planning.physics.tendons import UnusableError, bounds, finite, finites
-from usd_ros_bridge.planning.poses import Units
+from usd_ros_bridge.planning.prim_poses import Units
 
 _KINDS: Final = {
     "dynamics": ("mjc:dynType", ("none", "integrator", "filter", "filterexact", "muscle", "user")),
@@ -41,7 +41,7 @@ def plan_actuators(
     tendons: Sequence[Tendon],
     plan: BridgePlan,
     units: Units,
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> tuple[Actuator, ...]:
     """Return MuJoCo's actuators; one that cannot be used is left out.
 
@@ -70,7 +70,7 @@ def plan_actuators(
     return _named(_claimed(actuators, joints, findings), records, joints, plan, findings)
 
 
-def _report_units(records: Sequence[Any], units: Units, findings: Findings) -> None:
+def _report_units(records: Sequence[Any], units: Units, findings: DiagnosticCollector) -> None:
     if records and (units.meters, units.kilograms) != (1.0, 1.0):
         findings.warning(
             "1.3.actuator.units",
@@ -80,7 +80,7 @@ def _report_units(records: Sequence[Any], units: Units, findings: Findings) -> N
         )
 
 
-def _report_keyframes(paths: Sequence[str], findings: Findings) -> None:
+def _report_keyframes(paths: Sequence[str], findings: DiagnosticCollector) -> None:
     for path in paths:
         findings.warning(
             "1.3.actuator.keyframe",
@@ -103,7 +103,7 @@ class _Planner:
         sites: Sequence[Site],
         tendons: Sequence[Tendon],
         plan: BridgePlan,
-        findings: Findings,
+        findings: DiagnosticCollector,
     ) -> None:
         self._bodies, self._joints, self._sites, self._tendons = bodies, joints, sites, tendons
         named: tuple[tuple[str, Sequence[Body | Site | Tendon | SceneJoint]], ...] = (
@@ -266,9 +266,9 @@ def _length_range(record: MjcActuatorRecord) -> tuple[float, float] | None:
 
 
 def _claimed(
-    actuators: Iterable[Actuator], joints: Sequence[SceneJoint], findings: Findings
+    actuators: Iterable[Actuator], joints: Sequence[SceneJoint], findings: DiagnosticCollector
 ) -> list[Actuator]:
-    """Let commands of a joint go to one taker of each kind: its drive, else the first actuator."""
+    """Assign commands of a joint to one receiver of each kind: its drive, else the first actuator."""
     takers: dict[tuple[int, str], str] = {}
     for number, joint in enumerate(joints):
         drive = joint.dofs[0].drive if joint.dofs else None
@@ -302,7 +302,7 @@ def _named(
     records: Iterable[MjcActuatorRecord],
     joints: Sequence[SceneJoint],
     plan: BridgePlan,
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> tuple[Actuator, ...]:
     """Return actuators with the names that messages reach them by: display names first, then names of prims."""
     shown = {record.path: record.display_name for record in records}
@@ -361,7 +361,7 @@ def _is_own_joint(actuator: Actuator, owner: str, joints: Sequence[SceneJoint]) 
 
 
 def drive_joints(
-    physics: PhysicsRecords, joints: tuple[SceneJoint, ...], units: Units, findings: Findings
+    physics: PhysicsRecords, joints: tuple[SceneJoint, ...], units: Units, findings: DiagnosticCollector
 ) -> tuple[SceneJoint, ...]:
     """Return joints with the drives that NewtonActuator prims stand for.
 
@@ -393,7 +393,7 @@ def _newton_target(
     record: NewtonActuatorRecord,
     numbers: dict[str, int],
     joints: Sequence[SceneJoint],
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> int:
     targets = record.target or ()
     if not targets:
@@ -413,7 +413,7 @@ def _newton_target(
     return number
 
 
-def _driven(record: NewtonActuatorRecord, dof: Dof, units: Units, findings: Findings) -> Dof:
+def _driven(record: NewtonActuatorRecord, dof: Dof, units: Units, findings: DiagnosticCollector) -> Dof:
     """Return a degree of freedom with its drive: `kp * (target - q) + kd * (target velocity - v)`, bounded."""
     if dof.drive is not None:
         raise UnusableError("the joint has a drive already", "newton:targets")
@@ -456,7 +456,7 @@ def _bound(record: NewtonActuatorRecord) -> float:
     return bound
 
 
-def _report_unmapped(record: NewtonActuatorRecord, findings: Findings) -> None:
+def _report_unmapped(record: NewtonActuatorRecord, findings: DiagnosticCollector) -> None:
     """Report what no drive has: integrals, delays, and clamps that depend on speed or position."""
     applied = record.applied
     unmapped = (

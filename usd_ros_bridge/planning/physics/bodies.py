@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial, Joint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.records import RigidBodyRecord, Vector3, fallback
-from usd_ros_bridge.model.transforms import FloatArray, rotate
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.physics.forest import Forest
-from usd_ros_bridge.planning.physics.solvers import BODY, resolve_all
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
+from usd_ros_bridge.model.records import RigidBodyRecord, fallback
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
+from usd_ros_bridge.planning.kinematics.solver_attributes import BODY, resolve_all
+from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.spatial.scalar import Vector3
+from usd_ros_bridge.spatial.transforms import FloatArray, rotate
 
 _RADIANS = math.pi / 180.0
 
@@ -38,13 +39,17 @@ class BodyTable:
     rest: FloatArray
 
 
-def order_bodies(forest: Forest, plan: BridgePlan, index: StageIndex, findings: Findings) -> BodyTable:
-    """Returns all bodies that can be simulated; one whose transform cannot be used is left out."""
+def order_bodies(
+    kinematics: KinematicModel, plan: BridgePlan, index: StageIndex, findings: DiagnosticCollector
+) -> BodyTable:
+    """Return all bodies that can be simulated; one whose transform cannot be used is left out."""
     paths: dict[str, None] = {}
     known = set(index.bodies)
     for body in index.sort(known):
         chain = [body]
-        while (hang := forest.hangs.get(chain[-1])) is not None and hang.parent and hang.parent not in paths:
+        while (
+            (hang := kinematics.hangs.get(chain[-1])) is not None and hang.parent and hang.parent not in paths
+        ):
             chain.append(hang.parent)
         paths.update(dict.fromkeys(reversed(chain)))
     rows = {path: row for row, path in enumerate(plan.layout.bodies)}
@@ -53,8 +58,8 @@ def order_bodies(forest: Forest, plan: BridgePlan, index: StageIndex, findings: 
         row = rows.get(path)
         if row is not None:
             rest[number] = plan.layout.body_pose[row]
-        elif path in forest.world_from_body:
-            rest[number] = forest.world_from_body[path]
+        elif path in kinematics.prop_poses:
+            rest[number] = kinematics.prop_poses[path]
         elif not index.poses.is_usable(path):
             findings.error(
                 "1.3.body",
@@ -67,19 +72,21 @@ def order_bodies(forest: Forest, plan: BridgePlan, index: StageIndex, findings: 
 
 def plan_bodies(
     table: BodyTable,
-    forest: Forest,
+    kinematics: KinematicModel,
+    joints: Sequence[Joint],
     inertials: Sequence[Inertial],
     physics: PhysicsRecords,
     plan: BridgePlan,
     index: StageIndex,
     solvers: Sequence[str],
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> tuple[Body, ...]:
-    """Returns the bodies.
+    """Return the bodies.
 
     Args:
         table: Their order.
-        forest: What each hangs by.
+        kinematics: What each hangs by.
+        joints: Joints of the scene.
         inertials: Mass properties in that order.
         physics: Solver attributes of bodies.
         plan: Rows and robots.
@@ -91,11 +98,11 @@ def plan_bodies(
     robots = {
         plan.layout.bodies[row]: number for number, robot in enumerate(plan.robots) for row in robot.bodies
     }
-    joints = {joint.path: number for number, joint in enumerate(forest.joints)}
+    numbers = {joint.path: number for number, joint in enumerate(joints)}
     bodies = []
     for path, pose, inertial in zip(table.paths, as_poses(table.rest), inertials, strict=True):
         record = index.bodies[path]
-        hang = forest.hangs.get(path)
+        hang = kinematics.hangs.get(path)
         authored = resolve_all(physics.body_solver_attributes.get(path, {}), BODY, solvers)
         linear, angular = _velocities(record, np.array(pose.rotation), index, findings)
         bodies.append(
@@ -110,7 +117,7 @@ def plan_bodies(
                 gravity_scale=_gravity_scale(authored),
                 starts_asleep=bool(record.starts_asleep) and not record.kinematic_enabled,
                 parent=WORLD_BODY if hang is None else table.indices.get(hang.parent, WORLD_BODY),
-                joints=() if hang is None else tuple(joints[joint] for joint in hang.joints),
+                joints=() if hang is None else tuple(numbers[joint] for joint in hang.joints),
                 robot=robots.get(path, -1),
             )
         )
@@ -125,9 +132,9 @@ def _gravity_scale(authored: Mapping[str, object]) -> float:
 
 
 def _velocities(
-    record: RigidBodyRecord, rotation: FloatArray, index: StageIndex, findings: Findings
+    record: RigidBodyRecord, rotation: FloatArray, index: StageIndex, findings: DiagnosticCollector
 ) -> tuple[Vector3, Vector3]:
-    """Returns the body's velocities at the start in the world; they are authored in the body's own axes."""
+    """Return the body's velocities at the start in the world; they are authored in the body's own axes."""
     if record.velocity is None and record.angular_velocity is None:
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     linear, angular = (np.array(fallback(record, name)) for name in ("velocity", "angular_velocity"))

@@ -9,21 +9,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.model.transforms import FloatArray, compose, relative, to_matrix
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.solver_attributes import COLLIDER, MATERIAL, number, resolve_all
 from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
 from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape, read_transforms
-from usd_ros_bridge.planning.physics.solvers import COLLIDER, MATERIAL, resolve_all
 from usd_ros_bridge.planning.physics.volumes import MassModel
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
-from usd_ros_bridge.planning.resolvers import number
+from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_matrix
 
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
 """How MuJoCo combines what two colliders say, which is what MjcCollisionAPI is authored for."""
@@ -31,7 +30,7 @@ GREY: Final = (0.6, 0.6, 0.6, 1.0)
 
 
 @dataclass(slots=True, eq=False)
-class Shapes:
+class SceneShapes:
     """What collides and what is seen.
 
     Attributes:
@@ -48,7 +47,7 @@ class Shapes:
 
 
 def carrier(record: GeometryRecord | SiteRecord, index: StageIndex) -> str:
-    """Returns the body that carries a gprim, "" for none: one that is above a prim that resets the stack does not."""
+    """Return the body that carries a gprim, "" for none: one that is above a prim that resets the stack does not."""
     body = index.body_at(record.path)
     return body if is_below(body, record.detached_at) or not record.detached_at else ""
 
@@ -58,11 +57,9 @@ def plan_shapes(
     table: BodyTable,
     index: StageIndex,
     solvers: Sequence[str],
-    findings: Findings,
-    *,
-    visuals: bool,
-) -> Shapes:
-    """Returns colliders and visuals.
+    findings: DiagnosticCollector,
+) -> SceneShapes:
+    """Return colliders and visuals.
 
     Args:
         physics: Geometry and materials.
@@ -70,9 +67,8 @@ def plan_shapes(
         index: The stage.
         solvers: Solvers in order of priority.
         findings: Takes what is wrong.
-        visuals: Whether what is only seen is wanted.
     """
-    return _Planner(physics, table, index, solvers, findings).plan(visuals=visuals)
+    return _Planner(physics, table, index, solvers, findings).plan()
 
 
 class _Planner:
@@ -82,7 +78,7 @@ class _Planner:
         table: BodyTable,
         index: StageIndex,
         solvers: Sequence[str],
-        findings: Findings,
+        findings: DiagnosticCollector,
     ) -> None:
         self._physics = physics
         self._table = table
@@ -90,18 +86,18 @@ class _Planner:
         self._solvers = solvers
         self._findings = findings
         self._materials: dict[str, tuple[ContactMaterial, dict[str, Any], float]] = {}
-        self._shapes = Shapes()
+        self._shapes = SceneShapes()
         scene = physics.scenes[0].solver_attributes if physics.scenes and "mjc" in solvers else {}
         self._mass_groups = (
             _group(scene, "min", -math.inf),
             _group(scene, "max", math.inf),
         )
 
-    def plan(self, *, visuals: bool) -> Shapes:
+    def plan(self) -> SceneShapes:
         records = [
             record
             for record in self._physics.geometries
-            if (record.collides and record.collision_enabled) or (visuals and record.seen)
+            if (record.collides and record.collision_enabled) or record.seen
         ]
         units = self._index.units
         transforms = read_transforms(records, units)
@@ -205,13 +201,13 @@ class _Planner:
         )
 
     def _weighs(self, record: GeometryRecord) -> bool:
-        """Returns whether a collider is of a group of which MuJoCo's compiler takes masses, if the scene names any."""
+        """Return whether a collider is of a group of which MuJoCo's compiler takes masses, if the scene names any."""
         lowest, highest = self._mass_groups
         group = record.solver_attributes.get("mjc:group", 0)
         return lowest <= group <= highest if isinstance(group, int) else True
 
     def _material(self, path: str) -> tuple[ContactMaterial, dict[str, Any], float]:
-        """Returns contact properties, what solvers say, and the density (stage units, 0 for none) of a material."""
+        """Return contact properties, what solvers say, and the density (stage units, 0 for none) of a material."""
         found = self._materials.get(path)
         if found is None:
             record = self._physics.materials.get(path)
@@ -252,9 +248,9 @@ class _Planner:
 
 
 def report_misplaced_masses(
-    physics: PhysicsRecords, index: StageIndex, robots: Mapping[str, bool], findings: Findings
+    physics: PhysicsRecords, index: StageIndex, robots: Mapping[str, bool], findings: DiagnosticCollector
 ) -> None:
-    """Reports masses and colliders on prims that no body carries, where a body was surely meant.
+    """Report masses and colliders on prims that no body carries, where a body was surely meant.
 
     Args:
         physics: Masses and geometry.
@@ -296,7 +292,7 @@ def _group(scene: Mapping[str, Any], end: str, otherwise: float) -> float:
 
 
 def _mass_model(solver: Mapping[str, Any]) -> MassModel:
-    """Returns how a collider's mass is distributed, where a schema says so."""
+    """Return how a collider's mass is distributed, where a schema says so."""
     if solver.get("mass_model") == "shell" or solver.get("mesh_inertia") == "shell":
         return "shell"
     found = solver.get("mesh_inertia")
@@ -304,13 +300,13 @@ def _mass_model(solver: Mapping[str, Any]) -> MassModel:
 
 
 def _wall(record: GeometryRecord, solver: Mapping[str, Any]) -> float:
-    """Returns the thickness of a shell: as authored, else the contact margin as in Newton; a surface in MuJoCo."""
+    """Return the thickness of a shell: as authored, else the contact margin as in Newton; a surface in MuJoCo."""
     otherwise = 0.0 if "MjcCollisionAPI" in record.applied else solver.get("margin", 0.0)
     return max(0.0, float(solver.get("shell_thickness", otherwise)))
 
 
 def _color(record: GeometryRecord) -> tuple[float, float, float, float]:
-    """Returns a colour that can be shown: within 0 and 1, grey for none and for what is not finite."""
+    """Return a colour that can be shown: within 0 and 1, grey for none and for what is not finite."""
     if record.color is None or not all(map(math.isfinite, record.color)):
         return GREY
     red, green, blue, opacity = (min(max(value, 0.0), 1.0) for value in record.color)

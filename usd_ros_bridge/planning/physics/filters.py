@@ -1,4 +1,4 @@
-"""What does not collide with what: joints, filtered pairs, articulations without self-collision, collision groups."""
+"""Collision filtering: joints, filtered pairs, articulations without self-collision, collision groups."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Joint
 from usd_ros_bridge.model.physics_records import CollisionGroupRecord, GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
+from usd_ros_bridge.planning.kinematics.solver_attributes import ARTICULATION, resolve_all
 from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path
 from usd_ros_bridge.planning.physics.bodies import BodyTable
-from usd_ros_bridge.planning.physics.forest import Forest
-from usd_ros_bridge.planning.physics.solvers import ARTICULATION, resolve_all
 from usd_ros_bridge.planning.stage_index import StageIndex
 
 Pairs = tuple[tuple[int, int], ...]
@@ -31,21 +31,21 @@ def _pair(first: int, second: int) -> tuple[int, int]:
 def plan_filters(
     physics: PhysicsRecords,
     table: BodyTable,
-    forest: Forest,
+    kinematics: KinematicModel,
     scene_bodies: Sequence[Body],
     joints: Sequence[Joint],
     colliders: Sequence[Collider],
     plan: BridgePlan,
     index: StageIndex,
     solvers: Sequence[str],
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> tuple[Pairs, Pairs]:
-    """Returns the pairs of bodies, and the pairs of colliders, that do not collide.
+    """Return the pairs of bodies, and the pairs of colliders, that do not collide.
 
     Args:
         physics: Filtered pairs, solver attributes of articulations.
         table: The bodies' order.
-        forest: The trees, for articulations.
+        kinematics: The trees, for articulations.
         scene_bodies: The bodies, parents before children.
         joints: All joints of the scene.
         colliders: All colliders of the scene.
@@ -54,7 +54,7 @@ def plan_filters(
         solvers: Solvers in order of priority.
         findings: Takes what is wrong.
     """
-    articulations = _Articulations(table, forest, index)
+    articulations = _Articulations(table, kinematics, index)
     bodies = _jointed(scene_bodies, joints, colliders, _links_without_mass(plan), findings)
     for record in index.records.articulation_roots:
         authored = physics.body_solver_attributes.get(record.path, {})
@@ -81,9 +81,9 @@ def _jointed(
     joints: Sequence[Joint],
     colliders: Sequence[Collider],
     links: Container[str],
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> set[tuple[int, int]]:
-    """Returns the pairs of bodies that joints keep apart.
+    """Return the pairs of bodies that joints keep apart.
 
     Bodies that are welded are one body: all of those at one end do not collide with all of those at the other. An end
     at the world keeps nothing apart. Two bodies whose own joint lets them collide do so, whatever joints between
@@ -116,13 +116,13 @@ def _is_between_bodies(joint: Joint) -> bool:
 
 
 def _links_without_mass(plan: BridgePlan) -> set[str]:
-    """Returns the prims that are frames of robots and no bodies: converters make them of links without mass."""
+    """Return the prims that are frames of robots and no bodies: converters make them of links without mass."""
     frames = {frame.path for robot in plan.robots for frame in robot.frames}
     return frames.difference((robot.path for robot in plan.robots), plan.layout.bodies)
 
 
 def _welded_to(bodies: Sequence[Body], joints: Sequence[Joint], links: Container[str]) -> list[int]:
-    """Returns for each body the first one of those that it is welded to: itself where nothing fixes it to another.
+    """Return for each body the first one of those that it is welded to: itself where nothing fixes it to another.
 
     Only joints of the tree weld, not those that close loops. The world is no body: two bodies that are fixed to it
     are not welded to each other, unless they are below the same link that has no mass (a robot's base).
@@ -142,7 +142,7 @@ def _welded_to(bodies: Sequence[Body], joints: Sequence[Joint], links: Container
     return first
 
 
-def _report_welds(path: str, findings: Findings) -> None:
+def _report_welds(path: str, findings: DiagnosticCollector) -> None:
     findings.warning(
         "1.3.filter",
         path,
@@ -152,7 +152,7 @@ def _report_welds(path: str, findings: Findings) -> None:
     )
 
 
-def _report_target(path: str, target: str, findings: Findings) -> None:
+def _report_target(path: str, target: str, findings: DiagnosticCollector) -> None:
     findings.warning(
         "1.3.filter",
         path,
@@ -165,13 +165,13 @@ def _report_target(path: str, target: str, findings: Findings) -> None:
 class _Articulations:
     """The bodies below, or joined to, a prim with PhysicsArticulationRootAPI."""
 
-    def __init__(self, table: BodyTable, forest: Forest, index: StageIndex) -> None:
+    def __init__(self, table: BodyTable, kinematics: KinematicModel, index: StageIndex) -> None:
         self._table = table
         self._roots = {record.path for record in index.records.articulation_roots}
-        self._joints = {joint.path: joint for joint in forest.joints}
+        self._joints = {joint.path: joint for joint in kinematics.joints}
         root: dict[str, str] = {}
         for path in table.paths:
-            hang = forest.hangs.get(path)
+            hang = kinematics.hangs.get(path)
             root[path] = path if hang is None or not hang.parent else root[hang.parent]
         self._trees: dict[str, set[int]] = {}
         for path, top in root.items():
@@ -186,7 +186,7 @@ class _Articulations:
         return path in self._roots
 
     def bodies(self, path: str) -> set[int]:
-        """Returns the articulation of a root prim: the trees of the body, of the joint, or of the bodies below it."""
+        """Return the articulation of a root prim: the trees of the body, of the joint, or of the bodies below it."""
         joint = self._joints.get(path)
         if joint is not None:
             starts: Iterable[str] = [body for body in (joint.body0, joint.body1) if body]
@@ -237,10 +237,10 @@ def plan_groups(
     physics: PhysicsRecords,
     colliders: Sequence[Collider],
     records: Sequence[GeometryRecord],
-    findings: Findings,
+    findings: DiagnosticCollector,
     owners: Sequence[str] = (),
 ) -> tuple[tuple[Collider, ...], tuple[str, ...], Pairs]:
-    """Returns the colliders with their groups, the groups, and which of them do not collide.
+    """Return the colliders with their groups, the groups, and which of them do not collide.
 
     Groups with one merge name are one. A collider in several of them is in one that stands for all of these (named by
     their paths, one after another), and an inverted group, which leaves out all but what it names, makes one for the
@@ -282,7 +282,7 @@ Filter = tuple[frozenset[str], bool]
 
 
 def _merged(groups: Sequence[CollisionGroupRecord]) -> dict[str, str]:
-    """Returns the first group of the same merge name, by path."""
+    """Return the first group of the same merge name, by path."""
     first: dict[str, str] = {}
     return {
         group.path: first.setdefault(group.merge_group, group.path) if group.merge_group else group.path
@@ -291,9 +291,9 @@ def _merged(groups: Sequence[CollisionGroupRecord]) -> dict[str, str]:
 
 
 def _filters(
-    groups: Sequence[CollisionGroupRecord], merged: Mapping[str, str], findings: Findings
+    groups: Sequence[CollisionGroupRecord], merged: Mapping[str, str], findings: DiagnosticCollector
 ) -> dict[str, list[Filter]]:
-    """Returns what each merged group filters: named groups and whether these are all that it collides with."""
+    """Return what each merged group filters: named groups and whether these are all that it collides with."""
     filters: dict[str, list[Filter]] = {}
     for group in groups:
         targets = []

@@ -9,20 +9,26 @@ volume of zero, axes without moments, moments below 1e-5 taken for none), docs/p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.physics import Inertial, Shape, nearest_moments
-from usd_ros_bridge.model.physics_records import MassRecord
-from usd_ros_bridge.model.records import Quaternion, Vector3
-from usd_ros_bridge.model.transforms import FloatArray, from_rotation_matrix, to_matrix
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.errors import choices, quoted
+from usd_ros_bridge.model.physics import WORLD_BODY, Inertial, Joint, Shape, nearest_moments
+from usd_ros_bridge.model.physics_records import MASSLESS_BODIES, MassRecord, PhysicsRecords
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import MasslessBodies, PlanOptions
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
+from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.volumes import MassModel, Solid, distributed
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units
+from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
+from usd_ros_bridge.spatial.transforms import FloatArray, from_rotation_matrix, to_matrix
 
 WATER: Final = 1000.0
 """kg/m^3, where no density is authored."""
@@ -65,7 +71,7 @@ class ColliderMass:
 
 
 def with_tensor(record: MassRecord | None, path: str, tensor: Any) -> MassRecord | None:
-    """Returns PhysicsMassAPI with the inertia of NewtonMassAPI in place of its own, unless that cannot be used.
+    """Return PhysicsMassAPI with the inertia of NewtonMassAPI in place of its own, unless that cannot be used.
 
     Args:
         record: As authored, None where it is not applied.
@@ -96,7 +102,7 @@ class _Lump:
     inertia: FloatArray
 
     def moved_to(self, center: FloatArray) -> _Lump:
-        """Returns the inertia about another centre, as UsdPhysics moves it: by the parallel axis theorem."""
+        """Return the inertia about another centre, as UsdPhysics moves it: by the parallel axis theorem."""
         return _Lump(self.mass, center, self.inertia + _parallel(self.mass, center - self.center))
 
     def scaled_to(self, mass: float) -> _Lump:
@@ -128,7 +134,7 @@ class MassPlanner:
         assumed: By path of each body that a mass is assumed for: why nothing gives it one.
     """
 
-    def __init__(self, units: Units, findings: Findings) -> None:
+    def __init__(self, units: Units, findings: DiagnosticCollector) -> None:
         self._units = units
         self._findings = findings
         self._solids: dict[tuple[int, MassModel, float], Solid] = {}
@@ -145,7 +151,7 @@ class MassPlanner:
         weightless: bool = False,
         hangs: bool = False,
     ) -> Inertial:
-        """Returns the mass properties of a body.
+        """Return the mass properties of a body.
 
         Args:
             path: The body.
@@ -198,7 +204,7 @@ class MassPlanner:
     def _weighs_nothing(
         self, record: MassRecord | None, colliders: Sequence[ColliderMass], *, hangs: bool
     ) -> bool:
-        """Returns whether no mass is meant: nothing is authored, or zeros.
+        """Return whether no mass is meant: nothing is authored, or zeros.
 
         Colliders of converted URDF robots have no mass of their own and those of MJCF models have one: they count,
         unless the body's own mass is authored as 0.
@@ -217,7 +223,7 @@ class MassPlanner:
     def _kilograms(
         self, path: str, record: MassRecord | None, together: _Lump | None, has_colliders: bool
     ) -> float:
-        """Returns the mass of a body that authors none."""
+        """Return the mass of a body that authors none."""
         said_zero = record is not None and record.mass == 0.0
         if together is not None:
             if said_zero:
@@ -236,7 +242,7 @@ class MassPlanner:
     # --- As authored ----------------------------------------------------------------------------------------------
 
     def _positive(self, record: MassRecord, value: float | None, name: str) -> float | None:
-        """Returns an authored number that is positive; 0 means "not authored" (UsdPhysics)."""
+        """Return an authored number that is positive; 0 means "not authored" (UsdPhysics)."""
         if value is None or value == 0.0:
             return None
         if 0.0 < value <= MAX_MAGNITUDE:
@@ -259,7 +265,7 @@ class MassPlanner:
         return None if density is None else self.si_density(density)
 
     def si_density(self, density: float) -> float:
-        """Returns kg/m^3 of a density in stage units."""
+        """Return kg/m^3 of a density in stage units."""
         return density * self._units.kilograms / self._units.meters**3
 
     def _center(self, record: MassRecord | None, scale: FloatArray) -> FloatArray | None:
@@ -367,7 +373,7 @@ class MassPlanner:
 
 
 def diagonalized(tensor: FloatArray) -> tuple[Vector3, Quaternion]:
-    """Returns principal moments, and `body_from_principal` x, y, z, w, of an inertia tensor (3, 3)."""
+    """Return principal moments, and `body_from_principal` x, y, z, w, of an inertia tensor (3, 3)."""
     # numpy takes ten times as long for nine numbers.
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = tensor.tolist()
     off = max(map(abs, (xy, xz, yx, yz, zx, zy)))
@@ -381,14 +387,14 @@ def diagonalized(tensor: FloatArray) -> tuple[Vector3, Quaternion]:
 
 
 def _has_mass(collider: ColliderMass) -> bool:
-    """Returns whether anything says what a collider weighs."""
+    """Return whether anything says what a collider weighs."""
     record = collider.record
     authored = record is not None and (bool(record.mass) or bool(record.density))
     return authored or collider.density > 0.0
 
 
 def _is_zero(record: MassRecord | None) -> bool:
-    """Returns whether a collider's own mass or density is authored as 0."""
+    """Return whether a collider's own mass or density is authored as 0."""
     return record is not None and 0.0 in (record.mass, record.density)
 
 
@@ -405,3 +411,119 @@ def _rotation(quaternion: Quaternion) -> FloatArray:
 def _vector(values: FloatArray) -> Vector3:
     x, y, z = (np.asarray(values, dtype=np.float64) + 0.0).tolist()
     return x, y, z
+
+
+AUTHORED: Final = tuple(value for value in get_args(MasslessBodies) if value != "auto")
+NOTABLE_SHARE: Final = 0.01
+"""Of a robot's mass: up to it, bodies whose mass is assumed are no warning."""
+_SHOWN: Final = 3
+_REMEDY: Final = (
+    "author physics:mass, or give the body a collider; if the asset was converted from URDF or MJCF, set the option "
+    f"massless_bodies to weightless, or author {MASSLESS_BODIES} on the robot's prim"
+)
+
+
+class MasslessRule:
+    """What holds for bodies without mass: the option, else what is authored nearest above, else on the whole stage."""
+
+    def __init__(
+        self, physics: PhysicsRecords, index: StageIndex, options: PlanOptions, findings: DiagnosticCollector
+    ) -> None:
+        self._option = options.massless_bodies
+        self._authored: dict[str, str] = {}
+        if self._option != "auto":
+            return
+        for path, value in physics.massless_bodies.items():
+            if value in AUTHORED:
+                self._authored[path] = value
+                continue
+            findings.error(
+                "1.3.mass",
+                path,
+                f"{quoted(value)} is no rule for bodies without mass; it counts as not authored",
+                f"author one of {choices(AUTHORED)}",
+                attribute=MASSLESS_BODIES,
+            )
+        self._nearest = Nearest(self._authored)
+        whole = (index.records.default_prim or "", *(scene.path for scene in physics.scenes))
+        self._stage = next((self._authored[path] for path in whole if path in self._authored), AUTHORED[0])
+
+    def is_weightless(self, path: str) -> bool:
+        """Return whether the body weighs nothing if nothing that is authored gives it a mass."""
+        if self._option != "auto":
+            return self._option == "weightless"
+        if not self._authored:
+            return False
+        return self._authored.get(self._nearest(path), self._stage) == "weightless"
+
+
+def loop_ends(kinematics: KinematicModel, joints: Sequence[Joint], table: BodyTable) -> frozenset[str]:
+    """Return the bodies, or what carries them rigidly, that joints hold which close loops.
+
+    Such a joint is a force between two bodies: next to no mass at one end leaves it nothing to push against.
+    """
+    moving = {joint.path for joint in joints if joint.dofs or joint.type == "distance"}
+    found = set[str]()
+    for joint in joints:
+        if joint.closes_loop:
+            ends = [table.paths[body] for body in (joint.body0, joint.body1) if body != WORLD_BODY]
+            found.update(_rigid_root(end, kinematics, moving) for end in ends)
+    return frozenset(found)
+
+
+def _rigid_root(path: str, kinematics: KinematicModel, moving: set[str]) -> str:
+    hang = kinematics.hangs.get(path)
+    while hang is not None and hang.parent and moving.isdisjoint(hang.joints):
+        path = hang.parent
+        hang = kinematics.hangs.get(path)
+    return path
+
+
+def report_assumed(
+    assumed: Mapping[str, str],
+    kilograms: float,
+    plan: BridgePlan,
+    table: BodyTable,
+    inertials: Sequence[Inertial],
+    findings: DiagnosticCollector,
+) -> None:
+    """Report the bodies whose mass is assumed: those of a robot together, others one by one.
+
+    Args:
+        assumed: By path of a body, why nothing gives it a mass.
+        kilograms: What each of them gets.
+        plan: The robots.
+        table: The bodies' order.
+        inertials: Mass properties in that order.
+        findings: Takes the reports.
+    """
+    if not assumed:
+        return
+    left = dict(assumed)
+    for robot in plan.robots:
+        bodies = [plan.layout.bodies[row] for row in robot.bodies]
+        found = [(path, left.pop(path)) for path in bodies if path in left]
+        if not found:
+            continue
+        rows = [table.indices[path] for path in bodies if path in table.indices]
+        total = sum(inertials[row].mass for row in rows)
+        share = len(found) * kilograms / total
+        paths = ", ".join(path for path, _ in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+        report = findings.warning if share > NOTABLE_SHARE else findings.info
+        report(
+            "1.3.mass",
+            robot.path,
+            f"{len(found)} {'body has' if len(found) == 1 else 'bodies have'} {found[0][1]} ({paths}); "
+            f"{kilograms:g} kg {'is' if len(found) == 1 else 'each are'} assumed, "
+            f"{100.0 * share:.2g} % of the robot's mass",
+            _REMEDY,
+            attribute="physics:mass",
+        )
+    for path, reason in left.items():
+        findings.warning(
+            "1.3.mass",
+            path,
+            f"the body has {reason}; {kilograms:g} kg are assumed",
+            _REMEDY,
+            attribute="physics:mass",
+        )

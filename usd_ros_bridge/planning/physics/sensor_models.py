@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from math import atan2, inf, isnan, nan, radians
 from typing import Any, Final, cast
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.records import Vector3
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.scene import CameraModel
 from usd_ros_bridge.model.sensors import (
     BarometerSensor,
@@ -23,7 +23,8 @@ from usd_ros_bridge.model.sensors import (
     ThermometerSensor,
     WrenchSensor,
 )
-from usd_ros_bridge.planning.physics.sensor_values import SensorValues
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.spatial.scalar import Vector3
 
 MAX_RAYS: Final = 1 << 20
 MAX_RINGS: Final = 4096
@@ -53,7 +54,7 @@ NO_ORIENTATION: Final = (-1.0, 0.0, 0.0)
 
 
 def lidar(common: dict[str, Any], values: SensorValues, *, rings: bool) -> Sensor:
-    """Returns a LaserScan (one ring in the plane) or, with `rings`, a PointCloud2."""
+    """Return a LaserScan (one ring in the plane) or, with `rings`, a PointCloud2."""
     count = values.count("rings", 16, high=MAX_RINGS) if rings else 1
     samples = values.count("samples", 1024 if rings else 360, high=MAX_RAYS // count)
     # A full turn that does not repeat its first ray, unless both ends are authored.
@@ -89,7 +90,7 @@ def lidar(common: dict[str, Any], values: SensorValues, *, rings: bool) -> Senso
 
 
 def range_finder(common: dict[str, Any], values: SensorValues) -> Sensor:
-    """Returns a Range."""
+    """Return a Range."""
     near, far = _reach(values, 0.02, 4.0)
     angle = values.number("field_of_view", 15.0, high=180.0)
     sensor = RangeSensor(
@@ -110,7 +111,7 @@ def range_finder(common: dict[str, Any], values: SensorValues) -> Sensor:
 
 
 def imu(common: dict[str, Any], values: SensorValues) -> Sensor:
-    """Returns an Imu. A covariance that is not authored is that of the authored noise."""
+    """Return an Imu. A covariance that is not authored is that of the authored noise."""
     gyro = radians(values.number("angular_velocity_stddev", 0.0))
     accel = values.number("linear_acceleration_stddev", 0.0)
     turn = radians(values.number("orientation_stddev", 0.0, high=180.0))
@@ -132,7 +133,7 @@ def imu(common: dict[str, Any], values: SensorValues) -> Sensor:
 def wrench(
     common: dict[str, Any], values: SensorValues, *, joint: int, frame_body: int, body_from_frame: Any
 ) -> Sensor:
-    """Returns a WrenchStamped of a joint, or of the contacts of a body."""
+    """Return a WrenchStamped of a joint, or of the contacts of a body."""
     sensor = WrenchSensor(
         **common,
         joint=joint,
@@ -146,7 +147,7 @@ def wrench(
 
 
 def contact(common: dict[str, Any], values: SensorValues) -> Sensor:
-    """Returns a Bool that says whether anything touches the body."""
+    """Return a Bool that says whether anything touches the body."""
     sensor = ContactSensor(**common, threshold=values.number("threshold", 0.0))
     values.close()
     return sensor
@@ -161,7 +162,7 @@ def gnss(
     altitude: float,
     heading: float,
 ) -> Sensor:
-    """Returns a NavSatFix."""
+    """Return a NavSatFix."""
     flat = values.number("horizontal_stddev", 0.0)
     up = values.number("vertical_stddev", 0.0)
     sensor = GnssSensor(
@@ -179,7 +180,7 @@ def gnss(
 
 
 def magnetometer(common: dict[str, Any], values: SensorValues) -> Sensor:
-    """Returns a MagneticField."""
+    """Return a MagneticField."""
     sensor = MagnetometerSensor(
         **common,
         field=values.three("field", EARTH_FIELD, low=-1.0, high=1.0),
@@ -190,7 +191,7 @@ def magnetometer(common: dict[str, Any], values: SensorValues) -> Sensor:
 
 
 def barometer(common: dict[str, Any], values: SensorValues, altitude: float) -> Sensor:
-    """Returns a FluidPressure; `altitude` is that of the world's origin."""
+    """Return a FluidPressure; `altitude` is that of the world's origin."""
     sensor = BarometerSensor(
         **common,
         altitude=altitude,
@@ -202,7 +203,7 @@ def barometer(common: dict[str, Any], values: SensorValues, altitude: float) -> 
 
 
 def thermometer(common: dict[str, Any], values: SensorValues, altitude: float) -> Sensor:
-    """Returns a Temperature; `altitude` is that of the world's origin."""
+    """Return a Temperature; `altitude` is that of the world's origin."""
     fixed = values.number("temperature", nan, low=ABSOLUTE_ZERO, high=MAX_CELSIUS)
     sensor = ThermometerSensor(
         **common,
@@ -220,7 +221,7 @@ def thermometer(common: dict[str, Any], values: SensorValues, altitude: float) -
 def camera(
     common: dict[str, Any], values: SensorValues, *, camera: int, default: str, topic: str | None = None
 ) -> Sensor:
-    """Returns an Image, or with the name of its `topic` a CompressedImage."""
+    """Return an Image, or with the name of its `topic` a CompressedImage."""
     encoding = values.choice("encoding", default, (COLOR_ENCODING, DEPTH_ENCODING))
     depth = encoding == DEPTH_ENCODING
     for name in _OF_ALL_ON_A_CAMERA:
@@ -241,7 +242,7 @@ def camera(
 
 
 def depth_cloud(common: dict[str, Any], values: SensorValues, model: CameraModel) -> Sensor:
-    """Returns a PointCloud2 of a camera: every so many pixels a point."""
+    """Return a PointCloud2 of a camera: every so many pixels a point."""
     stride = values.count("cloud_stride", 4, high=min(model.width, model.height))
     for name in _OF_ALL_ON_A_CAMERA:
         values.raw(name)
@@ -267,7 +268,7 @@ def depth_cloud(common: dict[str, Any], values: SensorValues, model: CameraModel
 
 
 def _reach(values: SensorValues, near: float, far: float) -> tuple[float, float]:
-    """Returns the nearest and farthest valid range; the defaults of both where they cross."""
+    """Return the nearest and farthest valid range; the defaults of both where they cross."""
     low = values.number("range_min", near)
     high = values.number("range_max", far if low < far else inf, endless=True)
     if low < high:
@@ -278,3 +279,144 @@ def _reach(values: SensorValues, near: float, far: float) -> tuple[float, float]
 
 def _covariance(values: SensorValues, quantity: str, stddev: float) -> Vector3:
     return values.three(f"{quantity}_covariance_diagonal", (stddev**2,) * 3, low=0.0)
+
+
+PREFIX = "usd_ros_bridge:"
+MAX_SIZE = 1e9
+"""Largest number that is taken for meant; limits may be infinite."""
+
+
+class SensorValues:
+    """The attributes of one group (`lidar`, `imu`, ...) of one prim, by their last name.
+
+    Every getter returns the default where nothing is authored, and where what is authored is not possible: with an
+    error that quotes it.
+    """
+
+    def __init__(
+        self, path: str, group: str, values: Mapping[str, Any], findings: DiagnosticCollector
+    ) -> None:
+        """Store what is authored.
+
+        Args:
+            path: Prim path.
+            group: Second part of the names.
+            values: By USD name; other groups are left alone.
+            findings: Takes what is wrong.
+        """
+        self.path = path
+        self._prefix = f"{PREFIX}{group}:"
+        self._findings = findings
+        self._values = {
+            name[len(self._prefix) :]: value
+            for name, value in values.items()
+            if name.startswith(self._prefix)
+        }
+        self._read: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def number(
+        self,
+        name: str,
+        default: float,
+        *,
+        low: float = 0.0,
+        high: float = MAX_SIZE,
+        endless: bool = False,
+    ) -> float:
+        """Return a number of `low` to `high`, or inf where that is possible (`endless`)."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if _is_number(value) and (low <= value <= high or (endless and value == math.inf)):
+            return float(value)
+        self.refuse(name, f"a number of {low:g} to {high:g}", default)
+        return default
+
+    def count(self, name: str, default: int, *, high: int) -> int:
+        """Return a whole number of 1 to `high`."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if _is_number(value) and 1 <= value <= high and value == int(value):
+            return int(value)
+        self.refuse(name, f"a whole number of 1 to {high:,}", default)
+        return default
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a truth value."""
+        value = self.raw(name)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        self.refuse(name, "true or false", default)
+        return default
+
+    def choice(self, name: str, default: str, choices: Collection[str]) -> str:
+        """Return one of several words."""
+        value = self.raw(name)
+        if value is None or value in choices:
+            return default if value is None else str(value)
+        self.refuse(name, " or ".join(choices), default)
+        return default
+
+    def three(
+        self, name: str, default: Sequence[float], *, low: float = -MAX_SIZE, high: float = MAX_SIZE
+    ) -> tuple[float, float, float]:
+        """Return three numbers of `low` to `high`."""
+        value = self.raw(name)
+        if value is not None:
+            if _is_three(value) and all(low <= each <= high for each in value):
+                return (float(value[0]), float(value[1]), float(value[2]))
+            self.refuse(name, f"three numbers of {low:g} to {high:g}", tuple(default))
+        return (float(default[0]), float(default[1]), float(default[2]))
+
+    def path_of(self, name: str) -> str:
+        """Return the first target of a relationship, or a path that is text; "" where there is none."""
+        value = self.raw(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, (tuple, list)) and value and isinstance(value[0], str):
+            return value[0]
+        if value:
+            self.refuse(name, "a relationship", "none")
+        return ""
+
+    def raw(self, name: str) -> Any:
+        """Return a value as it is authored, None where it is not."""
+        self._read.add(name)
+        return self._values.get(name)
+
+    def refuse(self, name: str, wanted: str, default: object) -> None:
+        """Report that a value is not possible."""
+        self._findings.error(
+            "1.4.sensor",
+            self.path,
+            f"{quoted(self._values.get(name))} is not {wanted}; {default} is used",
+            f"author {wanted}",
+            attribute=self._prefix + name,
+        )
+
+    def close(self) -> None:
+        """Report authored names of the group that nobody asked for: they do nothing."""
+        for name in sorted(self._values.keys() - self._read):
+            known = ", ".join(sorted(self._read))
+            self._findings.warning(
+                "1.4.sensor.name",
+                self.path,
+                f"{quoted(self._prefix + name)} means nothing on an interface of this type",
+                f"known here: {known}",
+                attribute=self._prefix + name,
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _is_three(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 3 and all(_is_number(each) for each in value)

@@ -12,17 +12,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from usd_ros_bridge.model import transforms
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.message_types import COMPRESSED_IMAGE, POINT_CLOUD, message_type
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
-from usd_ros_bridge.model.plan import HERE, BridgePlan, Pose, TopicPlan
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.sensors import Sensor
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.physics.sensor_models import (
     COLOR_ENCODING,
     DEPTH_ENCODING,
+    PREFIX,
+    SensorValues,
     barometer,
     camera,
     contact,
@@ -35,37 +37,13 @@ from usd_ros_bridge.planning.physics.sensor_models import (
     thermometer,
     wrench,
 )
-from usd_ros_bridge.planning.physics.sensor_values import PREFIX, SensorValues
-from usd_ros_bridge.planning.poses import WorldPoses, as_poses
+from usd_ros_bridge.planning.prim_poses import WorldPoses, as_poses
+from usd_ros_bridge.spatial import transforms
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 _OPTICAL: Final = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 """`camera_from_optical`: half a turn about X (REP 0158 section 2.8)."""
 _APART_M: Final = 1e-6
-
-CONTACT: Final = "std_msgs/msg/Bool"
-IMAGE: Final = "sensor_msgs/msg/Image"
-POINT_CLOUD: Final = "sensor_msgs/msg/PointCloud2"
-WRENCH: Final = "geometry_msgs/msg/WrenchStamped"
-NAV_SAT_FIX: Final = "sensor_msgs/msg/NavSatFix"
-FLUID_PRESSURE: Final = "sensor_msgs/msg/FluidPressure"
-TEMPERATURE: Final = "sensor_msgs/msg/Temperature"
-COMPRESSED_IMAGE: Final = "sensor_msgs/msg/CompressedImage"
-
-GROUPS: Final[Mapping[str, str]] = {
-    "sensor_msgs/msg/LaserScan": "lidar",
-    POINT_CLOUD: "lidar",
-    "sensor_msgs/msg/Range": "range",
-    "sensor_msgs/msg/Imu": "imu",
-    WRENCH: "wrench",
-    CONTACT: "contact",
-    NAV_SAT_FIX: "gnss",
-    "sensor_msgs/msg/MagneticField": "magnetometer",
-    FLUID_PRESSURE: "barometer",
-    TEMPERATURE: "thermometer",
-    IMAGE: "camera",
-    COMPRESSED_IMAGE: "camera",
-}
-"""Interface types that are measured, and the second part of their attributes' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +61,11 @@ def plan_sensors(
     plan: BridgePlan,
     bodies: Sequence[Body],
     joints: Sequence[Joint],
-    findings: Findings,
+    findings: DiagnosticCollector,
     *,
     poses: WorldPoses | None = None,
 ) -> tuple[Sensor, ...]:
-    """Returns what is to be measured for the plan's publishers, in their order.
+    """Return what is to be measured for the plan's publishers, in their order.
 
     Args:
         physics: What the stage says about sensors.
@@ -108,7 +86,7 @@ class _Planner:
         plan: BridgePlan,
         bodies: Sequence[Body],
         joints: Sequence[Joint],
-        findings: Findings,
+        findings: DiagnosticCollector,
         poses: WorldPoses | None,
     ) -> None:
         self._physics = physics
@@ -126,9 +104,10 @@ class _Planner:
     def plan(self) -> tuple[Sensor, ...]:
         sensors = []
         for topic in self._plan.topics:
-            if topic.role != "publisher" or not topic.enabled or topic.type not in GROUPS or topic.source:
+            kind = message_type(topic.type).sensor
+            if topic.role != "publisher" or not topic.enabled or not kind or topic.source:
                 continue
-            sensor = self._sensor(topic, self._values(topic, GROUPS[topic.type]))
+            sensor = self._sensor(topic, kind, self._values(topic, kind))
             if sensor is not None:
                 sensors.append(sensor)
         return tuple(sensors)
@@ -137,22 +116,22 @@ class _Planner:
         record = self._physics.sensors.get(topic.path)
         return SensorValues(topic.path, group, {} if record is None else record.values, self._findings)
 
-    def _sensor(self, topic: TopicPlan, values: SensorValues) -> Sensor | None:
+    def _sensor(self, topic: TopicPlan, kind: str, values: SensorValues) -> Sensor | None:
         common = self._common(topic)
         if topic.type == POINT_CLOUD and topic.camera >= 0 and not values:
             return self._depth_cloud(topic, common)
-        make = _MODELS.get(topic.type)
+        make = _MODELS.get(kind)
         if make is not None:
             self._check_frame(topic)
             return make(common, values)
-        if topic.type == NAV_SAT_FIX:
+        if kind == "gnss":
             return self._gnss(common, values)
-        if topic.type in _ATMOSPHERE:
+        if kind in _ATMOSPHERE:
             altitude = 0.0 if self._origin is None else self._origin.altitude
-            return _ATMOSPHERE[topic.type](common, values, altitude)
-        if topic.type == WRENCH:
+            return _ATMOSPHERE[kind](common, values, altitude)
+        if kind == "wrench":
             return self._wrench(topic, common, values)
-        if topic.type == CONTACT:
+        if kind == "contact":
             # Any truth value may be published as a Bool: an attribute says that it is about contact.
             return self._contact(common, values) if values else None
         return self._camera(topic, common, values)
@@ -178,7 +157,7 @@ class _Planner:
         }
 
     def _place(self, row: int, carrier_from_prim: Pose) -> tuple[int, Pose]:
-        """Returns a body, and a pose in it, of a row of the layout and a pose in that; the world where it has none."""
+        """Return a body, and a pose in it, of a row of the layout and a pose in that; the world where it has none."""
         if row < 0:
             return WORLD_BODY, carrier_from_prim
         body = self._body_of_row.get(row, WORLD_BODY)
@@ -187,7 +166,7 @@ class _Planner:
         return body, _pose(transforms.compose(self._plan.layout.body_pose[row], _array(carrier_from_prim)))
 
     def _header_frame(self, topic: TopicPlan) -> tuple[int, Pose] | None:
-        """Returns the carrier's row and the header's frame in it; None where it is no frame of the robot."""
+        """Return the carrier's row and the header's frame in it; None where it is no frame of the robot."""
         if topic.robot < 0:
             return None
         robot = self._plan.robots[topic.robot]
@@ -198,7 +177,7 @@ class _Planner:
         return None
 
     def _check_frame(self, topic: TopicPlan, measured_in: Pose | None = None) -> None:
-        """Warns where what is measured at the prim, or in another frame of its body, would be shown elsewhere."""
+        """Warn where what is measured at the prim, or in another frame of its body, would be shown elsewhere."""
         frame = self._header_frame(topic)
         if frame is None:
             return
@@ -252,7 +231,7 @@ class _Planner:
             self._refuse_world(topic.path)
             return None
         frame = self._header_frame(topic)
-        body, pose = (WORLD_BODY, HERE) if frame is None else self._place(*frame)
+        body, pose = (WORLD_BODY, IDENTITY_POSE) if frame is None else self._place(*frame)
         return wrench(common, values, joint=joint, frame_body=body, body_from_frame=pose)
 
     def _contact(self, common: dict[str, Any], values: SensorValues) -> Sensor | None:
@@ -285,7 +264,7 @@ class _Planner:
         return depth_cloud(common, self._values(topic, "camera"), self._plan.scene.cameras[topic.camera])
 
     def _optical(self, topic: TopicPlan, common: Mapping[str, Any]) -> Pose:
-        """Returns the optical frame of a topic's camera in the body that carries the topic."""
+        """Return the optical frame of a topic's camera in the body that carries the topic."""
         poses, path = self._poses, self._plan.scene.cameras[topic.camera].path
         here: Pose = common["body_from_sensor"]
         if poses is not None and poses.is_usable(path):
@@ -298,7 +277,7 @@ class _Planner:
         return _pose(transforms.compose(_array(here), _OPTICAL)) if path == topic.path else here
 
 
-def _origin(physics: PhysicsRecords, findings: Findings) -> Origin | None:
+def _origin(physics: PhysicsRecords, findings: DiagnosticCollector) -> Origin | None:
     record = physics.origin
     if record is None:
         return None
@@ -322,17 +301,14 @@ def _origin(physics: PhysicsRecords, findings: Findings) -> Origin | None:
 
 
 _MODELS: Mapping[str, Callable[[dict[str, Any], SensorValues], Sensor]] = {
-    "sensor_msgs/msg/LaserScan": lambda common, values: lidar(common, values, rings=False),
-    POINT_CLOUD: lambda common, values: lidar(common, values, rings=True),
-    "sensor_msgs/msg/Range": range_finder,
-    "sensor_msgs/msg/Imu": imu,
-    "sensor_msgs/msg/MagneticField": magnetometer,
+    "lidar": lambda common, values: lidar(common, values, rings=common["type"] == POINT_CLOUD),
+    "range": range_finder,
+    "imu": imu,
+    "magnetometer": magnetometer,
 }
-
-
 _ATMOSPHERE: Mapping[str, Callable[[dict[str, Any], SensorValues, float], Sensor]] = {
-    FLUID_PRESSURE: barometer,
-    TEMPERATURE: thermometer,
+    "barometer": barometer,
+    "thermometer": thermometer,
 }
 
 
@@ -349,6 +325,6 @@ def _pose(array: Iterable[float]) -> Pose:
 
 
 def _turned_up(pose: transforms.FloatArray) -> transforms.FloatArray:
-    """Returns a pose whose quaternion's largest part is positive, so that equal rotations are equal numbers."""
+    """Return a pose whose quaternion's largest part is positive, so that equal rotations are equal numbers."""
     sign = np.sign(pose[3 + int(np.argmax(np.abs(pose[3:])))])
     return np.concatenate((pose[:3], sign * pose[3:]))

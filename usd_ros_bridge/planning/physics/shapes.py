@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics import (
     Approximation,
     Box,
@@ -23,14 +23,9 @@ from usd_ros_bridge.model.physics import (
     Sphere,
 )
 from usd_ros_bridge.model.physics_records import GeometryRecord, SiteRecord
-from usd_ros_bridge.model.transforms import (
-    IDENTITY,
-    FloatArray,
-    pose,
-    to_matrix,
-)
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units, to_world
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units, to_world
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose, to_matrix
 
 _HALF: Final = math.sqrt(0.5)
 _FROM_Z: Final[Mapping[str, FloatArray]] = {
@@ -100,7 +95,7 @@ class Transforms:
 
 
 def read_transforms(records: Sequence[GeometryRecord | SiteRecord], units: Units) -> Transforms:
-    """Returns the transforms of all gprims, which one at a time would take longer than all the rest."""
+    """Return the transforms of all gprims, which one at a time would take longer than all the rest."""
     matrices = np.array([record.world_from_prim for record in records], dtype=np.float64).reshape(-1, 4, 4)
     poses, scales = to_world(matrices, units)
     usable = np.logical_and.reduce(np.abs(np.hstack((poses, scales))) <= MAX_MAGNITUDE, axis=-1)
@@ -134,7 +129,7 @@ class _Prim:
     scale: FloatArray
     mirrored: bool
     units: Units
-    findings: Findings
+    findings: DiagnosticCollector
 
     def number(self, name: str) -> float:
         return float(self.record.values.get(name, math.nan))
@@ -150,7 +145,7 @@ class _Prim:
         return Placed(shape, prim_from_shape)
 
     def across(self) -> float:
-        """Returns the larger scale at right angles to the axis."""
+        """Return the larger scale at right angles to the axis."""
         scales = self.scale[list(_ACROSS[self.axis()])]
         self.check_even(scales)
         return float(scales.max())
@@ -180,9 +175,9 @@ def place_shape(
     transforms: Transforms,
     units: Units,
     meshes: KnownMeshes,
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> Placed | None:
-    """Returns the shape of a gprim, None where it has none that can be used; a collider's fault is reported.
+    """Return the shape of a gprim, None where it has none that can be used; a collider's fault is reported.
 
     Args:
         record: The gprim.
@@ -299,7 +294,7 @@ _MAKERS: Final[Mapping[str, Callable[[_Prim], Shape]]] = {
 
 
 def shape_types() -> tuple[str, ...]:
-    """Returns the UsdGeom types that collide."""
+    """Return the UsdGeom types that collide."""
     return (*_MAKERS, "Mesh")
 
 
@@ -336,7 +331,7 @@ def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | Non
 
 
 def _used(points: FloatArray, triangles: NDArray[np.int32]) -> tuple[FloatArray, NDArray[np.int32]]:
-    """Returns the points that triangles name, in their order, and the triangles that name these."""
+    """Return the points that triangles name, in their order, and the triangles that name these."""
     is_used = np.zeros(len(points), dtype=bool)
     is_used[triangles.ravel()] = True
     if is_used.all():
@@ -353,7 +348,7 @@ def _rounded(matrix: FloatArray) -> FloatArray:
 
 
 def _has_area(points: FloatArray, triangles: NDArray[np.int32]) -> bool:
-    """Returns whether triangles span anything: engines refuse to make a body of what does not."""
+    """Return whether triangles span anything: engines refuse to make a body of what does not."""
     least = max(_SMALLEST_AREA, _SLIMMEST * float(np.ptp(points, axis=0).max()) ** 2)
     # Of an ordinary mesh a few triangles show it.
     return _area(points, triangles[:_FEW]) > least or _area(points, triangles) > least
@@ -373,7 +368,7 @@ def _report_mesh(prim: _Prim, fault: str) -> None:
         findings.warning("1.3.mesh", path, f"{fault}; it is not seen", remedy, attribute="points")
 
 
-def _approximation(record: GeometryRecord, findings: Findings) -> Approximation:
+def _approximation(record: GeometryRecord, findings: DiagnosticCollector) -> Approximation:
     authored = record.approximation
     if authored in APPROXIMATIONS:
         return authored

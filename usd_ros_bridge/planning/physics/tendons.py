@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Capsule,
@@ -21,13 +21,13 @@ from usd_ros_bridge.model.physics import (
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import GeometryRecord, MjcTendonRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import Record, fallback
-from usd_ros_bridge.model.transforms import FloatArray, compose, relative
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.colliders import carrier
 from usd_ros_bridge.planning.physics.shapes import KnownMeshes, place_shape, read_transforms
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, as_poses
+from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, as_poses
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative
 
 LIMITED = ("auto", "true", "false")
 _SOLVER = ("solref_limit", "solimp_limit", "solref_friction", "solimp_friction")
@@ -44,7 +44,7 @@ class UnusableError(Exception):
 
 
 def plan_sites(
-    physics: PhysicsRecords, table: BodyTable, index: StageIndex, findings: Findings
+    physics: PhysicsRecords, table: BodyTable, index: StageIndex, findings: DiagnosticCollector
 ) -> tuple[Site, ...]:
     """Return all sites; one whose transform cannot be used is left out."""
     poses, bodies = _places(physics.sites, table, index)
@@ -64,7 +64,7 @@ def plan_sites(
 
 
 def plan_wraps(
-    physics: PhysicsRecords, table: BodyTable, index: StageIndex, findings: Findings
+    physics: PhysicsRecords, table: BodyTable, index: StageIndex, findings: DiagnosticCollector
 ) -> tuple[WrapShape, ...]:
     """Return the shapes that tendons wrap around: balls, cylinders and capsules."""
     transforms = read_transforms(physics.wrapped, index.units)
@@ -103,7 +103,7 @@ def plan_tendons(
     joints: Sequence[SceneJoint],
     sites: Sequence[Site],
     wraps: Sequence[WrapShape],
-    findings: Findings,
+    findings: DiagnosticCollector,
 ) -> tuple[Tendon, ...]:
     """Return the tendons; one that cannot be used is left out.
 

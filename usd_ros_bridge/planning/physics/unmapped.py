@@ -1,4 +1,4 @@
-"""What assets say in Newton's and MuJoCo's schemas that nothing is made of: reported by prim.
+"""Unmapped attributes: report by prim the solver attributes that have no effect here.
 
 PhysX' schemas say much that is about PhysX alone, and are not looked at here.
 """
@@ -9,13 +9,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.planning.dofs import AXES
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.physics import solvers
-from usd_ros_bridge.planning.resolvers import TABLE
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics import solver_attributes
+from usd_ros_bridge.planning.kinematics.dofs import AXES
+from usd_ros_bridge.planning.kinematics.solver_attributes import TABLE
 
 PREFIXES: Final = ("newton:", "mjc:")
 
@@ -83,12 +83,12 @@ Newton's importer reads beside them."""
 
 def _tabled() -> frozenset[str]:
     tables = (
-        solvers.SCENE,
-        solvers.ARTICULATION,
-        solvers.COLLIDER,
-        solvers.MATERIAL,
-        solvers.JOINT,
-        solvers.BODY,
+        solver_attributes.SCENE,
+        solver_attributes.ARTICULATION,
+        solver_attributes.COLLIDER,
+        solver_attributes.MATERIAL,
+        solver_attributes.JOINT,
+        solver_attributes.BODY,
     )
     attributes = [each for table in tables for by_solver in table.values() for each in by_solver.values()]
     names = {name for each in attributes for name in (each.name, each.minus, each.also)}
@@ -104,7 +104,7 @@ MAPPED: Final = _tabled() | READ_ELSEWHERE
 _SILENT: Final = MAPPED | HARMLESS.keys()
 
 
-def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: Findings) -> None:
+def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
     """Report what is authored and not simulated, in one finding for each prim and kind."""
     prims: Iterable[tuple[str, Mapping[str, Any]]] = (
         *((each.path, each.solver_attributes) for each in physics.scenes),
@@ -127,7 +127,7 @@ def _is_fallback(value: Any, fallback: Any) -> bool:
     return bool(value == fallback)
 
 
-def _report(path: str, authored: Mapping[str, Any], findings: Findings) -> None:
+def _report(path: str, authored: Mapping[str, Any], findings: DiagnosticCollector) -> None:
     dropped = [
         name
         for name, value in authored.items()

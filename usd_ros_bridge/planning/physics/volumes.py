@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Plane, Shape, Sphere
-from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _CANONICAL: FloatArray = (np.ones((3, 3)) + np.eye(3)) / 120.0
 """Second moments of the tetrahedron of the origin and the three unit vectors."""
@@ -46,7 +46,7 @@ def _about_origin(volume: float, x: float, y: float, z: float) -> Solid:
 
 
 def solid_of(shape: Shape) -> Solid:
-    """Returns volume, centre and inertia of a shape; nothing of a plane or a mesh that encloses nothing."""
+    """Return volume, centre and inertia of a shape; nothing of a plane or a mesh that encloses nothing."""
     if isinstance(shape, Sphere):
         r = shape.radius
         return _about_origin(4.0 / 3.0 * math.pi * r**3, *[r * r / 5.0] * 3)
@@ -87,7 +87,7 @@ def _cone(r: float, h: float) -> Solid:
 
 
 def distributed(shape: Shape, model: MassModel, thickness: float = 0.0) -> Solid:
-    """Returns what a shape is with its mass distributed in another way than it collides.
+    """Return what a shape is with its mass distributed in another way than it collides.
 
     Args:
         shape: The shape.
@@ -126,7 +126,7 @@ def _shell(shape: Shape, thickness: float) -> Solid:
 
 
 def _shrunk(shape: Shape, by: float) -> Shape | None:
-    """Returns the hollow of a primitive whose walls have a thickness, None where nothing is left or it is a mesh."""
+    """Return the hollow of a primitive whose walls have a thickness, None where nothing is left or it is a mesh."""
     if isinstance(shape, Sphere):
         return Sphere(shape.radius - by) if shape.radius > by else None
     if isinstance(shape, Box):
@@ -141,7 +141,7 @@ def _shrunk(shape: Shape, by: float) -> Shape | None:
 
 
 def _surface(shape: Shape) -> Solid:
-    """Returns a surface without thickness: its area in place of a volume."""
+    """Return a surface without thickness: its area in place of a volume."""
     if isinstance(shape, Sphere):
         area = 4.0 * math.pi * shape.radius**2
         return _about_origin(area, *[shape.radius**2 / 3.0] * 3)
@@ -205,7 +205,7 @@ def _mesh_surface(mesh: Mesh) -> Solid:
 
 
 def _tetrahedra(mesh: Mesh, *, signed: bool) -> Solid:
-    """Returns a mesh as MuJoCo sums it up: tetrahedra over its triangles, about their centre by area, then by mass."""
+    """Return a mesh as MuJoCo sums it up: tetrahedra over its triangles, about their centre by area, then by mass."""
     surface = _mesh_surface(mesh)
     corners = mesh.points[mesh.triangles]
 
@@ -225,7 +225,7 @@ def _tetrahedra(mesh: Mesh, *, signed: bool) -> Solid:
 
 
 def _seconds(corners: FloatArray, weights: FloatArray) -> FloatArray:
-    """Returns the second moments (3, 3) of triangles (T, 3, 3), or of the tetrahedra to the origin, by weight (T,)."""
+    """Return the second moments (3, 3) of triangles (T, 3, 3), or of the tetrahedra to the origin, by weight (T,)."""
     total = corners.sum(axis=1)
     single = np.einsum("t,tvi,tvj->ij", weights, corners, corners)
     result: FloatArray = single + np.einsum("t,ti,tj->ij", weights, total, total)
@@ -241,19 +241,19 @@ def _inertia(seconds: FloatArray) -> FloatArray:
 
 
 def bounding_box(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns centre and half extents of points (V, 3)."""
+    """Return centre and half extents of points (V, 3)."""
     low, high = points.min(axis=0), points.max(axis=0)
     return 0.5 * (low + high), 0.5 * (high - low)
 
 
 def bounding_ball(points: FloatArray) -> tuple[FloatArray, float]:
-    """Returns centre and radius of a ball about the middle of the box around points (V, 3)."""
+    """Return centre and radius of a ball about the middle of the box around points (V, 3)."""
     center, _ = bounding_box(points)
     return center, float(np.linalg.norm(points - center, axis=1).max())
 
 
 def _mesh(mesh: Mesh) -> Solid:
-    """What the mesh collides as: its hull or its box, its inside where it is closed, else its hull."""
+    """Return the volume that a mesh collides as: its hull or its box, its inside where it is closed, else its hull."""
     used = mesh.points[np.unique(mesh.triangles)]
     if mesh.approximation == "boundingCube":
         center, half = bounding_box(used)
@@ -273,7 +273,7 @@ def _mesh(mesh: Mesh) -> Solid:
 
 
 def has_hulls() -> bool:
-    """Returns whether SciPy is there to find hulls; without it an open mesh weighs what the box around it does."""
+    """Return whether SciPy is there to find hulls; without it an open mesh weighs what the box around it does."""
     return find_spec("scipy") is not None
 
 
@@ -282,7 +282,7 @@ def _moved(solid: Solid, center: FloatArray) -> Solid:
 
 
 def is_closed(triangles: NDArray[np.int32]) -> bool:
-    """Returns whether every edge is shared by two triangles that agree on what is outside."""
+    """Return whether every edge is shared by two triangles that agree on what is outside."""
     edges = np.concatenate((triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]])).astype(
         np.int64
     )
@@ -294,7 +294,7 @@ def is_closed(triangles: NDArray[np.int32]) -> bool:
 
 
 def enclosed(points: FloatArray, triangles: NDArray[np.int32]) -> Solid | None:
-    """Returns what a closed surface encloses, None where that is nothing.
+    """Return what a closed surface encloses, None where that is nothing.
 
     Args:
         points: (V, 3).
@@ -317,7 +317,7 @@ def enclosed(points: FloatArray, triangles: NDArray[np.int32]) -> Solid | None:
 
 
 def convex_hull(points: FloatArray) -> NDArray[np.int32] | None:
-    """Returns the triangles (T, 3) of the hull of points (V, 3), None where it is flat.
+    """Return the triangles (T, 3) of the hull of points (V, 3), None where it is flat.
 
     They are counter-clockwise seen from outside.
     """

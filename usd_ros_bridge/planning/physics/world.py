@@ -1,4 +1,4 @@
-"""The PhysicsScene prim: gravity, and what solvers' schemas say about time steps and iterations."""
+"""Physics scenes: gravity, and time steps and iterations of the solvers' schemas."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.physics_records import PhysicsRecords, PhysicsSceneRecord
-from usd_ros_bridge.model.ranges import STEP
-from usd_ros_bridge.model.records import Vector3, fallback
-from usd_ros_bridge.model.transforms import rotate
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.physics.solvers import SCENE, resolve_all
-from usd_ros_bridge.planning.poses import MAX_MAGNITUDE, Units
+from usd_ros_bridge.model.records import fallback
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.solver_attributes import SCENE, resolve_all
+from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units
 from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.ranges import STEP
+from usd_ros_bridge.spatial.scalar import Vector3
+from usd_ros_bridge.spatial.transforms import rotate
 
 _PARALLEL: Final = 1e-5
 """Share of gravity that may be across that of the first scene."""
@@ -35,8 +36,10 @@ class World:
     mujoco_options: bool = False
 
 
-def plan_world(physics: PhysicsRecords, units: Units, solvers: Sequence[str], findings: Findings) -> World:
-    """Returns gravity in the ROS world, and the solver's options; the first of several scenes counts."""
+def plan_world(
+    physics: PhysicsRecords, units: Units, solvers: Sequence[str], findings: DiagnosticCollector
+) -> World:
+    """Return gravity in the ROS world, and the solver's options; the first of several scenes counts."""
     if not physics.scenes:
         return World()
     record = physics.scenes[0]
@@ -73,9 +76,9 @@ class Owners:
         world: World,
         index: StageIndex,
         solvers: Sequence[str],
-        findings: Findings,
+        findings: DiagnosticCollector,
     ) -> None:
-        """Looks at what is authored.
+        """Index the authored scenes.
 
         Args:
             physics: Scenes and owners.
@@ -107,15 +110,20 @@ class Owners:
         }
 
     def at(self, path: str) -> str:
-        """Returns the scene of a body or a static collider."""
+        """Return the scene of a body or a static collider."""
         return self._owners.get(path, self._first)
 
     def gravity_scale(self, body: str) -> float:
-        """Returns the gravity of a body's scene as a multiple of the first one's."""
+        """Return the gravity of a body's scene as a multiple of the first one's."""
         return self._scales.get(self.at(body), 1.0)
 
     def _scale(
-        self, path: str, world: World, index: StageIndex, solvers: Sequence[str], findings: Findings
+        self,
+        path: str,
+        world: World,
+        index: StageIndex,
+        solvers: Sequence[str],
+        findings: DiagnosticCollector,
     ) -> float:
         record = self._scenes[path]
         enabled = resolve_all(record.solver_attributes, SCENE, solvers, applied=record.applied).get(
@@ -138,7 +146,7 @@ class Owners:
 
 
 def _to_si(solver: dict[str, Any], units: Units) -> None:
-    """Turns what the medium is like into SI units, and vectors into the ROS world's axes."""
+    """Turn what the medium is like into SI units, and vectors into the ROS world's axes."""
     factors = {
         "density": units.kilograms / units.meters**3,
         "viscosity": units.kilograms / units.meters,
@@ -156,7 +164,7 @@ def _to_si(solver: dict[str, Any], units: Units) -> None:
         solver[name] = tuple(value.tolist()) if value.ndim else float(value)
 
 
-def _timestep(seconds: float | None, path: str, findings: Findings) -> float | None:
+def _timestep(seconds: float | None, path: str, findings: DiagnosticCollector) -> float | None:
     if seconds is None or seconds in STEP:
         return seconds
     findings.error(
@@ -168,7 +176,7 @@ def _timestep(seconds: float | None, path: str, findings: Findings) -> float | N
     return None
 
 
-def _gravity(record: PhysicsSceneRecord, units: Units, findings: Findings) -> Vector3:
+def _gravity(record: PhysicsSceneRecord, units: Units, findings: DiagnosticCollector) -> Vector3:
     direction = np.array(fallback(record, "gravity_direction"), dtype=np.float64)
     magnitude = float(fallback(record, "gravity_magnitude"))
     if not (np.abs(direction) <= MAX_MAGNITUDE).all() or math.isnan(magnitude) or magnitude > MAX_MAGNITUDE:

@@ -1,0 +1,83 @@
+"""Base links: the body that is a robot's own pose, and who publishes its transform."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
+from usd_ros_bridge.planning.stage_index import StageIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A robot's base.
+
+    Attributes:
+        body: Root body, "" where the robot has none.
+        free: Whether nothing ties it to the world.
+        tree: Index of its tree, -1 for a single body.
+    """
+
+    body: str = ""
+    free: bool = False
+    tree: int = -1
+
+
+def choose_bases(
+    kinematics: KinematicModel,
+    index: StageIndex,
+    *,
+    wheels: Collection[str],
+    needing: Iterable[str],
+    wanting: Collection[str],
+) -> list[Base]:
+    """Return the base of each robot.
+
+    Args:
+        kinematics: The trees.
+        index: The stage.
+        wheels: Joints that differential drives turn: their tree is the base's.
+        needing: Prims that need a frame; the bodies that carry them can be bases of robots without joints.
+        wanting: Contexts with an interface of the whole robot that needs a body.
+    """
+    singles: dict[str, list[str]] = {}
+    for path in [*index.articulation_roots, *map(index.body_at, needing)]:
+        if path in kinematics.owners:
+            singles.setdefault(kinematics.owners[path], []).append(path)
+    only: dict[str, list[str]] = {}
+    for body, owner in kinematics.owners.items():
+        only.setdefault(owner, []).append(body)
+    bases = []
+    for robot in kinematics.robots:
+        root = robot.context.path
+        if robot.trees:
+            bases.append(_base_of_trees(robot, wheels))
+        elif root in index.bodies:
+            bases.append(Base(root, free=True))
+        elif root in singles:
+            bases.append(Base(min(singles[root], key=index.order), free=True))
+        elif root in wanting and len(only.get(root, ())) == 1:
+            bases.append(Base(only[root][0], free=True))
+        else:
+            bases.append(Base())
+    return bases
+
+
+def _base_of_trees(robot: RobotTree, wheels: Collection[str]) -> Base:
+    """The tree with the wheels, else with the context's own body, else the largest, else the first."""
+
+    def rank(number: int) -> tuple[bool, bool, int, int]:
+        tree = robot.trees[number]
+        driven = any(joint.path in wheels for edge in tree.edges for joint in edge.joints)
+        return driven, robot.context.path in tree.bodies, len(tree.bodies), -number
+
+    number = max(range(len(robot.trees)), key=rank)
+    tree = robot.trees[number]
+    return Base(tree.root or tree.edges[0].child, free=bool(tree.root), tree=number)
+
+
+def base_frames(bases: Sequence[Base], odom_frames: Mapping[int, str]) -> dict[str, str]:
+    """Return the odometry frame by base body, for robots (by index) whose base transform is odometry."""
+    return {bases[robot].body: frame for robot, frame in odom_frames.items()}

@@ -1,0 +1,308 @@
+"""Controllers that the control extension schemas declare: what they name, and the numbers they are given.
+
+REP 0158 section 4.2.3 and the control extension schemas of ros-simulation/openusd-schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any, Generic, TypeVar, get_args
+
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, Port, schema_name
+from usd_ros_bridge.model.diagnostics import CONTAINED
+from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY
+from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.records import (
+    ControllerRecord,
+    ExternalControlRecord,
+    RigidBodyTwistRecord,
+    attribute_fields,
+    fallback,
+)
+from usd_ros_bridge.options import BeyondLimits
+from usd_ros_bridge.planning.contexts import Contexts
+from usd_ros_bridge.planning.controllers.targets import ControllerTargets, Fault
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.interfaces import STARTS_DISABLED, InterfaceDraft
+from usd_ros_bridge.planning.robot_joints import RobotJoints
+from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.ranges import NumberRange, controller_range
+
+_DIAGONAL = 6
+"""Numbers on the diagonal of a covariance of position and orientation."""
+
+_BEYOND_LIMITS = ":beyond_limits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerScope:
+    """What the controllers of a stage are planned from.
+
+    Attributes:
+        index: The stage.
+        contexts: Its contexts.
+        targets: Resolves relationships.
+        joints: The robots' joints.
+        interfaces: Interfaces by prim path.
+        trajectory_topics: Prim paths of the command topics of trajectory controllers by the controller's path.
+        external_topics: Topics of external controllers by the controller's path.
+        findings: Takes what is wrong.
+        served: Path of the controller that has an interface, by the interface's kind and path.
+    """
+
+    index: StageIndex
+    contexts: Contexts
+    targets: ControllerTargets
+    joints: RobotJoints
+    interfaces: Mapping[str, Sequence[InterfaceDraft]]
+    trajectory_topics: Mapping[str, Sequence[str]]
+    external_topics: Mapping[str, Sequence[InterfaceDraft]]
+    findings: DiagnosticCollector
+    served: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def robot_of(self, path: str) -> int:
+        """Return the index of the robot that a prim belongs to, -1 for none."""
+        return self.joints.robot_of_root.get(self.contexts.root_of(path), -1)
+
+
+def plan_declared(scope: ControllerScope) -> list[ControllerPlan]:
+    """Plan all controllers with a schema, in traversal order, before it is settled which of them may be active."""
+    plans = []
+    for record in scope.index.records.controllers:
+        try:
+            name = schema_name(type(record))
+            module, _, planner = CONTROLLER_SCHEMAS[name].planner.partition(":")
+            planner_class = getattr(import_module(f"{__package__}.{module}"), planner)
+            plans.append(planner_class(scope, name, record).plan())
+        except CONTAINED as error:
+            scope.findings.internal(record.path, "planning this controller", error)
+    return plans
+
+
+R = TypeVar("R", bound=ControllerRecord)
+
+
+class ControllerPlanner(Generic[R]):
+    """Plan one controller as the row of its schema says. A planner of a schema overrides what its row cannot say."""
+
+    def __init__(self, scope: ControllerScope, name: str, record: R) -> None:
+        """Store what to plan.
+
+        Args:
+            scope: What to plan from.
+            name: Name of the schema.
+            record: The controller.
+        """
+        self.scope = scope
+        self.name = name
+        self.schema = CONTROLLER_SCHEMAS[name]
+        self.record = record
+
+    def plan(self) -> ControllerPlan:
+        """Return the controller, disabled with a reason where something is wrong with it."""
+        record = self.record
+        plan = ControllerPlan(path=record.path, schema=self.name, robot=self.scope.robot_of(record.path))
+        try:
+            plan = replace(plan, interfaces=self.interfaces())
+            plan = self.with_joints(plan)
+            plan = replace(plan, parameters={**self._attributes(), **self.extra_parameters(plan)})
+            off = next((draft for draft in self.drafts() if not draft.is_switchable), None)
+            reason = "" if off is None else f"the interface {off.path} is disabled: {off.reason}"
+        except Fault as fault:
+            reason = str(fault)
+            self.scope.findings.error(
+                "4.2.3.target",
+                record.path,
+                f"{reason}; the controller stays inactive",
+                f"see the schema {self.name}",
+            )
+        if not reason:
+            for port, target in self._named():
+                self.scope.served.setdefault((port.kind, target), record.path)
+            if record.starts_enabled is False:
+                reason = STARTS_DISABLED
+        return replace(
+            plan, enabled=not reason, reason=reason, switchable=not reason or reason == STARTS_DISABLED
+        )
+
+    # --- What planners of single schemas override -------------------------------------------------------------
+
+    def interfaces(self) -> tuple[str, ...]:
+        """Return the prim paths of the controller's interfaces.
+
+        Raises:
+            Fault: One is missing or does not fit.
+        """
+        paths = []
+        for port in self.schema.ports:
+            targets = getattr(self.record, port.field) or ()
+            name = self.attribute(port.field)
+            if not targets:
+                if port.required:
+                    raise Fault(f"{name} names no interface")
+                continue
+            self._check_port(port, name, targets[0])
+            paths.append(targets[0])
+        if ("subscription", JOINT_TRAJECTORY) in self.schema.unnamed:
+            paths += self.scope.trajectory_topics.get(self.record.path, ())
+        return tuple(paths)
+
+    def drafts(self) -> list[InterfaceDraft]:
+        """Return the interfaces without which the controller cannot work."""
+        return [
+            draft
+            for port, target in self._named()
+            for draft in self.scope.interfaces[target]
+            if draft.kind == port.kind
+        ]
+
+    def with_joints(self, plan: ControllerPlan) -> ControllerPlan:
+        """Return the controller with its joints.
+
+        Raises:
+            Fault: One is no joint, or they belong to several robots.
+        """
+        found: list[DofPlan] = []
+        robots: set[int] = set()
+        for each in self.schema.joints:
+            dofs_of_field, of_robots = self.scope.targets.dofs(
+                plan.path, getattr(self.record, each), self.attribute(each), writes=self.schema.writes
+            )
+            found += dofs_of_field
+            robots |= of_robots
+        if len(robots) > 1:
+            raise Fault("the joints belong to more than one robot")
+        if robots:
+            plan = replace(plan, robot=robots.pop())
+        unique = {dof.row: dof for dof in found}.values()
+        # What its interface's messages are about; where it has none, where it stands.
+        return with_dofs(plan, self.scope.joints.named(unique, next(iter(plan.interfaces), plan.path)))
+
+    def extra_parameters(self, plan: ControllerPlan) -> dict[str, Any]:  # noqa: ARG002 - for planners of schemas
+        """Return parameters that are no attributes of the schema.
+
+        Raises:
+            Fault: The controller cannot work.
+        """
+        return {}
+
+    # --- The row ----------------------------------------------------------------------------------------------
+
+    def attribute(self, name: str) -> str:
+        """Return the USD name of a field of the record."""
+        return dict(attribute_fields(type(self.record)))[name].name
+
+    def _named(self) -> list[tuple[Port, str]]:
+        """Return the interfaces that the record names, by port."""
+        return [
+            (port, targets[0]) for port in self.schema.ports if (targets := getattr(self.record, port.field))
+        ]
+
+    def _check_port(self, port: Port, name: str, target: str) -> None:
+        if target not in self.scope.index.records.xforms:
+            raise Fault(f"{name}: {quoted(target)} does not exist")
+        if not any(
+            draft.kind == port.kind and draft.role == port.role and draft.type in port.types
+            for draft in self.scope.interfaces.get(target, ())
+        ):
+            raise Fault(
+                f"{name}: {quoted(target)} is no {port.kind} {port.role} of {' or '.join(sorted(port.types))}"
+            )
+        owner = self.scope.served.get((port.kind, target))
+        if owner is not None and port.exclusive:
+            raise Fault(f"{name}: {quoted(target)} is the {port.role} of {owner} already")
+
+    def _attributes(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = {}
+        for each, spec in attribute_fields(type(self.record)):
+            if spec.type_name == "rel" or each == "starts_enabled":
+                continue
+            value = fallback(self.record, each)
+            possible = controller_range(each)
+            if each in self.schema.positive and value is not None and value not in possible:
+                raise Fault(f"{spec.name} is {quoted(value)}, not in {possible}")
+            if not is_usable(value, spec.fallback, possible, spec.name):
+                report_unusable(self.scope.findings, self.record.path, spec.name, value, possible)
+                value = spec.fallback
+            if each in self.schema.positive and value is None:
+                raise Fault(f"{spec.name} must be authored as a positive number")
+            parameters[each] = value
+        return parameters
+
+
+class ExternalControlPlanner(ControllerPlanner[ExternalControlRecord]):
+    """Plan an external controller: it commands all joints of its context, or none."""
+
+    def interfaces(self) -> tuple[str, ...]:
+        """Return the JointState topics that belong to it."""
+        return tuple(dict.fromkeys(draft.path for draft in self.drafts()))
+
+    def drafts(self) -> list[InterfaceDraft]:
+        """Return the JointState topics that belong to it."""
+        return list(self.scope.external_topics[self.record.path])
+
+    def with_joints(self, plan: ControllerPlan) -> ControllerPlan:
+        """Return the controller with the joints that it commands."""
+        dofs = self.scope.joints.below(plan.path)
+        if not dofs:
+            raise Fault("its context has no joint to expose")
+        if any(draft.role == "subscription" for draft in self.drafts()):
+            return with_dofs(plan, dofs)
+        self.scope.findings.info(
+            "4.2.3.external",
+            plan.path,
+            "the external controller has joint states and no joint commands: it reads the joints and moves none",
+            f"author a subscription of {JOINT_STATE} on the prim or below it",
+        )
+        return plan
+
+
+class RigidBodyTwistPlanner(ControllerPlanner[RigidBodyTwistRecord]):
+    """Plan a rigid body twist: it moves a body that no joint holds."""
+
+    def extra_parameters(self, plan: ControllerPlan) -> dict[str, Any]:
+        """Return the body."""
+        name, targets = self.attribute("body"), self.scope.targets
+        body = next(iter(self.record.body or ()), "") or targets.base_of(plan.robot)
+        if not body:
+            raise Fault(f"{name} names no rigid body, and the robot has no base that can move")
+        if not targets.is_body(body):
+            raise Fault(f"{name}: {quoted(body)} is no rigid body")
+        if not targets.is_free(body):
+            raise Fault(f"{name}: {quoted(body)} is held by a joint")
+        return {"body": body}
+
+
+def with_dofs(plan: ControllerPlan, dofs: Sequence[DofPlan]) -> ControllerPlan:
+    """Return a controller with its joints, in their order."""
+    return replace(plan, joints=tuple(dof.name for dof in dofs), dofs=tuple(dof.row for dof in dofs))
+
+
+def is_usable(value: Any, default: Any, possible: NumberRange, attribute: str = "") -> bool:
+    """Return whether a parameter is none, a text, a switch, or has possible numbers only."""
+    if attribute.endswith(_BEYOND_LIMITS):
+        return value in ("", *get_args(BeyondLimits))
+    if isinstance(value, tuple):
+        return len(value) == len(default) and all(is_usable(each, 0.0, possible) for each in value)
+    return isinstance(value, bool) or not isinstance(value, (int, float)) or value in possible
+
+
+def report_unusable(
+    findings: DiagnosticCollector, path: str, attribute: str, value: Any, possible: NumberRange
+) -> None:
+    """Report a parameter that is not usable; the schema's default stands in for it."""
+    remedy = f"author a number: {possible}"
+    if isinstance(value, tuple):
+        remedy = f"author {_DIAGONAL} numbers: {possible}"
+    if attribute.endswith(_BEYOND_LIMITS):
+        remedy = f"author one of {', '.join(get_args(BeyondLimits))}"
+    findings.error(
+        "4.2.3.parameter",
+        path,
+        f"{quoted(value)} is no usable value; it is ignored",
+        remedy,
+        attribute=attribute,
+    )

@@ -1,0 +1,251 @@
+"""Controllers that an interface alone stands for, and which joints each commands (REP 0158 section 4.2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from usd_ros_bridge.model.controller_schemas import (
+    CONTROLLER_SCHEMAS,
+    EXTERNAL,
+    GRIPPER,
+    JOINT_STATE_BROADCASTER,
+    JOINT_TRAJECTORY_CONTROLLER,
+    RIGID_BODY_TWIST,
+    schema_name,
+)
+from usd_ros_bridge.model.message_types import GRIPPERS, JOINT_STATE, TWISTS
+from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.records import (
+    ActionRecord,
+    ControllerRecord,
+    JointStateBroadcasterRecord,
+    JointTrajectoryRecord,
+    attribute_fields,
+    fallback,
+)
+from usd_ros_bridge.planning.controllers.declared import (
+    ControllerScope,
+    is_usable,
+    report_unusable,
+    with_dofs,
+)
+from usd_ros_bridge.planning.controllers.targets import Fault
+from usd_ros_bridge.planning.controllers.trajectory_topics import is_trajectory_server, is_trajectory_topic
+from usd_ros_bridge.planning.interfaces import InterfaceDraft
+from usd_ros_bridge.ranges import controller_range
+
+_JOINTS = "usd_ros_bridge:gripper:joints"
+_OF_A_GRIPPER = "gripper_"
+_NAMED = 8
+"""How many joints a warning lists by name."""
+
+
+class ImpliedControllers:
+    """Plans controllers for the interfaces that no controller names."""
+
+    def __init__(self, scope: ControllerScope) -> None:
+        """Store what to plan from."""
+        self._index = scope.index
+        self._targets = scope.targets
+        self._joints = scope.joints
+        self._scope = scope
+        self._findings = scope.findings
+        self._actions = {record.path: record for record in scope.index.records.actions}
+
+    def plan(
+        self, interfaces: Iterable[InterfaceDraft], declared: Sequence[ControllerPlan]
+    ) -> list[ControllerPlan]:
+        """Return the controllers in the traversal order of their interfaces.
+
+        Args:
+            interfaces: All interfaces.
+            declared: The declared controllers: joints that they command are theirs.
+        """
+        alone = self._alone(interfaces)
+        # What an external controller commands is the whole robot: who of the two has it is settled by who is active.
+        others = {JOINT_STATE_BROADCASTER, EXTERNAL}
+        taken = {row for plan in declared if plan.schema not in others for row in plan.dofs}
+        grippers = self._grippers(alone, taken)
+        held = taken | {row for plan in grippers.values() for row in plan.dofs}
+        plans = []
+        for draft in sorted(alone, key=lambda draft: self._index.order(draft.path)):
+            plan = grippers.get(draft.path) if _is_gripper(draft) else self._implied(draft, held)
+            if plan is not None:
+                plans.append(plan)
+        return plans
+
+    def _alone(self, interfaces: Iterable[InterfaceDraft]) -> list[InterfaceDraft]:
+        """Return the interfaces of robots that no relationship names and that are no other controller's."""
+        named = {
+            (port.kind, path)
+            for record in self._index.records.controllers
+            for port in CONTROLLER_SCHEMAS[schema_name(type(record))].ports
+            for path in getattr(record, port.field) or ()
+        }
+        named |= {("topic", path) for paths in self._scope.trajectory_topics.values() for path in paths}
+        named |= {
+            ("topic", draft.path) for drafts in self._scope.external_topics.values() for draft in drafts
+        }
+        return [
+            draft
+            for draft in interfaces
+            if draft.is_switchable
+            and (draft.kind, draft.path) not in named
+            and self._scope.robot_of(draft.path) >= 0
+        ]
+
+    def _implied(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan | None:
+        if is_trajectory_server(draft) or is_trajectory_topic(draft):
+            return self._trajectory(draft, held)
+        if (draft.type, draft.role) == (JOINT_STATE, "publisher"):
+            return replace(
+                with_dofs(self._bare(draft, JOINT_STATE_BROADCASTER), self._joints.reported(draft.path)),
+                parameters=_defaults(JointStateBroadcasterRecord),
+            )
+        if draft.type in TWISTS and draft.role == "subscription":
+            body = self._index.body_at(draft.path)
+            if not body or not self._targets.is_free(body):
+                body = self._targets.base_of(self._scope.robot_of(draft.path))
+            return replace(self._bare(draft, RIGID_BODY_TWIST), parameters={"body": body}) if body else None
+        return None
+
+    def _bare(self, draft: InterfaceDraft, schema: str) -> ControllerPlan:
+        return ControllerPlan(
+            path=draft.path,
+            schema=schema,
+            interfaces=(draft.path,),
+            robot=self._scope.robot_of(draft.path),
+            implied=True,
+            enabled=not draft.reason,
+            reason=draft.reason,
+        )
+
+    # --- Trajectories -----------------------------------------------------------------------------------------
+
+    def _trajectory(self, draft: InterfaceDraft, held: set[int]) -> ControllerPlan:
+        dofs = [dof for dof in self._joints.commandable(draft.path) if dof.row not in held]
+        owner = (
+            "its context"
+            if draft.context is not None and draft.context.path != draft.context.root
+            else "the robot"
+        )
+        self._findings.warning(
+            "4.2.3.implied",
+            draft.path,
+            f"no controller serves this {draft.kind}; one for "
+            f"{'the movable joint' if len(dofs) == 1 else f'the {len(dofs)} movable joints'} that no other controller "
+            "commands is assumed"
+            if dofs
+            else f"no controller serves this {draft.kind}, and {owner} has no joint left to command",
+            "declare RosControlJointTrajectoryAPI with ros:joint_trajectory:command_joints",
+        )
+        plan = self._bare(draft, JOINT_TRAJECTORY_CONTROLLER)
+        topics = self._scope.trajectory_topics.get(draft.path, ()) if is_trajectory_server(draft) else ()
+        plan = replace(
+            with_dofs(plan, dofs),
+            interfaces=(*plan.interfaces, *topics),
+            parameters=_defaults(JointTrajectoryRecord),
+        )
+        return plan if dofs else _off(plan, f"{owner} has no joint to command")
+
+    # --- Grippers ---------------------------------------------------------------------------------------------
+
+    def _grippers(self, alone: Sequence[InterfaceDraft], taken: set[int]) -> dict[str, ControllerPlan]:
+        """Return the grippers by path: first those whose joints are named, then those that take what is left."""
+        servers = [draft for draft in alone if _is_gripper(draft)]
+        arms = {
+            self._scope.robot_of(draft.path)
+            for draft in alone
+            if is_trajectory_server(draft) or is_trajectory_topic(draft)
+        }
+        authored = {draft.path for draft in servers if self._actions[draft.path].gripper_joints}
+        plans = {draft.path: self._named_gripper(draft) for draft in servers if draft.path in authored}
+        taken = taken | {row for plan in plans.values() for row in plan.dofs}
+        for draft in servers:
+            if draft.path not in authored:
+                plans[draft.path] = self._inferred_gripper(
+                    draft, taken, beside_arm=self._scope.robot_of(draft.path) in arms
+                )
+        return plans
+
+    def _named_gripper(self, draft: InterfaceDraft) -> ControllerPlan:
+        plan, record = self._gripper(draft), self._actions[draft.path]
+        try:
+            dofs, robots = self._targets.dofs(draft.path, record.gripper_joints, _JOINTS, writes=True)
+            if not dofs:
+                raise Fault(f"{_JOINTS} names mimic joints only")
+            if robots != {plan.robot}:
+                raise Fault(f"{_JOINTS} names joints of another robot")
+        except Fault as fault:
+            self._no_gripper(draft, str(fault))
+            return _off(plan, str(fault))
+        return with_dofs(plan, self._joints.named(dofs, draft.path))
+
+    def _inferred_gripper(
+        self, draft: InterfaceDraft, taken: set[int], *, beside_arm: bool
+    ) -> ControllerPlan:
+        dofs = self._fingers(draft, taken, beside_arm=beside_arm)
+        if not dofs:
+            reason = "no joint is known to be the gripper's"
+            self._no_gripper(draft, f"{reason}: {_JOINTS} names none, and no mimic joint tells")
+            return _off(self._gripper(draft), reason)
+        names = ", ".join(dof.name for dof in dofs[:_NAMED]) + (", ..." if len(dofs) > _NAMED else "")
+        self._findings.warning(
+            "4.2.3.implied",
+            draft.path,
+            f"no controller serves this action; a gripper of {names} is assumed",
+            f"name the joints: rel {_JOINTS}",
+            attribute=_JOINTS,
+        )
+        return with_dofs(self._gripper(draft), dofs)
+
+    def _fingers(self, draft: InterfaceDraft, taken: set[int], *, beside_arm: bool) -> list[DofPlan]:
+        """Return a nested context's own joints, else those that others mimic, else all where no arm needs them."""
+        free = [dof for dof in self._joints.commandable(draft.path) if dof.row not in taken]
+        if self._joints.is_narrowed(draft.path):
+            return free
+        followed = {dof.mimic.leader for dof in self._joints.below(draft.path) if dof.mimic is not None}
+        leaders = [dof for dof in free if dof.row in followed]
+        return leaders if leaders or beside_arm else free
+
+    def _no_gripper(self, draft: InterfaceDraft, fault: str) -> None:
+        self._findings.error(
+            "4.2.3.target",
+            draft.path,
+            f"{fault}; the gripper's controller stays inactive",
+            f"name the joints that it commands: rel {_JOINTS}",
+            attribute=_JOINTS,
+        )
+
+    def _gripper(self, draft: InterfaceDraft) -> ControllerPlan:
+        record = self._actions[draft.path]
+        parameters: dict[str, Any] = {}
+        for field, spec in attribute_fields(ActionRecord):
+            if spec.type_name == "rel" or not field.startswith(_OF_A_GRIPPER):
+                continue
+            value = fallback(record, field)
+            name = field.removeprefix(_OF_A_GRIPPER)
+            possible = controller_range(name)
+            if not is_usable(value, spec.fallback, possible, spec.name):
+                report_unusable(self._findings, draft.path, spec.name, value, possible)
+                value = spec.fallback
+            parameters[name] = value
+        return replace(self._bare(draft, GRIPPER), parameters=parameters)
+
+
+def _is_gripper(draft: InterfaceDraft) -> bool:
+    return draft.kind == "action" and draft.type in GRIPPERS and draft.role == "server"
+
+
+def _off(plan: ControllerPlan, reason: str) -> ControllerPlan:
+    return replace(plan, enabled=False, reason=reason, switchable=False)
+
+
+def _defaults(record_type: type[ControllerRecord]) -> dict[str, Any]:
+    return {
+        field: spec.fallback
+        for field, spec in attribute_fields(record_type)
+        if spec.type_name != "rel" and field != "starts_enabled"
+    }

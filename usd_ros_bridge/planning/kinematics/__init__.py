@@ -1,0 +1,1 @@
+"""Kinematics: joints to trees, degrees of freedom, names and poses at rest."""
