@@ -1,4 +1,4 @@
-"""The inbox: the only place where threads meet. Callbacks put, the tick drains."""
+"""Queues between threads: callbacks put samples into the inbox and the tick drains it; jobs run between two ticks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import select
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+
+from usd_ros_bridge.errors import BridgeError
 
 DEFAULT_DEPTH = 100
 _SELECT_LIMIT = 1024
@@ -27,20 +30,19 @@ class Wakeup:
     """A file descriptor that code outside of Python may write to instead of `set`, where there is one."""
 
     def __init__(self) -> None:
-        """Nobody has called yet."""
         # Condition's own lock is re-entrant: a signal handler may run in the thread that holds it.
         self._condition = threading.Condition()
         self._awake = False
         self.woke = False
 
     def set(self) -> None:
-        """Ends the wait in progress, or the next one."""
+        """End the wait in progress, or the next one."""
         with self._condition:
             self._awake = True
             self._condition.notify_all()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for `set`, at most `timeout` seconds (None: without end).
+        """Wait for `set`, at most `timeout` seconds (None: without end).
 
         Returns:
             Whether it was woken; the wake-up is used up by that.
@@ -56,11 +58,6 @@ class DescriptorWakeup(Wakeup):
     """A wake-up by eventfd: middleware wakes the loop's thread with one write, without entering Python."""
 
     def __init__(self) -> None:
-        """Takes a file descriptor, which lives as long as this object.
-
-        Raises:
-            OSError: None can be had, or none that select() takes.
-        """
         self.fd = fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if fd >= _SELECT_LIMIT:
             raise OSError(f"file descriptor {fd} is too large for select()")
@@ -69,16 +66,16 @@ class DescriptorWakeup(Wakeup):
         self.woke = False
 
     def __del__(self) -> None:
-        """Gives the descriptor back: not before the last who may write to it has let go of this object."""
+        """Give the descriptor back: not before the last who may write to it has let go of this object."""
         if self.fd is not None:
             os.close(self.fd)
 
     def set(self) -> None:
-        """Ends the wait in progress, or the next one."""
+        """End the wait in progress, or the next one."""
         os.eventfd_write(self._fd, 1)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for `set` or a write, at most `timeout` seconds (None: without end); returns whether it was woken."""
+        """Wait for `set` or a write, at most `timeout` seconds (None: without end); return whether it was woken."""
         # select, because poll and epoll round time-outs to milliseconds.
         if not select.select(self._readable, (), (), timeout)[0]:
             return False
@@ -91,7 +88,7 @@ class DescriptorWakeup(Wakeup):
 
 
 def make_wakeup() -> Wakeup:
-    """Returns the best kind of wake-up that this system has."""
+    """Return the best kind of wake-up that this system has."""
     if hasattr(os, "eventfd"):
         with suppress(OSError):
             return DescriptorWakeup()
@@ -138,7 +135,7 @@ class Inbox:
     """
 
     def __init__(self, *, depth: int = DEFAULT_DEPTH, wakeup: Wakeup | None = None) -> None:
-        """Makes an empty inbox.
+        """Store the arguments.
 
         Args:
             depth: Items kept per key that was not configured otherwise.
@@ -153,14 +150,14 @@ class Inbox:
         self._sources: tuple[tuple[Hashable, Take], ...] = ()
 
     def configure(self, key: Hashable, *, depth: int | None = None, wakes: bool = False) -> None:
-        """Sets how many items `key` keeps and whether an arrival ends `wait`. What waits already, stays."""
+        """Set how many items `key` keeps and whether an arrival ends `wait`. What waits already, stays."""
         with self._lock:
             queue = self._queue(key)
             queue.waiting = deque(queue.waiting, maxlen=depth or self._depth)
             queue.wakes = wakes
 
     def put(self, key: Hashable, payload: object) -> None:
-        """Adds an item, from any thread."""
+        """Add an item, from any thread."""
         with self._lock:
             queue = self._queues.get(key) or self._queue(key)
             queue.received += 1
@@ -174,25 +171,25 @@ class Inbox:
             self.wakeup.set()
 
     def forget(self, key: Hashable) -> None:
-        """Forgets a key, its counters and what waits under it."""
+        """Remove a key, its counters and its items."""
         with self._lock:
             self._queues.pop(key, None)
             self._sources = tuple(entry for entry in self._sources if entry[0] != key)
 
     def add_source(self, key: Hashable, take: Take) -> None:
-        """Asks `take` for items of `key` at every `drain`. What it holds already is seen at once."""
+        """Attach a source: call `take` for items of `key` at every `drain`, also for those that it holds already."""
         with self._lock:
             self._queue(key)
             self._sources = (*self._sources, (key, take))
         self.wakeup.set()
 
     def remove_source(self, key: Hashable, take: Take) -> None:
-        """Asks it no more; one that is not there is ignored."""
+        """Detach a source; ignore one that is not attached."""
         with self._lock:
             self._sources = tuple(entry for entry in self._sources if entry != (key, take))
 
     def drain(self) -> list[Item]:
-        """Returns and removes everything that waits, in the order of arrival; what sources hold comes last."""
+        """Return and remove all items in the order of arrival, those of sources last."""
         # Without the lock on purpose: a stale False is seen again at the next tick, and an idle tick stays cheap.
         items = self._drain_queues() if self._pending else []
         if self._sources:
@@ -209,7 +206,7 @@ class Inbox:
         return items
 
     def withdraw(self, key: Hashable) -> list[object]:
-        """Returns and removes what waits under one key; sources are not asked."""
+        """Return and remove the items of one key, except those of sources."""
         with self._lock:
             queue = self._queue(key)
             payloads = [payload for _, payload in queue.waiting]
@@ -218,11 +215,11 @@ class Inbox:
 
     @property
     def pending(self) -> bool:
-        """Whether anything waits, or may wait in a source."""
+        """Return whether anything is queued, here or perhaps in a source."""
         return self._pending or (bool(self._sources) and (self.wakeup.woke or self.wakeup.wait(0.0)))
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until something arrives under a waking key, at most `timeout` seconds; returns whether it did."""
+        """Wait until something arrives under a waking key, at most `timeout` seconds; return whether it did."""
         return self.wakeup.wait(timeout)
 
     def _drain_queues(self) -> list[Item]:
@@ -239,7 +236,7 @@ class Inbox:
         return [item for _, item in arrived]
 
     def counts(self, key: Hashable) -> InboxCounts:
-        """Returns the counters of `key`."""
+        """Return the counters of `key`."""
         with self._lock:
             queue = self._queues.get(key)
             if queue is None:
@@ -248,3 +245,67 @@ class Inbox:
 
     def _queue(self, key: Hashable) -> _Queue:
         return self._queues.setdefault(key, _Queue(deque(maxlen=self._depth)))
+
+
+class TickQueue:
+    """Run jobs in the tick thread, between two ticks: nothing moves meanwhile. Thread-safe, except `run_pending`.
+
+    Attributes:
+        pending: Whether jobs are queued.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Store the arguments.
+
+        Args:
+            wake: Wake the tick thread.
+        """
+        self.pending = False
+        self._wake = wake
+        self._jobs: deque[tuple[Callable[[], object], Future[None]]] = deque()
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def submit(self, job: Callable[[], object]) -> Future[None]:
+        """Queue `job`. Its exception goes to the future."""
+        done: Future[None] = Future()
+        with self._lock:
+            if self._closed:
+                done.set_exception(BridgeError("the bridge is closed"))
+                return done
+            self._jobs.append((job, done))
+            self.pending = True
+        self._wake()
+        return done
+
+    def run_pending(self) -> bool:
+        """Run all queued jobs in the calling thread. Return whether there were any."""
+        if not self.pending:
+            return False
+        while (taken := self._take()) is not None:
+            job, done = taken
+            if done.set_running_or_notify_cancel():
+                try:
+                    job()
+                except Exception as error:  # noqa: BLE001 - it goes to whoever submitted the job
+                    done.set_exception(error)
+                else:
+                    done.set_result(None)
+        return True
+
+    def close(self) -> None:
+        """Fail queued and later jobs with BridgeError. Idempotent."""
+        with self._lock:
+            self._closed, self.pending = True, False
+            jobs = list(self._jobs)
+            self._jobs.clear()
+        for _, done in jobs:
+            if done.set_running_or_notify_cancel():
+                done.set_exception(BridgeError("the bridge is closed"))
+
+    def _take(self) -> tuple[Callable[[], object], Future[None]] | None:
+        # Under the lock: a job that `close` fails is not run as well.
+        with self._lock:
+            taken = self._jobs.popleft() if self._jobs else None
+            self.pending = bool(self._jobs)
+        return taken

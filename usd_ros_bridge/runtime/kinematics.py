@@ -6,17 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+from usd_ros_bridge.model.plan import BridgePlan, carrier_of
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose
-from usd_ros_bridge.runtime.edges import (
-    IndexArray,
-    Selection,
-    group_edges,
-    moves_freely,
-    pose_array,
-    selection,
-)
+from usd_ros_bridge.runtime.joint_transforms import Selection, group_edges, moves_freely, selection
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, IndexArray, compose, pose_array
 
 
 class _Tree:
@@ -38,7 +32,7 @@ class _Tree:
         raise ValueError("the plan's edges form a cycle")
 
     def resolve(self, pose: FloatArray) -> None:
-        """Turns poses relative to the parent into poses relative to the world, in place."""
+        """Turn poses relative to the parent into poses relative to the world, in place."""
         for rows, ancestors in self.rounds:
             pose[rows] = compose(pose[ancestors], pose[rows])
 
@@ -69,10 +63,10 @@ class Kinematics:
     """
 
     def __init__(self, plan: BridgePlan) -> None:
-        """Makes the index arrays.
+        """Store the arguments.
 
         Args:
-            plan: The plan; edges and their joints as planning orients them.
+                plan: The plan; edges and their joints as planning orients them.
 
         Raises:
             ValueError: The plan's edges form a cycle, which planning rules out.
@@ -91,7 +85,7 @@ class Kinematics:
         self._compile_bodies()
 
     def edge_poses(self, joint_position: FloatArray) -> FloatArray:
-        """Computes the pose of every edge of every robot.
+        """Compute the pose of every edge of every robot.
 
         Args:
             joint_position: (D,) rad or m.
@@ -105,7 +99,7 @@ class Kinematics:
         return self._out
 
     def body_poses(self, state: State, edge_poses: FloatArray | None = None) -> FloatArray:
-        """Completes the poses of bodies that joints determine.
+        """Complete the poses of bodies that joints determine.
 
         Args:
             state: A state whose other rows of `body_pose` are measured.
@@ -124,12 +118,10 @@ class Kinematics:
         return pose
 
     def links(self) -> dict[int, Link]:
-        """Returns what carries each driven body, by the body's row."""
+        """Return what carries each driven body, by the body's row."""
         rows = np.arange(len(self.driven))[self._child_rows]
         offsets = dict(zip(self._offset_rows.tolist(), self._offsets.tolist(), strict=True))
-        places = zip(
-            rows.tolist(), self._parent[rows].tolist(), self._child_edges.tolist(), strict=True
-        )  # fmt: skip
+        places = zip(rows.tolist(), self._parent[rows].tolist(), self._child_edges.tolist(), strict=True)
         return {
             row: Link(parent, edge, offsets.get(place)) for place, (row, parent, edge) in enumerate(places)
         }
@@ -146,7 +138,8 @@ class Kinematics:
             child = layout.body_index.get(edge.child_path, -1)
             if child < 0 or row in self.free_edges:
                 continue
-            parent[child], offset = self._carrier(robot, edge.parent_path)
+            parent[child], pose = carrier_of(layout, robot, edge.parent_path)
+            offset = IDENTITY if pose is IDENTITY_POSE else pose_array(pose)
             child_rows.append(child)
             child_edges.append(row)
             offsets.append(offset)
@@ -159,13 +152,3 @@ class Kinematics:
         self._offsets = offset_poses[self._offset_rows]
         self._parent = parent
         self._tree = _Tree(len(layout.bodies), parent)
-
-    def _carrier(self, robot: RobotPlan, path: str) -> tuple[int, FloatArray]:
-        """Returns the body row that moves the prim at `path`, -1 for the world, and the prim in it."""
-        row = self.plan.layout.body_index.get(path, -1)
-        if row >= 0:
-            return row, IDENTITY
-        for frame in robot.frames:
-            if frame.path == path:
-                return frame.carrier, pose_array(frame.carrier_from_frame)
-        return -1, IDENTITY

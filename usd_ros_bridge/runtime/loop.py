@@ -1,4 +1,4 @@
-"""The stand-alone loop: ticks a runtime at absolute deadlines, on arrival of states, until it is stopped."""
+"""Loop: tick a runtime at absolute deadlines and on arrival of states, until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 import time
 from typing import Protocol
 
-from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.inbox import Wakeup
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import ClockPeriod, period_ns
 
 _HELD_NS = 1_000_000_000
@@ -22,11 +22,11 @@ class Clock(Protocol):
         ...
 
     def now_ns(self) -> int | None:
-        """Returns the time in nanoseconds, None while it is not known."""
+        """Return the time in nanoseconds, None while it is not known."""
         ...
 
     def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
-        """Returns once the clock shows `deadline_ns` (None: never), went back, or `wakeup` was set. Uses no CPU."""
+        """Return once the clock shows `deadline_ns` (None: never), went back, or `wakeup` was set. Uses no CPU."""
         ...
 
 
@@ -36,11 +36,10 @@ class SystemClock:
     period_ns = 0
 
     def __init__(self) -> None:
-        """Starts now."""
         self._last = 0
 
     def now_ns(self) -> int:
-        """Returns nanoseconds since the epoch.
+        """Return nanoseconds since the epoch.
 
         A correction of the clock by less than a second shows the last time again rather than going back, because a
         step back means a reset to everything that follows; a larger one is passed on.
@@ -52,7 +51,7 @@ class SystemClock:
         return now
 
     def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
-        """Waits for `deadline_ns` or for `wakeup`."""
+        """Wait for `deadline_ns` or for `wakeup`."""
         if deadline_ns is None:
             wakeup.wait()
             return
@@ -66,7 +65,6 @@ class ExternalClock:
     """Time that something else tells: a simulator's /clock. Unknown until the first `advance`."""
 
     def __init__(self) -> None:
-        """Starts without a time."""
         self._lock = threading.Lock()
         self._period = ClockPeriod()
         self._now: int | None = None
@@ -75,7 +73,7 @@ class ExternalClock:
         self._wakeup: Wakeup | None = None
 
     def now_ns(self) -> int | None:
-        """Returns the last time told."""
+        """Return the last time told."""
         with self._lock:
             return self._now
 
@@ -86,7 +84,7 @@ class ExternalClock:
             return self._period.period_ns
 
     def advance(self, time_ns: int) -> None:
-        """Tells the time, from any thread; ends a wait whose deadline it reaches, or any where time went back."""
+        """Set the time; end a wait whose deadline it reaches, or any wait if time went back. Thread-safe."""
         with self._lock:
             first = self._now is None
             back = self._now is not None and time_ns < self._now
@@ -99,7 +97,7 @@ class ExternalClock:
             wakeup.set()
 
     def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
-        """Waits until the time told reaches `deadline_ns`, goes back, or `wakeup` is set."""
+        """Wait until the time told reaches `deadline_ns`, goes back, or `wakeup` is set."""
         with self._lock:
             if self._went_back or (
                 self._now is not None and deadline_ns is not None and self._now >= deadline_ns
@@ -120,7 +118,7 @@ class Loop:
     """
 
     def __init__(self, runtime: Runtime, clock: Clock | None = None) -> None:
-        """Stores what to tick.
+        """Store the arguments.
 
         Args:
             runtime: Open.
@@ -132,7 +130,7 @@ class Loop:
         self._stopped = False
 
     def run(self) -> None:
-        """Ticks until `stop`, in the calling thread. Returns at once where it was stopped before."""
+        """Tick until `stop`, in the calling thread. Return at once if it was stopped before."""
         runtime, clock, wakeup = self._runtime, self._clock, self._wakeup
         rest_ns = period_ns(runtime.options.controller_rate)
         while not self.stopped():
@@ -146,10 +144,10 @@ class Loop:
                 runtime.tick(now)
 
     def stop(self) -> None:
-        """Ends `run` after the tick in progress; from any thread or signal handler, any number of times."""
+        """End `run` after the tick in progress; from any thread or signal handler, any number of times."""
         self._stopped = True
         self._wakeup.set()
 
     def stopped(self) -> bool:
-        """Returns whether `stop` was called."""
+        """Return whether `stop` was called."""
         return self._stopped

@@ -1,4 +1,4 @@
-"""Odometry of controllers: where wheels say that a base is, for messages and for /tf."""
+"""Odometry of controllers: the base poses that wheel odometry gives, for messages and /tf."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usd_ros_bridge.controllers.protocol import OdometryGroup
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.runtime.edges import Selection, selection
-from usd_ros_bridge.runtime.scalar import Floats
+from usd_ros_bridge.controllers.base import OdometryGroup
+from usd_ros_bridge.runtime.joint_transforms import Selection, selection
+from usd_ros_bridge.spatial.scalar import Floats
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _Places = tuple[OdometryGroup, Selection, Selection]
 """A group, rows of it, and where these go."""
@@ -53,7 +53,7 @@ class OdometryTable:
     """Which row of which group knows where a robot's base is. The first that serves a robot has it."""
 
     def __init__(self, groups: Iterable[tuple[OdometryGroup, Iterable[int]]] = ()) -> None:
-        """Looks up who serves which robot.
+        """Store the arguments.
 
         Args:
             groups: Groups, each with the rows of it that can work.
@@ -70,11 +70,11 @@ class OdometryTable:
                     self._rows.setdefault(robots[row], (source, row))
 
     def __contains__(self, robot: int) -> bool:
-        """Returns whether a controller serves the robot with this index."""
+        """Return whether a controller serves the robot with this index."""
         return robot in self._rows
 
     def of(self, robot: int, tick: int) -> Odometry | None:
-        """Returns a robot's odometry, None where no controller serves it.
+        """Return a robot's odometry, None where no controller serves it.
 
         Args:
             robot: Index in BridgePlan.robots.
@@ -89,7 +89,7 @@ class OdometryTable:
         return source.rows[row]
 
     def of_all(self, tick: int, robots: int) -> tuple[FloatArray, FloatArray]:
-        """Returns poses (R, 7) and twists (R, 6) by robot; a row begins with NaN where there is nothing to show.
+        """Return poses (R, 7) and twists (R, 6) by robot; a row begins with NaN where there is nothing to show.
 
         Args:
             tick: As for `of`.
@@ -118,7 +118,7 @@ class OdometryTable:
         return [(group, selection(each[:, 0]), selection(each[:, 1])) for group, each in pairs]
 
     def writer(self, robots: Iterable[int], slots: Iterable[int]) -> OdometryWriter:
-        """Returns what writes poses of robots that controllers serve into columns `slots`."""
+        """Return what writes poses of robots that controllers serve into columns `slots`."""
         by_source: dict[_Source, tuple[list[int], list[int]]] = {}
         for robot, slot in zip(robots, slots, strict=True):
             source, row = self._rows[robot]
@@ -137,11 +137,10 @@ class OdometryWriter:
     """Writes `odom_from_base` of many robots where frames are kept, with one assignment per group."""
 
     def __init__(self, parts: list[_Places]) -> None:
-        """Takes each group with rows of it and the columns that they go to."""
         self._parts = parts
 
     def write(self, components: FloatArray) -> bool:
-        """Writes into (7, F) `components`; returns whether every number is finite."""
+        """Write into (7, F) `components`; return whether every number is finite."""
         finite = True
         for group, rows, slots in self._parts:
             poses = group.odom_from_base[rows]

@@ -1,29 +1,30 @@
-"""The schedule: what is due at a tick, in integer nanoseconds of bridge time."""
+"""Schedule: what is due in a tick, by deadlines in integer nanoseconds of bridge time or by arrivals."""
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from usd_ros_bridge.model.periodic import is_reached, periods_missed
-from usd_ros_bridge.model.ranges import RATE
+from usd_ros_bridge.ranges import RATE
 
 SECOND_NS = 1_000_000_000
 NEVER_NS = 2**63 - 1
 _RECENT_TICKS = 16
 _WINDOW_NS = 5 * SECOND_NS
-_WORTH_TELLING_NS = SECOND_NS // 2
+_REPORTED_LOSS_NS = SECOND_NS // 2
 
 
 def period_ns(rate: float) -> int:
-    """Returns the period of `rate` (Hz) in nanoseconds, at least one; what is below all rates counts as the lowest."""
+    """Return the period of `rate` (Hz) in nanoseconds, at least one; a rate below all counts as the lowest."""
     return max(1, round(SECOND_NS / max(rate, RATE.low)))
 
 
 def checked_period_ns(name: str, rate: float) -> int:
-    """Returns the period of a rate (Hz) that a caller gave, in nanoseconds.
+    """Return the period of a rate (Hz) that a caller gave, in nanoseconds.
 
     Raises:
         OptionError: It is not possible.
@@ -44,14 +45,13 @@ class ClockPeriod:
     __slots__ = ("_intervals", "_last", "_until_update", "period_ns")
 
     def __init__(self) -> None:
-        """Start without a stamp."""
         self.period_ns = 0
         self._last: int | None = None
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
         self._until_update = 1
 
     def observe(self, time_ns: int) -> None:
-        """Take the next stamp, nanoseconds. One that repeats the last, or is before it, measures nothing."""
+        """Measure with the next stamp, nanoseconds. A stamp at or before the last measures nothing."""
         last, self._last = self._last, time_ns
         if last is None or time_ns <= last:
             return
@@ -69,14 +69,14 @@ class ClockPeriod:
 class _Entry:
     """One periodic entry and what it missed."""
 
-    __slots__ = ("grid", "name", "skipped", "skipped_before", "told")
+    __slots__ = ("grid", "name", "skipped", "skipped_before", "was_reported")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.grid: _Grid | None = None
         self.skipped = 0
         self.skipped_before = 0
-        self.told = False
+        self.was_reported = False
 
 
 class _Grid:
@@ -85,16 +85,16 @@ class _Grid:
     Attributes:
         period: Nanoseconds.
         next: The point that comes next; 0 means that the grid starts at the next tick.
-        served: The tick at which the entries were last due, -1 before the first.
+        last_due: The tick at which the entries were last due, -1 before the first.
         members: Indices of the entries on it, in the order of `Schedule.due`.
     """
 
-    __slots__ = ("_members", "_sorted", "next", "period", "served")
+    __slots__ = ("_members", "_sorted", "last_due", "next", "period")
 
     def __init__(self, period: int, first: int) -> None:
         self.period = period
         self.next = first
-        self.served = -1
+        self.last_due = -1
         self._members: set[int] = set()
         self._sorted: Sequence[int] | None = ()
 
@@ -114,28 +114,26 @@ class _Grid:
 
 
 class Schedule:
-    """Periodic entries with `next += period`, so that the average rate holds whatever the ticks' jitter.
+    """Find the periodic entries that are due. `next += period` keeps the average rate, whatever the ticks' jitter.
 
-    Where the ticks follow a clock with a period of its own (/clock, a host that steps), a deadline counts as reached
-    at the tick nearest to it: from half a period of the clock before it. A rate next to that of the clock keeps a
-    deadline that a tick missed for the tick after it, so that stamps with jitter cost none.
+    If the ticks follow a clock with a period of its own (/clock, a host that steps), a deadline counts as reached at
+    the tick nearest to it: from half a period of the clock before it. At a rate close to that of the clock, a deadline
+    that a tick missed is kept for the next tick: jitter of stamps costs no message.
 
-    Entries of one rate that start together stay together: they are kept as one, so that a tick of thousands costs no
-    more than a tick of one, and grids wait in a heap.
+    Entries of one rate that start together share a grid, so that a tick of thousands costs no more than a tick of one.
+    Grids wait in a heap.
 
-    Several periods that passed between two ticks are made up for by one: nothing bursts after a stall. What was
-    skipped is counted, always. It is reported, once, as a rate that the ticks cannot meet where they are always farther
-    apart than the period; else as a stall with its figures, where half a second of an entry's periods is gone within a
-    few seconds: a loaded machine that is late by a period now and then is no news.
+    Several periods that passed between two ticks make an entry due once: no burst follows a stall. Skipped periods are
+    counted. If ticks are always farther apart than the period, the rate is reported once. If half a second of an
+    entry's periods is lost within a few seconds, the stall is reported.
 
     Attributes:
-        earliest_ns: Bridge time before which no entry is due; 0 means at once, NEVER_NS that there is none.
-        clock_period_ns: Period of the clock that the ticks follow, nanoseconds; 0 where ticks come when they are asked
-            for.
+        earliest_ns: Bridge time before which no entry is due; 0: at once, NEVER_NS: there is none.
+        clock_period_ns: Period of the clock that the ticks follow, nanoseconds; 0 without one.
     """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
-        """Makes an empty schedule that reports to `report(kind, message)`."""
+        """Args: report: For rates that cannot be met, and stalls."""
         self.earliest_ns = NEVER_NS
         self.clock_period_ns = 0
         self._report = report
@@ -150,7 +148,7 @@ class Schedule:
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
 
     def add(self, name: str, rate: float) -> int:
-        """Adds an entry of `rate` Hz that is due at the next tick; returns its index, which stays its own."""
+        """Add an entry of `rate` Hz that is due at the next tick. Return its index, which no other entry gets."""
         index = next(self._indices)
         self._entries[index] = _Entry(name)
         self._join(index, period_ns(rate), 0)
@@ -163,7 +161,7 @@ class Schedule:
         self._update_earliest()
 
     def set_rate(self, index: int, rate: float) -> None:
-        """Changes an entry's rate; it is due at the next tick."""
+        """Change an entry's rate; it is due at the next tick."""
         self._leave(index)
         self._join(index, period_ns(rate), 0)
         self._update_earliest()
@@ -174,7 +172,7 @@ class Schedule:
         self._update_earliest()
 
     def reset(self) -> None:
-        """Makes every entry due at the next tick, whatever time that is."""
+        """Make every entry due at the next tick, whatever its time."""
         periods = [(index, entry.grid.period) for index, entry in self._entries.items() if entry.grid]
         self._grids.clear()
         self._heap.clear()
@@ -186,12 +184,12 @@ class Schedule:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When the next entry is due, bridge time; 0 means at once, None that there is no entry."""
+        """Bridge time at which the next entry is due; 0: at once, None: there is no entry."""
         return None if self.earliest_ns == NEVER_NS else self.earliest_ns
 
     @property
     def shortest_period_ns(self) -> int | None:
-        """The period of the fastest entry, None where there is none."""
+        """Period of the fastest entry, None if there is none."""
         return min((grid.period for _, _, grid in self._heap if grid.members), default=None)
 
     def skipped(self, index: int) -> int:
@@ -200,11 +198,11 @@ class Schedule:
         return 0 if entry is None else entry.skipped
 
     def due(self, time_ns: int, previous_ns: int | None = None) -> Sequence[int]:
-        """Returns the indices of the entries that are due at a tick, and arms them for their next time.
+        """Return the indices of the entries that are due at a tick, and set their next deadlines.
 
         Args:
             time_ns: The tick.
-            previous_ns: The tick before, where nothing was due then and this was not called.
+            previous_ns: The tick before, if nothing was due then and this was not called.
         """
         last = self._last_tick if previous_ns is None else previous_ns
         if last is not None and time_ns > last:
@@ -217,7 +215,7 @@ class Schedule:
         while self._heap and is_reached(self._heap[0][0], time_ns, self.clock_period_ns):
             grid = heapq.heappop(self._heap)[2]
             self._grids.pop((grid.period, grid.next), None)
-            if grid.members and grid.served == time_ns:
+            if grid.members and grid.last_due == time_ns:
                 waiting.append(grid)
             elif grid.members:
                 due.append(grid.members)
@@ -226,7 +224,7 @@ class Schedule:
         for grid in waiting:
             self._place(grid)
         self._update_earliest()
-        # Nothing is due twice at one stamp, not even where a deadline is left for the next.
+        # Nothing is due twice at one stamp, not even if a deadline is left for the next.
         self.earliest_ns = max(self.earliest_ns, time_ns + 1)
         if len(due) == 1:
             return due[0]
@@ -237,17 +235,17 @@ class Schedule:
         reached = grid.next or time_ns
         passed = periods_missed(reached, grid.period, time_ns, self.clock_period_ns)
         grid.next = reached + (passed + 1) * grid.period
-        grid.served = time_ns
+        grid.last_due = time_ns
         if passed:
             self._count_skipped(grid, passed, time_ns)
 
     def _place(self, grid: _Grid) -> None:
-        """Puts a grid into the heap; one that meets another there merges into it."""
+        """Put a grid into the heap; merge it into one of the same period and phase."""
         other = self._grids.setdefault((grid.period, grid.next), grid)
         if other is grid:
             heapq.heappush(self._heap, (grid.next, next(self._order), grid))
             return
-        other.served = max(other.served, grid.served)
+        other.last_due = max(other.last_due, grid.last_due)
         for index in grid.members:
             self._entries[index].grid = other
             other.add(index)
@@ -284,10 +282,10 @@ class Schedule:
             entry = self._entries[index]
             entry.skipped += passed
             lost = entry.skipped - entry.skipped_before
-            if not entry.told and grid.period < shortest:
-                entry.told = True
+            if not entry.was_reported and grid.period < shortest:
+                entry.was_reported = True
                 self._report_rate(entry.name, grid.period, shortest)
-            elif grid.period >= shortest and lost * grid.period >= _WORTH_TELLING_NS:
+            elif grid.period >= shortest and lost * grid.period >= _REPORTED_LOSS_NS:
                 self._report_stall(entry.name, grid.period, lost)
 
     def _report_rate(self, name: str, period: int, shortest: int) -> None:
@@ -303,3 +301,126 @@ class Schedule:
             f"{lost} period(s) of {name} ({SECOND_NS / period:g} Hz) were skipped within "
             f"{_WINDOW_NS // SECOND_NS} s: up to {max(self._intervals) / SECOND_NS:.3g} s passed between two ticks",
         )
+
+
+RETRY_NS = 100_000_000
+"""Time after which an entry that published nothing is due again without an arrival: it may wait for a subscriber."""
+
+Entry = TypeVar("Entry", bound=Hashable)
+
+
+class _Paused(NamedTuple):
+    """Entries that published in one tick, in this order.
+
+    Attributes:
+        until_ns: Bridge time before which their rate does not allow the next message.
+        arrivals: Number of ticks with an arrival before.
+        entries: The entries; some may have been removed since.
+    """
+
+    until_ns: int
+    arrivals: int
+    entries: list[Any]
+
+
+class Arrivals(Generic[Entry]):
+    """Find the entries that are due because something arrived. Their rates are upper bounds, as `publish_frequency` is.
+
+    An entry that waits for a state is due at every tick in which something arrived. After it has published it pauses
+    for a period, and is due after that only if something arrived meanwhile: a steady stream of states costs one tick a
+    state, and a silent robot none.
+
+    Attributes:
+        clock_period_ns: Period of the clock that the ticks follow, nanoseconds, as that of `Schedule`: a pause ends at
+            the tick nearest to its end.
+    """
+
+    def __init__(self) -> None:
+        self.clock_period_ns = 0
+        self._period: dict[Entry, int] = {}
+        self._until: dict[Entry, int] = {}
+        self._waiting: dict[Entry, None] = {}
+        # By period, so that each queue is in the order of time.
+        self._paused: dict[int, deque[_Paused]] = {}
+        self._arrivals = 0
+        self._retry_ns = 0
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._period)
+
+    def add(self, entry: Entry, rate: float) -> None:
+        """Add an entry of at most `rate` Hz; it is due at the next tick."""
+        self._period[entry] = period_ns(rate)
+        self._waiting[entry] = None
+        self._retry_ns = 0
+
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry; one that is not there is ignored."""
+        self._period.pop(entry, None)
+        self._waiting.pop(entry, None)
+        self._until.pop(entry, None)
+
+    def reset(self) -> None:
+        """Make every entry due at the next tick, whatever its time."""
+        self._paused.clear()
+        self._until.clear()
+        self._waiting = dict.fromkeys(self._period)
+        self._retry_ns = 0
+
+    def due(self, time_ns: int, *, arrived: bool) -> Sequence[Entry]:
+        """Return the entries that are due at a tick; `mark_published` follows for those that published.
+
+        Args:
+            time_ns: The tick.
+            arrived: Whether anything arrived in it.
+        """
+        self._arrivals += arrived
+        ended: list[Entry] = []
+        for period, queue in self._paused.items():
+            reached = time_ns + self._early_ns(period)
+            # Entries for which nothing arrived stay paused.
+            while queue and queue[0].until_ns <= reached and queue[0].arrivals < self._arrivals:
+                ended += [entry for entry in queue.popleft().entries if entry in self._period]
+        if ended:
+            self._waiting.update(dict.fromkeys(ended))
+        if arrived or time_ns >= self._retry_ns:
+            self._retry_ns = time_ns + RETRY_NS
+            return tuple(self._waiting)
+        return ended
+
+    def mark_published(self, entry: Entry, time_ns: int) -> None:
+        """Pause an entry that published at a tick; one that was removed meanwhile is ignored."""
+        if entry not in self._waiting:
+            return
+        del self._waiting[entry]
+        period = self._period[entry]
+        queue = self._paused.get(period)
+        if queue is None:
+            queue = self._paused[period] = deque()
+        until_ns = time_ns + period
+        before, early = self._until.get(entry), self._early_ns(period)
+        if early and before is not None and abs(time_ns - before) <= early:
+            # One pause follows the other without a gap: rounding by the clock does not add up.
+            until_ns = before + period
+        self._until[entry] = until_ns
+        at = len(queue)
+        while at and queue[at - 1].until_ns > until_ns:
+            at -= 1
+        if at and queue[at - 1][:2] == (until_ns, self._arrivals):
+            queue[at - 1].entries.append(entry)
+        else:
+            queue.insert(at, _Paused(until_ns, self._arrivals, [entry]))
+
+    @property
+    def wake_ns(self) -> int:
+        """Bridge time at which a tick is needed without an arrival; 0: at once, NEVER_NS: none is."""
+        wake = self._retry_ns if self._waiting else NEVER_NS
+        for period, queue in self._paused.items():
+            if queue and queue[0].arrivals < self._arrivals:
+                wake = min(wake, max(queue[0].until_ns - self._early_ns(period), 0))
+        return wake
+
+    def _early_ns(self, period: int) -> int:
+        """Return how long before its end a pause of `period` may end: so little that none ends where it began."""
+        return min(self.clock_period_ns // 2, (period - 1) // 2)

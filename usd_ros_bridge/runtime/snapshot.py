@@ -1,4 +1,4 @@
-"""The snapshot: what is known at one tick, computed when it is first asked for and kept until the next tick."""
+"""Snapshot: the state of one tick, and what follows from it, computed on first use."""
 
 from __future__ import annotations
 
@@ -8,17 +8,40 @@ from math import isnan
 
 import numpy as np
 
-from usd_ros_bridge.model.carry import CommonRows, carry
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.runtime.bodies import BodyMotion, Chains
-from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.model.state_transfer import CommonRows
+from usd_ros_bridge.runtime.body_motion import BodyMotion, Chains, MotionTracker, TimeArray
+from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.known import Known
-from usd_ros_bridge.runtime.motion import MotionTracker, TimeArray
 from usd_ros_bridge.runtime.odometry import Odometry, OdometryTable
-from usd_ros_bridge.runtime.scalar import Floats
+from usd_ros_bridge.spatial.scalar import Floats
+from usd_ros_bridge.spatial.transforms import FloatArray
+
+UNKNOWN: FloatArray = np.zeros(0)
+"""Stands for numbers that are all unknown."""
+
+
+class UnknownFilter:
+    """Turns an array of which every number is NaN into `UNKNOWN`, and returns any other as it is."""
+
+    def __init__(self, count: int) -> None:
+        """Store the arguments.
+
+        Args:
+            count: Numbers in every array that it is asked about.
+        """
+        self._nothing = np.full(count, np.nan).tobytes()
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return (count,) `values`, or UNKNOWN."""
+        if not values.size or (first := values[0]) == first:
+            return values
+        # What np.full made is told by its bytes, at a fifth of the cost.
+        if values.tobytes() == self._nothing or np.isnan(values).all():
+            return UNKNOWN
+        return values
+
 
 Sense = Callable[[str], SensorSample | None]
 """`sense(prim)`: the newest sample of the sensor at a prim path."""
@@ -55,7 +78,7 @@ class Snapshot:
         sense: Sense | None = None,
         odometry: OdometryTable | None = None,
     ) -> None:
-        """Prepares for the ticks of one open backend.
+        """Store the arguments.
 
         Args:
             plan: The plan.
@@ -90,7 +113,7 @@ class Snapshot:
         self._start = np.full((bodies, 7), np.nan)
         self._started = np.zeros(bodies, dtype=bool)
         self._all_started = False
-        self._known = Known(len(plan.layout.dofs))
+        self._known = UnknownFilter(len(plan.layout.dofs))
         self._velocity: FloatArray | None = None
         self._effort: FloatArray | None = None
         self._edge_pose: FloatArray | None = None
@@ -100,7 +123,7 @@ class Snapshot:
     # --- For the runtime ---------------------------------------------------------------------------------------
 
     def begin(self, state: State) -> None:
-        """Shows `state` from here on.
+        """Show `state` from here on.
 
         Raises:
             ValueError: Its arrays do not have the shapes of the plan's layout; the last state stays.
@@ -128,12 +151,12 @@ class Snapshot:
             self._follow(row, motion)
 
     def hold(self, time_ns: int) -> None:
-        """Shows the last state again, as standing still at `time_ns`; one that came by topic keeps its own time."""
+        """Show the last state again, as standing still at `time_ns`; one that came by topic keeps its own time."""
         velocity = np.zeros(len(self._plan.layout.dofs))
         self.begin(replace(self.state, time_ns=time_ns, joint_velocity=velocity, body_twist=None))
 
     def reset(self) -> None:
-        """Forgets start poses and velocities: what comes next has nothing to do with what was."""
+        """Drop start poses and velocities, after a reset."""
         self._tracker.clear()
         for motion in self._motions.values():
             motion.clear()
@@ -142,24 +165,24 @@ class Snapshot:
         self._start[:] = np.nan
         self._all_started = False
 
-    def take_over(self, other: Snapshot, common: CommonRows, *, alike: bool) -> None:
-        """Goes on where the snapshot of another plan stands: odometry goes on from where bodies started.
+    def transfer_state(self, old: Snapshot, common: CommonRows, *, same_backend: bool) -> None:
+        """Continue from the snapshot of the plan before: odometry goes on from where bodies started.
 
         Args:
-            other: The other one.
-            common: What the two plans have in common.
-            alike: Whether their layouts are the same: then its state is this one's, too.
+            old: Snapshot of the plan before.
+            common: Rows that the two plans have in common.
+            same_backend: Whether the backend stays: then layouts are the same, and the old state is used, too.
         """
-        self.tick = other.tick
-        carry(self._start, common.bodies, other._start, common.old_bodies)
-        self._started[common.bodies] = other._started[common.old_bodies]
-        if alike:
-            self._tracker, self._tracking, self._motions = other._tracker, other._tracking, other._motions
-            if hasattr(other, "state"):
-                self.begin(other.state)
+        self.tick = old.tick
+        self._start[common.bodies] = old._start[common.old_bodies]
+        self._started[common.bodies] = old._started[common.old_bodies]
+        if same_backend:
+            self._tracker, self._tracking, self._motions = old._tracker, old._tracking, old._motions
+            if hasattr(old, "state"):
+                self.begin(old.state)
 
-    def adopt(self, plan: BridgePlan) -> None:
-        """Shows a plan that differs in nothing that is computed here."""
+    def set_plan(self, plan: BridgePlan) -> None:
+        """Use a plan in which nothing differs that is computed here."""
         self._plan = plan
 
     # --- For emitters ------------------------------------------------------------------------------------------
@@ -170,7 +193,7 @@ class Snapshot:
         return self._plan
 
     def robot_time_ns(self, robot: int) -> int:
-        """Returns the time of a robot's state, nanoseconds; -1 while nothing is known of it.
+        """Return the time of a robot's state, nanoseconds; -1 while nothing is known of it.
 
         Args:
             robot: Index in BridgePlan.robots; -1 (no robot) has the time of the state.
@@ -229,18 +252,18 @@ class Snapshot:
         return self._tracker.acceleration
 
     def pose(self, row: int) -> FloatArray:
-        """Returns `world_from_body` (7,) of one body."""
+        """Return `world_from_body` (7,) of one body."""
         return np.array(self.body(row))
 
     def body(self, row: int) -> list[float]:
-        """Returns `world_from_body` of one body as 7 floats, without computing others than those that carry it."""
+        """Return `world_from_body` of one body as 7 floats, without computing others than those that carry it."""
         pose = self._single.get(row)
         if pose is None:
             pose = self._single[row] = self._find_body(row)
         return pose
 
     def twist(self, row: int) -> Floats:
-        """Returns the twist of one body as 6 floats, as in `body_twist`."""
+        """Return the twist of one body as 6 floats, as in `body_twist`."""
         motion = self._motions.get(row)
         if motion is None:
             measured = self._measured_twist(row)
@@ -251,11 +274,11 @@ class Snapshot:
         return motion.twist
 
     def acceleration(self, row: int) -> Floats:
-        """Returns the acceleration of one body as 6 floats, as in `body_acceleration`."""
+        """Return the acceleration of one body as 6 floats, as in `body_acceleration`."""
         return self._motion(row).acceleration
 
     def start_pose(self, row: int) -> FloatArray:
-        """Returns `world_from_body` (7,) at the first state after opening or a reset: where odometry starts."""
+        """Return `world_from_body` (7,) at the first state after opening or a reset: where odometry starts."""
         pose: FloatArray = self._start[row]
         return pose
 
@@ -265,7 +288,7 @@ class Snapshot:
         return self._start
 
     def odometry(self, robot: int) -> Odometry | None:
-        """Returns where a controller reckons a robot's base to be, None where none does: its true motion counts.
+        """Return where a controller reckons a robot's base to be, None where none does: its true motion counts.
 
         Args:
             robot: Index in BridgePlan.robots.
@@ -286,30 +309,30 @@ class Snapshot:
 
     @property
     def frames_finite(self) -> bool:
-        """Whether all of `all_frame_poses` is known to be finite: no look at each robot's is needed then."""
+        """Return whether all of `all_frame_poses` is known to be finite."""
         if self._frame_pose is None:
             self._frame_pose = self._frames.evaluate(self)
         return self._frames.finite
 
     def frame_poses(self, robot: int) -> FloatArray:
-        """Returns (F, 7) `parent_from_frame` of a robot's moving frames, in the order of `RobotFrames.moving`.
+        """Return (F, 7) `parent_from_frame` of a robot's moving frames, in the order of `RobotFrames.moving`.
 
-        Rows may be NaN where a backend's numbers are: `TransformFeed` leaves those out.
+        Rows are NaN if a backend's numbers are: they are not sent to /tf.
         """
         if self._frame_pose is None:
             self._frame_pose = self._frames.evaluate(self)
         return self._frames.robot_poses[robot]
 
     def moving_frames(self, robot: int) -> tuple[int, ...]:
-        """Returns the indices in RobotPlan.frames of the rows of `frame_poses`."""
+        """Return the indices in RobotPlan.frames of the rows of `frame_poses`."""
         return self._frames.robots[robot].moving
 
     def frame_pose(self, robot: int, frame: str) -> FloatArray | None:
-        """Returns `world_from_frame` (7,) of a frame of a robot by its id, None where there is none."""
+        """Return `world_from_frame` (7,) of a frame of a robot by its id, None where there is none."""
         return self._frames.world_from_frame(self, robot, frame)
 
     def sense(self, prim: str) -> SensorSample | None:
-        """Returns what the sensor at a prim path measured last, None where there is nothing.
+        """Return what the sensor at a prim path measured last, None where there is nothing.
 
         The backend is asked at most once per sensor and tick, and only for sensors that someone asks for.
         """
@@ -344,7 +367,7 @@ class Snapshot:
         return measured
 
     def _motion(self, row: int) -> BodyMotion:
-        """Returns how a body moves; from the first time on that it is asked for, every state counts."""
+        """Return how a body moves; from the first time on that it is asked for, every state counts."""
         motion = self._motions.get(row)
         if motion is None:
             motion = self._motions[row] = BodyMotion()
@@ -356,7 +379,7 @@ class Snapshot:
         motion.observe(time_ns, self.body(row), self._measured_twist(row))
 
     def _body_time(self) -> TimeArray:
-        """Returns (B,) the time of each body's state."""
+        """Return (B,) the time of each body's state."""
         state = self.state
         time = np.full(len(self._plan.layout.bodies), state.time_ns, dtype=np.int64)
         if state.robot_time_ns is not None:

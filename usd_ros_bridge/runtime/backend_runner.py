@@ -1,22 +1,22 @@
-"""The backend at the runtime's edge: it is stepped with what is commanded, and what it raises stops nothing."""
+"""Backend runner: step the backend with the commands; report what it raises, and go on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
 
-from usd_ros_bridge.backends.protocol import Backend, Report, SensorBackend
+from usd_ros_bridge.backends.base import Backend, Report, SensorBackend
 from usd_ros_bridge.model.state import Commands, Layout, State
-from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.runtime.snapshot import Sense
 
 
 def find_sense(backend: Backend) -> Sense | None:
-    """Returns what tells a sensor's newest sample, None where the open backend serves none."""
+    """Return what tells a sensor's newest sample, None where the open backend serves none."""
     return backend.sense if backend.capabilities.sensors and isinstance(backend, SensorBackend) else None
 
 
-class Stepper:
+class BackendRunner:
     """Steps a backend.
 
     Attributes:
@@ -29,7 +29,6 @@ class Stepper:
     """
 
     def __init__(self, backend: Backend, layout: Layout, report: Report, *, actuators: int = 0) -> None:
-        """Take a backend that may not be open yet, and the number of actuators that it has."""
         self._backend = backend
         self._layout = layout
         self._report = report
@@ -42,7 +41,7 @@ class Stepper:
         self.longest_s = 0.0
 
     def step(self, time_ns: int, show: Callable[[State], None]) -> bool:
-        """Steps with what is commanded and shows the state; returns False, with a report, where either raises."""
+        """Step with what is commanded and shows the state; return False, with a report, where either raises."""
         try:
             began = perf_counter()
             state = self._backend.step(time_ns, self.commands)
@@ -61,7 +60,7 @@ class Stepper:
                 self.silence()
 
     def catch_up(self, time_ns: int) -> State | None:
-        """Steps to a time for which nothing was commanded: what is commanded now does not hold before it."""
+        """Step to a time for which nothing was commanded: what is commanded now does not hold before it."""
         nothing = (
             self.commands if self.commands.silent else Commands.empty(self._layout, actuators=self._actuators)
         )
@@ -72,12 +71,12 @@ class Stepper:
             return None
 
     def forget_longest(self) -> float:
-        """Returns `longest_s` and begins anew; from any thread."""
+        """Return `longest_s` and restart it. Thread-safe."""
         longest, self.longest_s = self.longest_s, 0.0
         return longest
 
     def reset(self) -> None:
-        """Takes the backend back to the state at rest and what was commanded away."""
+        """Reset the backend to the state at rest, and clear the commands."""
         self.silence()
         try:
             self._backend.reset()
@@ -85,19 +84,19 @@ class Stepper:
             self.count("reset", error)
 
     def close(self) -> None:
-        """Closes the backend."""
+        """Close the backend."""
         try:
             self._backend.close()
         except Exception as error:  # noqa: BLE001 - the runtime's edge: closing goes on
             self._report("backend.close", f"the backend failed to close: {describe(error)}")
 
     def silence(self) -> None:
-        """Takes back what was commanded; a look at the flag before spares five writes where nothing was."""
+        """Clear the commands. The flag spares five writes where there are none."""
         self.commands.clear()
         self.commands.silent = True
 
     def count(self, what: str, error: Exception) -> None:
-        """Counts and reports what the backend raised."""
+        """Count and reports what the backend raised."""
         self.errors += 1
         self.last_error = describe(error)
         self._report(

@@ -1,4 +1,4 @@
-"""Goal desks: goals and cancellations from any thread, through the inbox, to the controller that follows them."""
+"""Goal queues: goals and cancellations from any thread to the controller that follows them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from usd_ros_bridge.controllers.protocol import GoalPort
-from usd_ros_bridge.runtime.hosting import SWITCHED_OFF, Member, Moment, Run
+from usd_ros_bridge.controllers.base import GoalPort
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.runtime.controller_groups import SWITCHED_OFF, ActiveGoal, ControllerSlot, TickContext
 from usd_ros_bridge.runtime.inbox import Inbox
-from usd_ros_bridge.runtime.report import describe
 
 
 class _Start(NamedTuple):
@@ -22,35 +22,35 @@ class _Cancel(NamedTuple):
     port: GoalPort
 
 
-class GoalDesk:
+class GoalQueue:
     """Takes the goals of one action server, for the controller that serves it. Every goal ends exactly once."""
 
     def __init__(
         self,
         path: str,
-        members: Sequence[Member],
+        slots: Sequence[ControllerSlot],
         inbox: Inbox,
-        moment: Moment,
-        crowded: set[GoalDesk],
+        tick: TickContext,
+        waiting_queues: set[GoalQueue],
         now_ns: Callable[[], int],
     ) -> None:
-        """Makes the desk of an action; the runtime does.
+        """Make the queue of an action; the runtime does.
 
         Args:
             path: Prim path of the action.
-            members: The controllers that name it: the one that is active follows goals.
+            slots: The controllers that name it: the one that is active follows goals.
             inbox: Where goals wait for the tick.
-            moment: The tick in progress.
-            crowded: The desks at which goals wait for the first state.
+            tick: The tick in progress.
+            waiting_queues: The desks at which goals wait for the first state.
             now_ns: Returns the bridge time, nanoseconds.
         """
         self.path = path
-        self._members = tuple(members)
+        self._slots = tuple(slots)
         self._inbox = inbox
-        self._moment = moment
-        self._crowded = crowded
+        self._tick = tick
+        self._waiting_queues = waiting_queues
         self._now_ns = now_ns
-        self._waiting: dict[int, tuple[Run, object]] = {}
+        self._waiting: dict[int, tuple[ActiveGoal, object]] = {}
         self._lock = threading.Lock()
         self._closed = ""
         # A goal that gave way to another one unread would never end.
@@ -64,25 +64,25 @@ class GoalDesk:
         return self._serving().plan.path
 
     def check(self, goal: object) -> str:
-        """Returns why a goal is to be rejected, "" where it is acceptable. From any thread."""
+        """Return why a goal is to be rejected, "" where it is acceptable. From any thread."""
         # A switch that was asked for comes before a goal that arrives later.
-        member = next((each for each in self._members if each.takes_goals), self._members[0])
-        if not member.takes_goals:
-            return _inactive(member)
-        goals = member.host.goals
+        slot = next((each for each in self._slots if each.takes_goals), self._slots[0])
+        if not slot.takes_goals:
+            return _inactive(slot)
+        goals = slot.runner.goals
         assert goals is not None
         try:
-            return goals.check(member.row, goal, time_ns=self._now_ns())
+            return goals.check(slot.row, goal, time_ns=self._now_ns())
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             text = describe(error)
-            schema = member.host.schema
-            member.host.report(
+            schema = slot.runner.schema
+            slot.runner.report(
                 f"controller.error:{schema}", f"controllers of {schema} failed to check a goal: {text}"
             )
             return f"the controller failed to check the goal: {text}"
 
     def start(self, goal: object, port: GoalPort) -> None:
-        """Has a goal begun in the next tick, which begins at once. From any thread.
+        """Begin a goal in the next tick, and wake the loop for it. From any thread.
 
         Args:
             goal: Checked.
@@ -92,10 +92,10 @@ class GoalDesk:
             if not self._closed:
                 self._inbox.put(self, _Start(goal, port))
                 return
-        Run(self._serving(), goal, port).end("aborted", self._closed)
+        ActiveGoal(self._serving(), goal, port).end("aborted", self._closed)
 
     def cancel(self, port: GoalPort) -> None:
-        """Has a goal canceled in the next tick; one that has ended is ignored. From any thread."""
+        """Cancel a goal in the next tick. One that has ended is ignored. From any thread."""
         with self._lock:
             if not self._closed:
                 self._inbox.put(self, _Cancel(port))
@@ -103,69 +103,69 @@ class GoalDesk:
     # --- In the tick -------------------------------------------------------------------------------------------
 
     def take(self, request: object) -> None:
-        """Begins or cancels a goal."""
+        """Begin or cancels a goal."""
         if isinstance(request, _Start):
-            run = Run(self._serving(), request.goal, request.port)
+            run = ActiveGoal(self._serving(), request.goal, request.port)
             self._waiting[run.key] = (run, request.goal)
             self.begin_waiting()
         elif isinstance(request, _Cancel):
             self._cancel(id(request.port))
 
     def failed(self, error: Exception) -> None:
-        """Reports what went wrong at the desk itself."""
-        self._members[0].host.fail(error)
+        """Report what went wrong at the queue itself."""
+        self._slots[0].runner.fail(error)
 
     def begin_waiting(self) -> None:
-        """Begins goals whose robot's state is known; those of a controller that was switched off meanwhile end."""
+        """Begin goals whose robot's state is known; those of a controller that was switched off meanwhile end."""
         for key, (run, goal) in tuple(self._waiting.items()):
-            member = run.member
-            if not member.active:
+            slot = run.slot
+            if not slot.active:
                 del self._waiting[key]
-                run.end("aborted", _inactive(member))
-            elif self._moment.knows(member.plan.robot):
+                run.end("aborted", _inactive(slot))
+            elif self._tick.knows(slot.plan.robot):
                 del self._waiting[key]
-                member.host.begin(run, goal)
-        self._look()
+                slot.runner.begin(run, goal)
+        self._note_waiting()
 
     def end_waiting(self, why: str) -> None:
-        """Ends goals that wait for the first state."""
+        """End goals that wait for the first state."""
         for run, _ in tuple(self._waiting.values()):
             run.end("aborted", why)
         self._waiting.clear()
-        self._look()
+        self._note_waiting()
 
     def close(self, why: str) -> None:
-        """Ends everything that waits, and every goal that comes after that; leaves the inbox."""
+        """End all queued and later goals, and leave the inbox."""
         with self._lock:
             self._closed = why
         self.end_waiting(why)
         for request in self._inbox.withdraw(self):
             if isinstance(request, _Start):
-                Run(self._serving(), request.goal, request.port).end("aborted", why)
+                ActiveGoal(self._serving(), request.goal, request.port).end("aborted", why)
         self._inbox.forget(self)
 
     def _cancel(self, key: int) -> None:
         if key in self._waiting:
             self._waiting.pop(key)[0].end("canceled", "canceled before it began")
-            self._look()
+            self._note_waiting()
             return
-        for member in self._members:
-            run = member.host.runs.get(key)
+        for slot in self._slots:
+            run = slot.runner.active_goals.get(key)
             if run is not None:
-                member.host.cancel(run)
+                slot.runner.cancel(run)
                 return
 
-    def _look(self) -> None:
-        """Notes whether goals wait here."""
+    def _note_waiting(self) -> None:
+        """Note whether goals wait here."""
         if self._waiting:
-            self._crowded.add(self)
+            self._waiting_queues.add(self)
         else:
-            self._crowded.discard(self)
+            self._waiting_queues.discard(self)
 
-    def _serving(self) -> Member:
-        """Returns the active controller, else the first."""
-        return next((member for member in self._members if member.active), self._members[0])
+    def _serving(self) -> ControllerSlot:
+        """Return the active controller, else the first."""
+        return next((slot for slot in self._slots if slot.active), self._slots[0])
 
 
-def _inactive(member: Member) -> str:
-    return f"controller {member.plan.path} is inactive: {member.reason or SWITCHED_OFF}"
+def _inactive(slot: ControllerSlot) -> str:
+    return f"controller {slot.plan.path} is inactive: {slot.reason or SWITCHED_OFF}"

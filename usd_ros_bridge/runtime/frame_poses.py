@@ -1,24 +1,241 @@
-"""Frames of all robots at once, and the rules of what is sent to /tf (REP 0158 section 2.7)."""
+"""Frames of all robots: their transforms, and the rules of what is sent to /tf (REP 0158 section 2.7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import TYPE_CHECKING
+from math import inf, isfinite, nan, sqrt
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose
-from usd_ros_bridge.runtime.edges import IndexArray, Selection, pose_array, selection
+from usd_ros_bridge.model.state import State
+from usd_ros_bridge.runtime import body_motion
+from usd_ros_bridge.runtime.joint_transforms import Selection, selection
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import OdometryTable, OdometryWriter
-from usd_ros_bridge.runtime.posed import WORLD, PosedFrame, PosedFrames, posed_frames
+from usd_ros_bridge.spatial import scalar
+from usd_ros_bridge.spatial.transforms import (
+    IDENTITY,
+    FloatArray,
+    IndexArray,
+    compose,
+    normalized,
+    pose_array,
+    relative,
+)
 
-if TYPE_CHECKING:
-    from usd_ros_bridge.runtime.snapshot import Snapshot
+FEW = 4
+"""Up to how many frames are computed one by one: numpy's calls cost as much for one as for a hundred."""
+WORLD = -1
+
+
+class PoseSource(Protocol):
+    """Poses of one tick: what frames need of a `Snapshot`. See there for units and shapes."""
+
+    state: State
+
+    @property
+    def edge_pose(self) -> FloatArray:
+        """(E, 7) `parent_from_child` of all edges."""
+        ...
+
+    @property
+    def body_pose(self) -> FloatArray:
+        """(B, 7) `world_from_body` of all bodies."""
+        ...
+
+    @property
+    def start_poses(self) -> FloatArray:
+        """(B, 7) `world_from_body` where odometry starts."""
+        ...
+
+    def pose(self, row: int) -> FloatArray:
+        """Return `world_from_body` (7,) of one body."""
+        ...
+
+    def body(self, row: int) -> list[float]:
+        """Return `world_from_body` of one body as 7 floats."""
+        ...
+
+    def start_pose(self, row: int) -> FloatArray:
+        """Return `world_from_body` (7,) where odometry starts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PosedFrame:
+    """A frame between two carriers.
+
+    Attributes:
+        slot: Column of the frame in the array that it is written into.
+        carrier: Row of the body that carries it, WORLD where nothing does.
+        carrier_from_frame: (7,).
+        parent_carrier: Row of the body that carries its parent, WORLD where nothing does.
+        carrier_from_parent: (7,).
+        from_start: Whether the parent's carrier stands where it was at the start: an odometry frame.
+    """
+
+    slot: int
+    carrier: int
+    carrier_from_frame: FloatArray
+    parent_carrier: int
+    carrier_from_parent: FloatArray
+    from_start: bool
+
+
+class PosedFrames(Protocol):
+    """What computes posed frames."""
+
+    def write(self, snapshot: PoseSource) -> bool:
+        """Write `parent_from_frame` of each into its column; NaN where the rotation has no length.
+
+        Returns:
+            Whether every number is known to be finite.
+        """
+
+
+def posed_frames(
+    frames: Sequence[PosedFrame], kinematics: Kinematics, *, joint_driven: bool, components: FloatArray
+) -> PosedFrames | None:
+    """Return what computes frames, None where there are none.
+
+    Args:
+        frames: Which.
+        kinematics: Of the plan.
+        joint_driven: Whether the backend's joint positions determine the bodies below joints.
+        components: (7, F), C-contiguous: what to write into.
+    """
+    if not frames:
+        return None
+    if len(frames) <= FEW:
+        return _FrameLoop(frames, components)
+    return _FrameArrays(frames, kinematics, joint_driven, components)
+
+
+class _FrameLoop:
+    """A handful of frames, as plain floats."""
+
+    def __init__(self, frames: Sequence[PosedFrame], components: FloatArray) -> None:
+        width = components.shape[1]
+        self._frames = [
+            (
+                range(frame.slot, 7 * width, width),
+                frame.carrier,
+                _offset(frame.carrier_from_frame),
+                frame.parent_carrier,
+                _offset(frame.carrier_from_parent),
+                frame.from_start,
+            )
+            for frame in frames
+        ]
+        # Floats go into a memoryview at a third of what numpy takes for it.
+        self._cells = _cells(components)
+
+    def write(self, snapshot: PoseSource) -> bool:
+        known, cells = True, self._cells
+        for places, carrier, offset, parent_carrier, parent_offset, from_start in self._frames:
+            pose: scalar.Floats = snapshot.body(carrier) if carrier >= 0 else _ORIGIN
+            if offset is not None:
+                pose = body_motion.compose(pose, offset)
+            parent: scalar.Floats | None = parent_offset
+            if parent_carrier >= 0:
+                parent = (
+                    snapshot.start_pose(parent_carrier).tolist()
+                    if from_start
+                    else snapshot.body(parent_carrier)
+                )
+                if parent_offset is not None:
+                    parent = body_motion.compose(parent, parent_offset)
+            x, y, z, qx, qy, qz, qw = pose if parent is None else scalar.relative(parent, pose)
+            square = qx * qx + qy * qy + qz * qz + qw * qw
+            # As `normalized`: what has no direction shows as NaN.
+            length = sqrt(square) if 0.0 < square < inf else nan
+            rotation = (qx / length, qy / length, qz / length, qw / length)
+            for place, value in zip(places, (x, y, z, *rotation), strict=True):
+                cells[place] = value
+            known = known and isfinite(x + y + z + length)
+        return known
+
+
+class _FrameArrays:
+    """Any number of frames, a few numpy calls for all."""
+
+    def __init__(
+        self,
+        frames: Sequence[PosedFrame],
+        kinematics: Kinematics,
+        joint_driven: bool,
+        components: FloatArray,
+    ) -> None:
+        world = len(kinematics.driven)
+        self._slots = selection([frame.slot for frame in frames])
+        self._out = components.T
+        child_rows = [frame.carrier if frame.carrier >= 0 else world for frame in frames]
+        parent_rows = [frame.parent_carrier if frame.parent_carrier >= 0 else world for frame in frames]
+        self._child_rows = np.array(child_rows, dtype=np.intp)
+        self._parent_rows = np.array(parent_rows, dtype=np.intp)
+        self._child_offsets = _Offsets([frame.carrier_from_frame for frame in frames])
+        self._parent_offsets = _Offsets([frame.carrier_from_parent for frame in frames])
+        self._odometry = np.flatnonzero([frame.from_start for frame in frames])
+        self._bodies = np.tile(IDENTITY, (world + 1, 1))
+        used = np.concatenate((self._child_rows, self._parent_rows))
+        # Bodies right below the world, the only moving frames of most robots that come from poses.
+        self._direct = bool(
+            (self._parent_rows == world).all()
+            and (self._child_rows < world).all()
+            and not (self._odometry.size or self._child_offsets.used or self._parent_offsets.used)
+        )
+        self._complete = joint_driven and bool(kinematics.driven[used[used < world]].any())
+
+    def write(self, snapshot: PoseSource) -> bool:
+        body_pose = snapshot.body_pose if self._complete else snapshot.state.body_pose
+        if self._direct:
+            pose: FloatArray = body_pose[self._child_rows]
+        else:
+            self._bodies[:-1] = body_pose
+            child = self._child_offsets.apply(self._bodies[self._child_rows])
+            parent = self._bodies[self._parent_rows]
+            if self._odometry.size:
+                parent[self._odometry] = snapshot.start_poses[self._parent_rows[self._odometry]]
+            pose = relative(self._parent_offsets.apply(parent), child)
+        pose[:, 3:] = normalized(pose[:, 3:])
+        self._out[self._slots] = pose
+        return bool(np.isfinite(pose).all())
+
+
+class _Offsets:
+    """Constant poses to the right of others; identities, which most are, cost nothing."""
+
+    def __init__(self, offsets: list[FloatArray]) -> None:
+        poses = np.array(offsets)
+        self._rows = np.flatnonzero(np.any(poses != IDENTITY, axis=-1))
+        self._poses = poses[self._rows]
+        self.used = self._rows.size > 0
+
+    def apply(self, poses: FloatArray) -> FloatArray:
+        if self._rows.size:
+            poses[self._rows] = compose(poses[self._rows], self._poses)
+        return poses
+
+
+_ORIGIN: list[float] = IDENTITY.tolist()
+
+
+def _cells(array: FloatArray) -> MutableSequence[float]:
+    """Return the numbers of a C-contiguous array, to write one by one."""
+    # What the type checker is told of a memoryview knows of bytes only.
+    cells: Any = memoryview(array.reshape(-1).data)
+    numbers: MutableSequence[float] = cells
+    return numbers
+
+
+def _offset(pose: FloatArray) -> list[float] | None:
+    """Return a pose as floats, None for the identity."""
+    values: list[float] = pose.tolist()
+    return None if values == _ORIGIN else values
+
 
 Report = Callable[[str, str], None]
 _ALL, _ROTATION = slice(None), slice(3, None)
@@ -46,21 +263,6 @@ class RobotFrames:
     rotate_only: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TransformSample:
-    """What one robot's TFMessage of one tick shows.
-
-    Attributes:
-        stamp_ns: Time of the state, nanoseconds.
-        poses: (F, 7) `parent_from_frame` in the order of RobotFrames.moving; overwritten at the next tick.
-        valid: (F,) which of them may be sent, None for all.
-    """
-
-    stamp_ns: int
-    poses: FloatArray
-    valid: NDArray[np.bool_] | None
-
-
 class FrameTable:
     """Transforms of the moving frames of all robots, in one array; the static ones are constants.
 
@@ -79,7 +281,7 @@ class FrameTable:
         report: Report,
         odometry: OdometryTable | None = None,
     ) -> None:
-        """Makes the index arrays.
+        """Store the arguments.
 
         Args:
             plan: The plan.
@@ -98,8 +300,8 @@ class FrameTable:
         self.robots: tuple[RobotFrames, ...] = self._split(plan)
         self._compile()
 
-    def evaluate(self, snapshot: Snapshot) -> FloatArray:
-        """Computes the moving frames of all robots.
+    def evaluate(self, snapshot: PoseSource) -> FloatArray:
+        """Compute the moving frames of all robots.
 
         Returns:
             (F, 7) `parent_from_frame`: a view of an array by component, whose rows the `.T` of it has, overwritten by
@@ -126,8 +328,8 @@ class FrameTable:
         self.finite = finite or bool(np.isfinite(self._components).all())
         return self._out
 
-    def world_from_frame(self, snapshot: Snapshot, robot: int, frame_id: str) -> FloatArray | None:
-        """Returns `world_from_frame` (7,) of a frame by its id without prefix, None where the robot has none such."""
+    def world_from_frame(self, snapshot: PoseSource, robot: int, frame_id: str) -> FloatArray | None:
+        """Return `world_from_frame` (7,) of a frame by its id without prefix, None where the robot has none such."""
         for frame in self._plan.robots[robot].frames:
             if frame.id == frame_id:
                 offset = pose_array(frame.carrier_from_frame)
@@ -160,7 +362,7 @@ class FrameTable:
         return tuple(robots)
 
     def _edge(self, robot: int, frame: FramePlan) -> int:
-        """Returns the row of the edge that is the frame's transform, -1 where body poses or nothing determine it."""
+        """Return the row of the edge that is the frame's transform, -1 where body poses or nothing determine it."""
         edge = self._kinematics.first_edge[robot] + frame.edge
         from_joints = self._joint_driven and frame.edge >= 0 and edge not in self._kinematics.free_edges
         return edge if from_joints else -1
@@ -234,7 +436,7 @@ class FrameTable:
 
 
 def _square(values: FloatArray) -> float:
-    """Returns the sum of the squares of numbers (N,)."""
+    """Return the sum of the squares of numbers (N,)."""
     # More than 10,000 numbers OpenBLAS shares among threads, which wait milliseconds for each other on a busy machine.
     if len(values) > ONE_THREAD:
         return float(np.einsum("i,i", values, values))
@@ -242,7 +444,7 @@ def _square(values: FloatArray) -> float:
 
 
 def _skipped(robot: RobotPlan, number: int) -> bool:
-    """Whether the frame's place is the robot's in the world, and another node's to say, by `base_transform`."""
+    """Return whether another node publishes the frame: the robot's pose in the world, by `base_transform`."""
     frame = robot.frames[number]
     if robot.base_transform != "none" or (frame.parent_index >= 0 and number != robot.base):
         return False
@@ -254,7 +456,7 @@ def _skipped(robot: RobotPlan, number: int) -> bool:
 
 
 def _posed(robot: RobotPlan, number: int, slot: int) -> PosedFrame | None:
-    """Returns what the frame's transform follows from, None where nothing moves it in its parent."""
+    """Return what the frame's transform follows from, None where nothing moves it in its parent."""
     frame = robot.frames[number]
     from_start = number == robot.base and robot.base_transform == "odometry" and frame.carrier >= 0
     carrier_from_frame = pose_array(frame.carrier_from_frame)
@@ -275,71 +477,3 @@ def _posed(robot: RobotPlan, number: int, slot: int) -> PosedFrame | None:
         carrier_from_parent=carrier_from_parent,
         from_start=from_start,
     )
-
-
-class TransformFeed:
-    """What to send to /tf for one robot, tick by tick: each state once, and nothing that is not finite.
-
-    Attributes:
-        stamp_ns: Time of the state that was taken last, nanoseconds; -1 before. Who sends a state without asking
-            whether it is `due` writes it.
-        valid: (F,) which of its poses may be sent, None for all.
-    """
-
-    __slots__ = ("_path", "_report", "_robot", "stamp_ns", "valid")
-
-    def __init__(self, plan: BridgePlan, robot: int, report: Report) -> None:
-        """Makes a feed of the robot with index `robot`."""
-        self._robot = robot
-        self._path = plan.robots[robot].path
-        self._report = report
-        self.stamp_ns = -1
-        self.valid: NDArray[np.bool_] | None = None
-
-    def reset(self) -> None:
-        """Allows the last stamp again: time may have started over."""
-        self.stamp_ns = -1
-
-    def due(self, snapshot: Snapshot) -> bool:
-        """Returns whether there is something to send now; if so, `stamp_ns` and `valid` tell about it.
-
-        There is nothing where nothing is known of the robot, its state has been sent already, or no pose is finite.
-        """
-        stamp = snapshot.common_ns
-        if stamp is None:
-            stamp = snapshot.robot_time_ns(self._robot)
-        if stamp < 0 or stamp == self.stamp_ns:
-            return False
-        # All robots' at once; which robot's, and which frames, matters only where one is not.
-        if snapshot.frames_finite:
-            self.valid = None
-        else:
-            self.valid = self._find_valid(snapshot, snapshot.frame_poses(self._robot))
-            if self.valid is not None and not self.valid.any():
-                return False
-        self.stamp_ns = stamp
-        return True
-
-    def sample(self, snapshot: Snapshot) -> TransformSample | None:
-        """Returns what to send now as one object; None where nothing is `due`, or the robot has no moving frame."""
-        if not self.due(snapshot):
-            return None
-        poses = snapshot.frame_poses(self._robot)
-        return TransformSample(stamp_ns=self.stamp_ns, poses=poses, valid=self.valid) if len(poses) else None
-
-    def _find_valid(self, snapshot: Snapshot, poses: FloatArray) -> NDArray[np.bool_] | None:
-        finite: NDArray[np.bool_] = np.asarray(np.isfinite(poses).all(axis=-1))
-        if finite.all():
-            return None
-        self._report_dropped(snapshot, finite)
-        return finite
-
-    def _report_dropped(self, snapshot: Snapshot, valid: NDArray[np.bool_]) -> None:
-        robot = snapshot.plan.robots[self._robot]
-        moving = snapshot.moving_frames(self._robot)
-        names = [robot.frames[moving[i]].id for i in np.flatnonzero(~valid)[:5]]
-        self._report(
-            f"tf.finite:{self._path}",
-            f"transforms of {self._path} are not finite and left out: {', '.join(names)}"
-            + (" and more" if np.count_nonzero(~valid) > len(names) else ""),
-        )

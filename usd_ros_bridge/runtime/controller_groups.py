@@ -1,4 +1,4 @@
-"""Groups of controllers at the runtime's edge: what one raises is reported, ends its goals and stops nothing else."""
+"""Runners of controller groups: report what a controller raises, end its goals, and go on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from usd_ros_bridge.backends.protocol import Report
-from usd_ros_bridge.controllers.protocol import ControllerGroup, GoalGroup, GoalPort
+from usd_ros_bridge.backends.base import Report
+from usd_ros_bridge.controllers.base import ControllerGroup, GoalGroup, GoalPort
 from usd_ros_bridge.controllers.registry import MadeGroup
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryGoal,
@@ -19,7 +19,7 @@ from usd_ros_bridge.model.goals import (
 )
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.reporting import describe
 
 _INVALID_GOAL = -1
 """control_msgs/action/FollowJointTrajectory: what joint_trajectory_controller says where it is deactivated, too."""
@@ -28,7 +28,7 @@ SWITCHED_OFF = "switched off"
 """Why a controller that somebody switched off is inactive."""
 
 
-class Moment:
+class TickContext:
     """What the tick in progress is about.
 
     Attributes:
@@ -44,19 +44,19 @@ class Moment:
         self.state: State | None = None
 
     def knows(self, robot: int) -> bool:
-        """Returns whether anything was measured of a robot; -1 for none."""
+        """Return whether anything was measured of a robot; -1 for none."""
         if self.state is None:
             return False
         times = self.state.robot_time_ns
         return times is None or robot < 0 or bool(times[robot] >= 0)
 
 
-class Member:
+class ControllerSlot:
     """One controller.
 
     Attributes:
         plan: Its plan.
-        host: Its group.
+        runner: Its group.
         row: Its row in the group.
         active: Whether it commands.
         reason: Why not, "" where active.
@@ -64,12 +64,12 @@ class Member:
         values: Parameters that were changed.
     """
 
-    __slots__ = ("active", "asked", "host", "plan", "reason", "row", "values")
+    __slots__ = ("active", "asked", "plan", "reason", "row", "runner", "values")
 
-    def __init__(self, plan: ControllerPlan, host: Host, row: int, reason: str) -> None:
-        """Takes where it belongs, and why it is inactive."""
+    def __init__(self, plan: ControllerPlan, runner: ControllerGroupRunner, row: int, reason: str) -> None:
+        """Store its group and row, and why it is inactive."""
         self.plan = plan
-        self.host = host
+        self.runner = runner
         self.row = row
         self.active = not reason
         self.reason = reason
@@ -82,113 +82,113 @@ class Member:
         return self.active if self.asked is None else self.asked
 
     def take(self, sample: object) -> None:
-        """Gives the group what arrived."""
-        host = self.host
-        host.touched = True
+        """Give the group what arrived."""
+        runner = self.runner
+        runner.touched = True
         try:
-            host.group.take(self.row, sample, time_ns=host.moment.time_ns)
+            runner.group.take(self.row, sample, time_ns=runner.tick.time_ns)
         except Exception as error:  # noqa: BLE001 - the runtime's edge
-            host.fail(error)
+            runner.fail(error)
 
     def switch(self, active: bool, reason: str = "") -> None:
-        """Switches the controller on or off; `reason` says why it is off."""
+        """Switch the controller on or off; `reason` says why it is off."""
         self.active, self.reason = active, reason
-        host = self.host
-        host.call(
-            lambda: host.group.set_active(
-                self.row, active, time_ns=host.moment.time_ns, state=host.moment.state
+        runner = self.runner
+        runner.call(
+            lambda: runner.group.set_active(
+                self.row, active, time_ns=runner.tick.time_ns, state=runner.tick.state
             )
         )
         if not active:
-            for run in host.runs_of(self):
+            for run in runner.goals_of(self):
                 run.end("aborted", f"controller {self.plan.path} is inactive: {reason}")
 
 
-class Run:
+class ActiveGoal:
     """The port of one goal, as its group sees it: it ends once, and what the client's side raises stays here."""
 
-    __slots__ = ("_done", "_goal", "_port", "member")
+    __slots__ = ("_done", "_goal", "_port", "slot")
 
-    def __init__(self, member: Member, goal: object, port: GoalPort) -> None:
-        """Takes whose goal it is."""
-        self.member = member
+    def __init__(self, slot: ControllerSlot, goal: object, port: GoalPort) -> None:
+        """Store the controller, the goal and the port to its client."""
+        self.slot = slot
         self._goal = goal
         self._port = port
         self._done = False
 
     @property
     def key(self) -> int:
-        """Tells ports apart, whatever they compare equal to."""
+        """Return the identity of the port, whatever it compares equal to."""
         return id(self._port)
 
     def feedback(self, feedback: object) -> None:
-        """Passes feedback on."""
+        """Pass feedback on."""
         if self._done:
             return
         try:
             self._port.feedback(feedback)
         except Exception as error:  # noqa: BLE001 - the runtime's edge
-            self.member.host.report(
-                f"goal.error:{self.member.plan.path}", f"feedback of a goal failed: {describe(error)}"
+            self.slot.runner.report(
+                f"goal.error:{self.slot.plan.path}", f"feedback of a goal failed: {describe(error)}"
             )
 
     def finish(self, outcome: Outcome, result: object) -> None:
-        """Ends the goal; any but the first call is ignored."""
+        """End the goal; any but the first call is ignored."""
         if self._done:
             return
         self._done = True
-        self.member.host.runs.pop(self.key, None)
+        self.slot.runner.active_goals.pop(self.key, None)
         try:
             self._port.finish(outcome, result)
         except Exception as error:  # noqa: BLE001 - the runtime's edge
-            self.member.host.report(
-                f"goal.error:{self.member.plan.path}", f"ending a goal failed: {describe(error)}"
+            self.slot.runner.report(
+                f"goal.error:{self.slot.plan.path}", f"ending a goal failed: {describe(error)}"
             )
 
     def end(self, outcome: Outcome, why: str) -> None:
-        """Ends the goal for a reason that its controller does not know of."""
+        """End the goal for a reason that its controller does not know of."""
         if not self._done:
-            self.finish(outcome, unmet(self._goal, why, self.member.plan, self.member.host.moment.state))
+            self.finish(outcome, unmet(self._goal, why, self.slot.plan, self.slot.runner.tick.state))
 
 
-class Host:
+class ControllerGroupRunner:
     """One group.
 
     Attributes:
         schema: Of its controllers.
         group: The group.
-        moment: The tick in progress.
+        tick: The tick in progress.
         report: For what it raises.
-        members: Its controllers, by row.
-        runs: Goals in progress, by `Run.key`.
+        slots: Its controllers, by row.
+        active_goals: Goals in progress, by `Run.key`.
         busy: Whether it needs the next tick; as of the end of the last one.
         touched: Whether something reached it since it commanded last.
     """
 
     def __init__(
-        self, made: MadeGroup, moment: Moment, report: Report, inactive: Callable[[ControllerPlan], str]
+        self, made: MadeGroup, tick: TickContext, report: Report, inactive: Callable[[ControllerPlan], str]
     ) -> None:
-        """Takes a group; `inactive` says why a controller is, "" for active."""
+        """Make a slot of each controller. `inactive` returns why one is inactive, "" for active."""
         self.schema = made.schema
         self.group: ControllerGroup = made.group
         self.goals: GoalGroup | None = made.group if isinstance(made.group, GoalGroup) else None
-        self.moment = moment
+        self.tick = tick
         self.report = report
-        self.members = [Member(plan, self, row, inactive(plan)) for row, plan in enumerate(made.plans)]
-        self.runs: dict[int, Run] = {}
+        self.slots = [ControllerSlot(plan, self, row, inactive(plan)) for row, plan in enumerate(made.plans)]
+        self.active_goals: dict[int, ActiveGoal] = {}
         self.busy = False
         self.touched = False
 
     def call(self, act: Callable[[], None]) -> None:
-        """Has something done to the group; it commands in this tick."""
+        """Call `act`, which changes the group; it commands in this tick."""
         self.touched = True
         try:
             act()
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             self.fail(error)
 
-    def look(self) -> bool:
-        """Returns and notes whether the group is busy."""
+    def update_busy(self) -> bool:
+        """Note and return whether the group is busy."""
         try:
             self.busy = self.group.busy
         except Exception as error:  # noqa: BLE001 - the runtime's edge
@@ -196,48 +196,48 @@ class Host:
             self.fail(error)
         return self.busy
 
-    def begin(self, run: Run, goal: object) -> None:
-        """Begins a goal of an active controller; there is a state."""
-        goals, state = self.goals, self.moment.state
+    def begin(self, run: ActiveGoal, goal: object) -> None:
+        """Begin a goal of an active controller; there is a state."""
+        goals, state = self.goals, self.tick.state
         assert goals is not None
         assert state is not None
-        self.runs[run.key] = run
-        self.call(lambda: goals.start(run.member.row, goal, run, time_ns=self.moment.time_ns, state=state))
+        self.active_goals[run.key] = run
+        self.call(lambda: goals.start(run.slot.row, goal, run, time_ns=self.tick.time_ns, state=state))
 
-    def cancel(self, run: Run) -> None:
-        """Has a goal in progress canceled."""
+    def cancel(self, run: ActiveGoal) -> None:
+        """Cancel a goal in progress."""
         goals = self.goals
         assert goals is not None
-        self.call(lambda: goals.cancel(run.member.row, run))
+        self.call(lambda: goals.cancel(run.slot.row, run))
 
-    def runs_of(self, member: Member) -> tuple[Run, ...]:
-        """Returns the goals of one controller that are in progress."""
-        return tuple(run for run in self.runs.values() if run.member is member)
+    def goals_of(self, slot: ControllerSlot) -> tuple[ActiveGoal, ...]:
+        """Return the goals of one controller that are in progress."""
+        return tuple(run for run in self.active_goals.values() if run.slot is slot)
 
     def fail(self, error: Exception) -> None:
-        """Reports what the group raised; its goals end aborted, and their controllers start over."""
+        """Report what the group raised; its goals end aborted, and their controllers start over."""
         text = describe(error)
         self.report(f"controller.error:{self.schema}", f"controllers of {self.schema} failed: {text}")
-        runs = tuple(self.runs.values())
+        runs = tuple(self.active_goals.values())
         self.end_all(f"the controller failed: {text}")
-        for member in {run.member for run in runs}:
-            self._restart(member)
+        for slot in {run.slot for run in runs}:
+            self._restart(slot)
 
     def end_all(self, why: str) -> None:
-        """Ends all goals aborted."""
-        for run in tuple(self.runs.values()):
+        """End all goals aborted."""
+        for run in tuple(self.active_goals.values()):
             run.end("aborted", why)
 
-    def _restart(self, member: Member) -> None:
-        moment = self.moment
-        for active in (False, True) if member.active else (False,):
+    def _restart(self, slot: ControllerSlot) -> None:
+        tick = self.tick
+        for active in (False, True) if slot.active else (False,):
             # Reported already: the group that fails here has just failed.
             with suppress(Exception):
-                self.group.set_active(member.row, active, time_ns=moment.time_ns, state=moment.state)
+                self.group.set_active(slot.row, active, time_ns=tick.time_ns, state=tick.state)
 
 
 def unmet(goal: object, why: str, plan: ControllerPlan, state: State | None) -> object:
-    """Returns the result of a goal that ends for a reason that its controller does not know of.
+    """Return the result of a goal that ends for a reason that its controller does not know of.
 
     Args:
         goal: What was asked for; its type decides the type of the result.
@@ -261,6 +261,6 @@ def unmet(goal: object, why: str, plan: ControllerPlan, state: State | None) -> 
     return None
 
 
-def any_active(members: Iterable[Member]) -> bool:
-    """Returns whether any of some controllers is active."""
-    return any(member.active for member in members)
+def any_active(slots: Iterable[ControllerSlot]) -> bool:
+    """Return whether any of some controllers is active."""
+    return any(slot.active for slot in slots)

@@ -1,4 +1,4 @@
-"""Edges of the kinematic tree, grouped by how they move: what each tick computes of them in a few numpy calls."""
+"""Joint transforms: edges of the kinematic tree, grouped by motion and computed in few numpy calls."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from usd_ros_bridge.model.plan import DofAxis, EdgePlan, JointPlan, Pose, RobotPlan
-from usd_ros_bridge.model.transforms import (
+from usd_ros_bridge.model.plan import EdgePlan, JointPlan, RobotPlan
+from usd_ros_bridge.model.records import DofAxis
+from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
     FloatArray,
+    IndexArray,
     axis_rotation,
     compose,
     half_sine_and_cosine,
     inverse,
-    normalized,
+    pose_array,
     quaternion_multiply,
     rotate,
 )
 
-IndexArray = NDArray[np.intp]
 Selection = IndexArray | slice
 
 _AXIS: dict[DofAxis, int] = {"transX": 0, "transY": 1, "transZ": 2, "rotX": 0, "rotY": 1, "rotZ": 2}
@@ -30,14 +30,8 @@ _W = 3
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
-def pose_array(pose: Pose) -> FloatArray:
-    """Returns a plan's pose as an array (7,), its quaternion normalised."""
-    rotation = normalized(np.array(pose.rotation, dtype=np.float64))
-    return np.concatenate((np.array(pose.translation, dtype=np.float64), rotation))
-
-
 def selection(rows: Sequence[int] | IndexArray) -> Selection:
-    """Returns `rows` as a slice where they are consecutive: numpy copies those without looking up indices."""
+    """Return `rows` as a slice where they are consecutive: numpy copies those without looking up indices."""
     index = np.asarray(rows, dtype=np.intp)
     if index.size and np.array_equal(index, np.arange(index[0], index[0] + index.size)):
         return slice(int(index[0]), int(index[0]) + index.size)
@@ -45,7 +39,7 @@ def selection(rows: Sequence[int] | IndexArray) -> Selection:
 
 
 def moves_freely(robot: RobotPlan, edge: EdgePlan) -> bool:
-    """Returns whether no joint position determines the edge (a distance joint): its child comes from its own pose."""
+    """Return whether no joint position determines the edge (a distance joint): its child comes from its own pose."""
     return not edge.rigid and not any(robot.joints[index].dofs for index in edge.joints)
 
 
@@ -59,11 +53,11 @@ class EdgeGroup(Protocol):
     translating: Selection
 
     def write(self, joint_position: FloatArray) -> None:
-        """Writes the poses of the group's edges at joint positions (D,), rad or m."""
+        """Write the poses of the group's edges at joint positions (D,), rad or m."""
 
 
 def group_edges(edges: Sequence[tuple[RobotPlan, EdgePlan]]) -> tuple[FloatArray, list[EdgeGroup]]:
-    """Sorts edges into groups that write into one array.
+    """Sort edges into groups that write into one array.
 
     Args:
         edges: Each with its robot, in the order of the array's columns.
@@ -115,7 +109,7 @@ class _Product:
 
 
 def _product(robot: RobotPlan, edge: EdgePlan) -> _Product:
-    """Spells an edge out as constants and motions, as EdgePlan and JointPlan define it."""
+    """Spell an edge out as constants and motions, as EdgePlan and JointPlan define it."""
     product = _Product()
     joints = [robot.joints[index] for index in edge.joints]
     ends = [(pose_array(joint.body0_from_joint), pose_array(joint.body1_from_joint)) for joint in joints]
@@ -229,7 +223,7 @@ class _AlignedTurns:
 def _turns(
     edges: Sequence[int], rest: FloatArray, swung: FloatArray, components: FloatArray
 ) -> _Turns | _AlignedTurns:
-    """Returns what writes the rotations of edges, by what their quaternions (N, 4) at rest and at half a turn are."""
+    """Return what writes the rotations of edges, by what their quaternions (N, 4) at rest and at half a turn are."""
     columns = selection(edges)
     # What rounding leaves of joint frames that were turned there and back, as exporters author any axis but x.
     axes = np.where(np.abs(swung) > _ROUNDING, swung, 0.0)
@@ -247,8 +241,8 @@ class _Levers:
 
     def __init__(
         self, members: Selection, *, centre: FloatArray, cosine: FloatArray, sine: FloatArray
-    ) -> None:  # fmt: skip
-        """Stores the constants.
+    ) -> None:
+        """Store the arguments.
 
         Args:
             members: Which of the sines and cosines.
@@ -261,7 +255,7 @@ class _Levers:
         self._centre, self._cosine, self._sine = (np.ascontiguousarray(c.T) for c in (centre, cosine, sine))
 
     def positions(self, half_sine: FloatArray, half_cosine: FloatArray) -> FloatArray:
-        """Returns (3, L) from the sines and cosines of the group's half angles."""
+        """Return (3, L) from the sines and cosines of the group's half angles."""
         s, c = half_sine[self._members], half_cosine[self._members]
         twice = s + s
         result: FloatArray = self._cosine * (1.0 - twice * s)

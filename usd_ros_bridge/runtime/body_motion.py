@@ -1,16 +1,20 @@
-"""Single bodies as plain floats: their poses up the chain of joints that carries them, and how they move.
-
-An interface mounted on one body needs that body alone. Resolving the whole tree and differentiating every body with
-numpy costs as much for one as for a hundred.
-"""
+"""Poses, velocities and accelerations of bodies: of single ones as plain floats, of all as arrays."""
 
 from __future__ import annotations
 
 from math import atan2, isnan, sqrt
 
-from usd_ros_bridge.model.transforms import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
 from usd_ros_bridge.runtime.kinematics import Kinematics, Link
-from usd_ros_bridge.runtime.scalar import Floats, multiply
+from usd_ros_bridge.spatial.scalar import Floats, multiply
+from usd_ros_bridge.spatial.transforms import (
+    FloatArray,
+    quaternion_conjugate,
+    quaternion_multiply,
+    rotation_vector,
+)
 
 _Step = tuple[int, int, Floats | None]
 """A body, the edge that ends in it, and what comes before the edge: None for nothing."""
@@ -18,7 +22,7 @@ STILL: Floats = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def compose(a_from_b: Floats, b_from_c: Floats) -> list[float]:
-    """Returns `a_from_c`: 7 floats."""
+    """Return `a_from_c`: 7 floats."""
     # `rotate` and `multiply` written out: this is called for every joint between a body and what carries it.
     ax, ay, az, x, y, z, w = a_from_b
     vx, vy, vz, rx, ry, rz, rw = b_from_c
@@ -38,7 +42,7 @@ class Chains:
     """Which body carries which, and how."""
 
     def __init__(self, kinematics: Kinematics) -> None:
-        """Looks up nothing yet.
+        """Store the arguments.
 
         Args:
             kinematics: Of the plan.
@@ -50,7 +54,7 @@ class Chains:
     def pose(
         self, row: int, edge_pose: FloatArray, body_pose: FloatArray, known: dict[int, list[float]]
     ) -> list[float]:
-        """Computes the pose of one body.
+        """Compute the pose of one body.
 
         Args:
             row: The body's row in the layout.
@@ -79,7 +83,7 @@ class Chains:
         return pose
 
     def _find_way(self, row: int) -> tuple[int, tuple[_Step, ...]]:
-        """Returns the body that carries all others, -1 for the world, and the steps from there to a body."""
+        """Return the body that carries all others, -1 for the world, and the steps from there to a body."""
         if self._links is None:
             self._links = self._kinematics.links()
         steps: list[_Step] = []
@@ -104,11 +108,10 @@ class BodyMotion:
     __slots__ = ("_pose", "_time_ns", "_twist_known", "acceleration", "twist")
 
     def __init__(self) -> None:
-        """Starts with nothing known."""
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything, after a reset."""
+        """Drop the history, after a reset."""
         self.twist: Floats = STILL
         self.acceleration: Floats = STILL
         self._pose: Floats | None = None
@@ -116,7 +119,7 @@ class BodyMotion:
         self._twist_known = False
 
     def observe(self, time_ns: int, pose: Floats, measured: Floats | None) -> None:
-        """Takes a state.
+        """Use the poses of a state from here on.
 
         Args:
             time_ns: Of the state; negative where nothing is known of the body's robot.
@@ -144,7 +147,7 @@ class BodyMotion:
 
 
 def change(before: Floats, after: Floats, seconds: float) -> Floats:
-    """Returns the mean rate of change between two twists: 6 floats."""
+    """Return the mean rate of change between two twists: 6 floats."""
     # Spelled out, at half the cost of a loop.
     ax, ay, az, bx, by, bz = before
     cx, cy, cz, dx, dy, dz = after
@@ -160,7 +163,7 @@ def change(before: Floats, after: Floats, seconds: float) -> Floats:
 
 
 def mean_twist(before: Floats, after: Floats, seconds: float) -> Floats:
-    """Returns the mean twist between two poses: linear then angular, in the frame that the poses are given in."""
+    """Return the mean twist between two poses: linear then angular, in the frame that the poses are given in."""
     bx, by, bz, *start = before
     ax, ay, az, *end = after
     x, y, z, w = multiply(end, (-start[0], -start[1], -start[2], start[3]))
@@ -177,3 +180,75 @@ def mean_twist(before: Floats, after: Floats, seconds: float) -> Floats:
         y * scale,
         z * scale,
     )
+
+
+TimeArray = NDArray[np.int64]
+
+
+def finite_twist(before: FloatArray, after: FloatArray, seconds: FloatArray) -> FloatArray:
+    """Return the mean twists (N, 6) between poses (N, 7): linear then angular, in the frame the poses are given in.
+
+    Args:
+        before: `world_from_body` at the start.
+        after: `world_from_body` at the end.
+        seconds: (N,) time between them, positive.
+    """
+    linear = after[:, :3] - before[:, :3]
+    turn = quaternion_multiply(after[:, 3:], quaternion_conjugate(before[:, 3:]))
+    twist: FloatArray = np.concatenate((linear, rotation_vector(turn)), axis=-1) / seconds[:, None]
+    return twist
+
+
+class MotionTracker:
+    """Remembers the last pose and twist of every body, each with its own time, and differentiates them.
+
+    A body's time is that of its robot's state, so a robot whose state arrives by topic keeps its twist until its next
+    message. The first state of a body has no velocity: zeros. A body whose twist is measured passes it on.
+    """
+
+    def __init__(self, bodies: int) -> None:
+        self._pose = np.zeros((bodies, 7))
+        self._twist_time: TimeArray = np.zeros(bodies, dtype=np.int64)
+        self._known = np.zeros(bodies, dtype=bool)
+        self._twist_known = np.zeros(bodies, dtype=bool)
+        self.twist: FloatArray = np.zeros((bodies, 6))
+        self.acceleration: FloatArray = np.zeros((bodies, 6))
+
+    def clear(self) -> None:
+        """Drop the history, after a reset."""
+        self._known[:] = False
+        self._twist_known[:] = False
+        self.twist[:] = 0.0
+        self.acceleration[:] = 0.0
+
+    def observe(self, time: TimeArray, pose: FloatArray, measured: FloatArray | None) -> None:
+        """Use the poses of a tick from here on.
+
+        Args:
+            time: (B,) nanoseconds; -1 where nothing is known of the body's robot.
+            pose: (B, 7) `world_from_body`.
+            measured: (B, 6) twists in the world frame, NaN where not measured; None where none is.
+        """
+        fresh = (time >= 0) & (~self._known | (time != self._twist_time))
+        if not fresh.any():
+            return
+        rows = np.flatnonzero(fresh)
+        seconds = (time[rows] - self._twist_time[rows]) * 1e-9
+        forward = self._known[rows] & (seconds > 0.0)
+        divisor = np.where(forward, seconds, 1.0)
+        twist = finite_twist(self._pose[rows], pose[rows], divisor)
+        if measured is not None:
+            known = ~np.isnan(measured[rows])
+            twist = np.where(known, measured[rows], twist * forward[:, None])
+            has_twist = forward | known.all(axis=-1)
+        else:
+            twist = twist * forward[:, None]
+            has_twist = forward
+        change = (twist - self.twist[rows]) / divisor[:, None]
+        comparable = forward & self._twist_known[rows]
+        self.acceleration[rows] = np.where(comparable[:, None], change, 0.0)
+        self.twist[rows] = twist
+        self._twist_known[rows] = has_twist
+        self._pose[rows] = pose[rows]
+        self._twist_time[rows] = time[rows]
+        self._known[rows] = True

@@ -1,4 +1,4 @@
-"""Built-in sinks: samples that arrived become commands of joints and bodies."""
+"""Command sinks: turn received samples into commands of joints and bodies."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from typing import Protocol
 
 import numpy as np
 
-from usd_ros_bridge.backends.protocol import Capabilities, Report
-from usd_ros_bridge.controllers.limits import PositionLimits
-from usd_ros_bridge.controllers.named_targets import NamedTargets, actuators_of, followers_of
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.backends.base import Capabilities, Report
+from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of, followers_of
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.message_types import CommandKind, message_type
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, compose, normalized
-from usd_ros_bridge.runtime.endpoints import Sink
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, normalized
 
 Resolve = Callable[[TopicPlan, str, int], FloatArray]
 """`resolve(topic, frame_id, stamp_ns)`: `world_from_frame` (7,). Raises UnknownFrameError."""
+
+
+class Sink(Protocol):
+    """Turn samples that arrived into commands."""
+
+    def apply(self, sample: object, commands: Commands) -> None:
+        """Write what `sample` asks for into `commands`; called in the tick."""
 
 
 class UnknownFrameError(Exception):
@@ -31,7 +37,7 @@ class FrameResolver(Protocol):
     """Knows frames that are none of the plan's. Called in the tick: it never waits."""
 
     def resolve(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
-        """Returns where a frame is.
+        """Return where a frame is.
 
         Args:
             topic: The subscription that a pose came by.
@@ -46,13 +52,13 @@ class FrameResolver(Protocol):
         """
 
     def reset(self) -> None:
-        """Forgets what depends on time, which may start over."""
+        """Drop what depends on time, which may start over."""
 
 
 def own_frame(
     plan: BridgePlan, snapshot: Snapshot | None, topic: TopicPlan, frame_id: str
 ) -> FloatArray | None:
-    """Returns `world_from_frame` (7,) of the world under its names or of a frame of the topic's robot, else None.
+    """Return `world_from_frame` (7,) of the world under its names or of a frame of the topic's robot, else None.
 
     Args:
         plan: The plan.
@@ -74,7 +80,7 @@ def find_frame(
     frame_id: str,
     stamp_ns: int,
 ) -> FloatArray:
-    """Returns `world_from_frame` (7,) of a frame of the plan's, else what a resolver says.
+    """Return `world_from_frame` (7,) of a frame of the plan's, else what a resolver says.
 
     Args:
         plan: The plan.
@@ -119,7 +125,7 @@ class SinkContext:
 
 
 class JointTargets:
-    """sensor_msgs/msg/JointState: targets by name. An empty array, NaN and infinity command nothing."""
+    """Joint targets by name. An empty array, NaN and infinity command nothing."""
 
     def __init__(
         self,
@@ -128,12 +134,11 @@ class JointTargets:
         rows: Mapping[str, int],
         actuators: Mapping[str, int],
     ) -> None:
-        """Makes a sink for the joints of `rows` and for actuators, by the names that messages give them."""
         self._targets = NamedTargets(topic.name, rows, context.plan, context.report, actuators=actuators)
         self._has_actuators = bool(actuators)
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes position, velocity and effort targets, and controls of actuators."""
+        """Write position, velocity and effort targets, and controls of actuators."""
         assert isinstance(sample, JointStateSample)
         targets = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
         if self._targets.write(sample, targets) and self._has_actuators:
@@ -143,10 +148,9 @@ class JointTargets:
 
 
 class JointArray:
-    """std_msgs/msg/Float64MultiArray: position targets of the joints in order, as for a forward command controller."""
+    """Position targets of the joints in order, as for a forward command controller."""
 
     def __init__(self, context: SinkContext, topic: TopicPlan, rows: Mapping[str, int]) -> None:
-        """Makes a sink for the joints of `rows`, in this order; their names are for reports."""
         self._report = context.report
         self._topic = topic.name
         self._rows = np.array(list(rows.values()), dtype=np.intp)
@@ -154,7 +158,7 @@ class JointArray:
         self._limits = PositionLimits(context.plan, self._rows, list(rows))
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes position targets within the joints' limits; an array of another length is ignored."""
+        """Write position targets within the joints' limits; an array of another length is ignored."""
         assert isinstance(sample, ArraySample)
         if len(sample.values) != len(self._rows):
             self._report(
@@ -170,16 +174,15 @@ class JointArray:
 
 
 class BaseTwist:
-    """geometry_msgs/msg/Twist and TwistStamped: the velocity of a base, in its own frame, until the next one."""
+    """The velocity of a base, in its own frame, until the next one."""
 
     def __init__(self, context: SinkContext, topic: TopicPlan, body: int) -> None:
-        """Makes a sink for the body of row `body`."""
         self._report = context.report
         self._topic = topic.name
         self._body = body
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes the twist; one that is not finite is ignored."""
+        """Write the twist; one that is not finite is ignored."""
         assert isinstance(sample, TwistSample)
         if not np.isfinite(sample.twist).all():
             self._report(
@@ -190,17 +193,16 @@ class BaseTwist:
 
 
 class BodyPose:
-    """geometry_msgs/msg/PoseStamped: where a kinematic body jumps to."""
+    """Where a kinematic body jumps to."""
 
     def __init__(self, context: SinkContext, topic: TopicPlan, body: int) -> None:
-        """Makes a sink for the body of row `body`."""
         self._report = context.report
         self._resolve = context.resolve
         self._topic = topic
         self._body = body
 
     def apply(self, sample: object, commands: Commands) -> None:
-        """Writes the pose in the world; one that is not finite or in an unknown frame is ignored."""
+        """Write the pose in the world; one that is not finite or in an unknown frame is ignored."""
         assert isinstance(sample, PoseSample)
         name = self._topic.name
         frame_from_body = sample.frame_from_body.copy()
@@ -222,12 +224,12 @@ class BodyPose:
 
 
 def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
-    """Returns the built-in sink of a subscription.
+    """Return the built-in sink of a subscription.
 
     Raises:
         SinkRefusal: There is none for its type, or nothing here takes its commands; the text says why.
     """
-    factory = _FACTORIES.get(topic.type)
+    factory = _FACTORIES.get(message_type(topic.type).commands)
     if factory is None:
         raise SinkRefusal(f"nothing takes messages of type {topic.type}")
     if not context.capabilities.commands:
@@ -254,17 +256,16 @@ def _body_pose(context: SinkContext, topic: TopicPlan) -> Sink:
     return BodyPose(context, topic, _moved_body(context, topic))
 
 
-_FACTORIES: dict[str, Callable[[SinkContext, TopicPlan], Sink]] = {
-    "sensor_msgs/msg/JointState": _joint_targets,
-    "std_msgs/msg/Float64MultiArray": _joint_array,
-    "geometry_msgs/msg/Twist": _base_twist,
-    "geometry_msgs/msg/TwistStamped": _base_twist,
-    "geometry_msgs/msg/PoseStamped": _body_pose,
+_FACTORIES: dict[CommandKind, Callable[[SinkContext, TopicPlan], Sink]] = {
+    "joint_targets": _joint_targets,
+    "joint_positions": _joint_array,
+    "body_twist": _base_twist,
+    "body_pose": _body_pose,
 }
 
 
 def _commanded_rows(plan: BridgePlan, topic: TopicPlan, *, allow_none: bool = False) -> dict[str, int]:
-    """Returns the rows of the topic's joints, without those that follow others, by the names of its context."""
+    """Return the rows of the topic's joints, without those that follow others, by the names of its context."""
     followers = followers_of(plan)
     names = plan.joint_names(topic)
     rows = {name: row for name, row in zip(names, topic.dofs, strict=True) if row not in followers}
@@ -274,7 +275,7 @@ def _commanded_rows(plan: BridgePlan, topic: TopicPlan, *, allow_none: bool = Fa
 
 
 def _moved_body(context: SinkContext, topic: TopicPlan) -> int:
-    """Returns the row of the body that a topic moves: its own where that is free to move, else its robot's base."""
+    """Return the row of the body that a topic moves: its own where that is free to move, else its robot's base."""
     driven = context.kinematics.driven
     base = context.plan.robots[topic.robot].base_row if topic.robot >= 0 else -1
     candidates = [row for row in (topic.body, base) if row >= 0]

@@ -1,0 +1,484 @@
+"""Controller manager: which controllers are active, run them in the tick, and switch them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import nan
+
+from usd_ros_bridge.backends.base import Capabilities, Report
+from usd_ros_bridge.controllers.base import ControllerContext, OdometryGroup, StatefulGroup
+from usd_ros_bridge.controllers.registry import MadeGroup, make_groups
+from usd_ros_bridge.errors import BridgeError, quoted
+from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, uses_interface
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.runtime.action_goals import GoalQueue
+from usd_ros_bridge.runtime.controller_groups import (
+    SWITCHED_OFF,
+    ControllerGroupRunner,
+    ControllerSlot,
+    TickContext,
+    any_active,
+)
+from usd_ros_bridge.runtime.inbox import Inbox
+from usd_ros_bridge.runtime.odometry import OdometryTable
+from usd_ros_bridge.runtime.schedule import NEVER_NS, checked_period_ns
+
+GroupMaker = Callable[[ControllerContext], "list[MadeGroup]"]
+"""Make the groups of a plan."""
+
+_NO_COMMANDS = "the backend takes no commands"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerStatus:
+    """One controller.
+
+    Attributes:
+        path: Its prim path.
+        schema: The schema it is declared by or stands for.
+        active: Whether it commands, or lets its publisher publish.
+        reason: Why not, "" where active.
+        joints: Names of the joints it claims.
+    """
+
+    path: str
+    schema: str
+    active: bool
+    reason: str
+    joints: tuple[str, ...]
+
+
+class ControllerManager:
+    """All controllers of a plan, in groups by schema.
+
+    `status`, `active` and `refusal` may be called from any thread, everything else from the one that ticks.
+
+    Attributes:
+        present: Whether there is any.
+        busy: Whether one needs the next tick, as of the end of the last one.
+        disabled: Prim paths of the publishers that must not publish now; another object after each switch.
+        odometry: What controllers know of their robots' bases.
+    """
+
+    def __init__(
+        self,
+        plan: BridgePlan,
+        capabilities: Capabilities,
+        *,
+        report: Report,
+        inbox: Inbox,
+        now_ns: Callable[[], int],
+        clock_period_ns: Callable[[], int],
+        make: GroupMaker = make_groups,
+    ) -> None:
+        """Make the groups of a plan.
+
+        Args:
+            plan: The plan.
+            capabilities: What the open backend can do.
+            report: For warnings.
+            inbox: Where goals wait for the tick.
+            now_ns: Returns the bridge time, nanoseconds; from any thread.
+            clock_period_ns: As that of ControllerContext.
+            make: Makes the groups.
+        """
+        self._report = report
+        self._takes_commands = capabilities.commands
+        self._tick = TickContext()
+        context = ControllerContext(
+            plan=plan, report=report, kinematic=capabilities.kinematic, clock_period_ns=clock_period_ns
+        )
+        self._runners = self._make_runners(context, make)
+        self._by_path: dict[str, list[ControllerSlot]] = {}
+        self._by_interface: dict[str, list[ControllerSlot]] = {}
+        for slot in self._slots():
+            self._by_path.setdefault(slot.plan.path, []).append(slot)
+            for path in slot.plan.interfaces:
+                self._by_interface.setdefault(path, []).append(slot)
+        self.disabled = self._find_disabled()
+        self._announced = threading.Lock()
+        self._waiting_queues: set[GoalQueue] = set()
+        self._goal_queues = self._make_goal_queues(plan, inbox, now_ns)
+        self.present = bool(self._runners)
+        self.busy = False
+        self.odometry = OdometryTable(
+            (runner.group, [slot.row for slot in runner.slots if slot.plan.switchable])
+            for runner in self._runners
+            if isinstance(runner.group, OdometryGroup)
+        )
+
+    # --- Who is active -----------------------------------------------------------------------------------------
+
+    def status(self) -> tuple[ControllerStatus, ...]:
+        """Return all controllers, group by group; from any thread."""
+        return tuple(
+            ControllerStatus(
+                path=slot.plan.path,
+                schema=slot.plan.schema,
+                active=slot.active,
+                reason=slot.reason,
+                joints=slot.plan.joints,
+            )
+            for slot in self._slots()
+        )
+
+    def active(self, path: str) -> bool:
+        """Return whether a controller at a prim path is active; from any thread."""
+        return any_active(self._by_path.get(path, ()))
+
+    def refusal(self, activate: Iterable[str], deactivate: Iterable[str]) -> str:
+        """Return why controllers cannot be switched like that, "" where they can; from any thread.
+
+        Args:
+            activate: Prim paths of controllers to switch on. One that is in both starts over.
+            deactivate: Prim paths of controllers to switch off.
+        """
+        on, off = list(activate), list(deactivate)
+        for path in (*on, *off):
+            if path not in self._by_path:
+                return f"there is no controller at {quoted(path)}"
+        for slot in self._at(on):
+            reason = self._impossible(slot.plan)
+            if reason:
+                return f"controller {slot.plan.path} cannot be switched on: {reason}"
+        return self._conflict(set(on), set(off))
+
+    def announce(self, activate: Iterable[str], deactivate: Iterable[str], post: Callable[[], None]) -> None:
+        """Post a switch for the next tick; goals that arrive from here on find it done. From any thread.
+
+        Args:
+            activate: As for `refusal`.
+            deactivate: As for `refusal`.
+            post: Posts the job that calls `switch` with these.
+        """
+        with self._announced:
+            # A goal that is accepted must come after the job: off is known before it is posted, on after that.
+            self._ask(deactivate, False)
+            post()
+            self._ask(activate, True)
+
+    def _ask(self, paths: Iterable[str], asked: bool) -> None:
+        for path in paths:
+            for slot in self._by_path.get(path, ()):
+                slot.asked = asked
+
+    def withdraw(self, activate: Iterable[str], deactivate: Iterable[str]) -> None:
+        """Drop an announced switch that is done or canceled; keep those announced since."""
+        with self._announced:
+            for paths, asked in ((activate, True), (deactivate, False)):
+                for path in paths:
+                    for slot in self._by_path.get(path, ()):
+                        if slot.asked is asked:
+                            slot.asked = None
+
+    def switch(self, activate: Iterable[str], deactivate: Iterable[str]) -> None:
+        """Switch controllers off and on, all of them between two commands.
+
+        Args:
+            activate: As for `refusal`.
+            deactivate: As for `refusal`.
+
+        Raises:
+            BridgeError: It is impossible; nothing was switched.
+        """
+        on, off = list(activate), list(deactivate)
+        try:
+            self._switch(on, off)
+        finally:
+            self.withdraw(on, off)
+
+    def _switch(self, on: list[str], off: list[str]) -> None:
+        reason = self.refusal(on, off)
+        if reason:
+            raise BridgeError(reason)
+        for slot in self._at(off):
+            if slot.active:
+                slot.switch(False, SWITCHED_OFF)
+        for slot in self._at(on):
+            if not slot.active:
+                slot.switch(True)
+        self.disabled = self._find_disabled()
+
+    # --- Parameters --------------------------------------------------------------------------------------------
+
+    def parameter_names(self) -> Mapping[str, frozenset[str]]:
+        """Return the names of parameters that may change at run time, by prim path of the controller."""
+        return {
+            path: frozenset().union(*(slot.runner.group.dynamic for slot in slots))
+            for path, slots in self._by_path.items()
+        }
+
+    def parameter(self, path: str, name: str) -> float:
+        """Return a parameter's value; NaN where the asset gives none and the controller's default holds.
+
+        Raises:
+            BridgeError: There is no such parameter.
+        """
+        slot = self._with_parameter(path, name)
+        value = slot.values.get(name, slot.plan.parameters.get(name))
+        return nan if value is None else float(value)
+
+    def set_parameter(self, path: str, name: str, value: float) -> None:
+        """Change a parameter.
+
+        Raises:
+            BridgeError: There is no such parameter.
+        """
+        slot = self._with_parameter(path, name)
+        slot.values[name] = value
+        slot.runner.call(lambda: slot.runner.group.set_parameter(slot.row, name, value))
+
+    # --- What reaches them -------------------------------------------------------------------------------------
+
+    def route(self, topic: TopicPlan) -> Route | None:
+        """Return the way of a subscription's samples to the controllers that name it, None where none does."""
+        slots = [m for m in self._by_interface.get(topic.path, ()) if uses_interface(m.plan.schema, topic)]
+        return Route(slots, self._impossible) if slots else None
+
+    def goal_queue(self, path: str) -> GoalQueue | None:
+        """Return where goals of an action go, None where no controller serves it."""
+        return self._goal_queues.get(path)
+
+    # --- The tick ----------------------------------------------------------------------------------------------
+
+    def begin(self, time_ns: int) -> None:
+        """Begin a tick, before anything that arrived is taken."""
+        self._tick.time_ns = time_ns
+
+    def command(self, time_ns: int, commands: Commands) -> None:
+        """Command the step to come, with groups that are busy or received something.
+
+        Args:
+            time_ns: Bridge time of the tick, nanoseconds.
+            commands: Written to.
+        """
+        for queue in tuple(self._waiting_queues):
+            queue.begin_waiting()
+        state = self._tick.state
+        if state is None or not self._takes_commands:
+            return
+        for runner in self._runners:
+            if runner.busy or runner.touched:
+                runner.touched = False
+                commands.silent = False
+                try:
+                    runner.group.command(time_ns, state, commands)
+                except Exception as error:  # noqa: BLE001 - the runtime's edge
+                    runner.fail(error)
+
+    def observe(self, state: State) -> None:
+        """Show controllers the state that a step left."""
+        self._tick.state = state
+        for runner in self._runners:
+            try:
+                runner.group.observe(state)
+            except Exception as error:  # noqa: BLE001 - the runtime's edge
+                runner.fail(error)
+
+    def end(self, state: State | None) -> None:
+        """End a tick: finds out who needs the next one.
+
+        Args:
+            state: What is shown; what `observe` was given, or what holds where the backend gave none.
+        """
+        self._tick.state = state
+        heard = state is not None and self._takes_commands
+        busy = bool(self._waiting_queues)
+        for runner in self._runners:
+            busy = runner.update_busy() or (heard and runner.touched) or busy
+        self.busy = busy
+
+    def reset(self) -> None:
+        """Start over: goals end aborted, and time may be anything."""
+        self._tick.state = None
+        for queue in self._goal_queues.values():
+            queue.end_waiting("time starts over")
+        for runner in self._runners:
+            runner.call(runner.group.reset)
+            runner.end_all("time starts over")
+
+    def transfer_state(self, old: ControllerManager) -> None:
+        """Continue from the controllers of the plan before: which are active, parameters, poses of bases."""
+        self._tick.time_ns = old._tick.time_ns
+        switched: dict[str, bool] = {}
+        for slot in self._slots():
+            for before in old._by_path.get(slot.plan.path, ()):
+                if before.plan.schema != slot.plan.schema:
+                    continue
+                # A controller that nobody switched starts as its plan says: others of its prim may be new.
+                if before.plan.enabled == slot.plan.enabled != before.active:
+                    switched[slot.plan.path] = before.active
+                for name, value in before.values.items():
+                    if name in slot.runner.group.dynamic:
+                        self.set_parameter(slot.plan.path, name, value)
+                self._transfer_group_state(slot, before)
+        on = [path for path, active in switched.items() if active and not self.active(path)]
+        off = [path for path, active in switched.items() if not active and self.active(path)]
+        if not self.refusal(on, off):
+            self.switch(on, off)
+
+    def _transfer_group_state(self, slot: ControllerSlot, before: ControllerSlot) -> None:
+        group, row = slot.runner.group, slot.row
+        if isinstance(group, StatefulGroup) and type(before.runner.group) is type(group):
+            slot.runner.call(lambda: group.transfer_state(row, before.runner.group, before.row))
+
+    def close(self, why: str = "the bridge is closed") -> None:
+        """End all goals, those to come included."""
+        for queue in self._goal_queues.values():
+            queue.close(why)
+        for runner in self._runners:
+            runner.end_all(why)
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _make_runners(
+        self, context: ControllerContext, make: GroupMaker
+    ) -> tuple[ControllerGroupRunner, ...]:
+        if not context.plan.controllers:
+            return ()
+        try:
+            made = make(context)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: the rest of the bridge works without
+            self._report("controller.error", f"controllers could not be made: {describe(error)}")
+            return ()
+        return tuple(ControllerGroupRunner(each, self._tick, self._report, self._inactive) for each in made)
+
+    def _make_goal_queues(
+        self, plan: BridgePlan, inbox: Inbox, now_ns: Callable[[], int]
+    ) -> dict[str, GoalQueue]:
+        queues = {}
+        for action in plan.actions:
+            named = (
+                m for m in self._by_interface.get(action.path, ()) if uses_interface(m.plan.schema, action)
+            )
+            slots = [m for m in named if m.runner.goals is not None]
+            if slots and action.role == "server":
+                queues[action.path] = GoalQueue(
+                    action.path, slots, inbox, self._tick, self._waiting_queues, now_ns
+                )
+        return queues
+
+    def _find_disabled(self) -> frozenset[str]:
+        """Return the publishers that joint state broadcasters name, none of which is active."""
+        broadcasters = [slot for slot in self._slots() if slot.plan.schema == JOINT_STATE_BROADCASTER]
+        enabled = {path for slot in broadcasters if slot.active for path in slot.plan.interfaces}
+        return frozenset(path for slot in broadcasters for path in slot.plan.interfaces) - enabled
+
+    def _slots(self) -> Iterable[ControllerSlot]:
+        return (slot for runner in self._runners for slot in runner.slots)
+
+    def _at(self, paths: Iterable[str]) -> list[ControllerSlot]:
+        return [slot for path in dict.fromkeys(paths) for slot in self._by_path[path]]
+
+    def _inactive(self, plan: ControllerPlan) -> str:
+        """Return why a controller does not start active, "" where it does."""
+        if not plan.enabled:
+            return plan.reason or "it cannot work"
+        return self._impossible(plan)
+
+    def _impossible(self, plan: ControllerPlan) -> str:
+        """Return why a controller cannot be active at all, "" where it can."""
+        if not plan.switchable:
+            return plan.reason or "it cannot work"
+        return _NO_COMMANDS if plan.claims and not self._takes_commands else ""
+
+    def _conflict(self, on: set[str], off: set[str]) -> str:
+        """Return which two controllers would write the same, "" where none would."""
+        owners: dict[int | str, ControllerSlot] = {}
+        for slot in self._slots():
+            path = slot.plan.path
+            if not (path in on or (slot.active and path not in off)):
+                continue
+            for claim in slot.plan.claims:
+                other = owners.setdefault(claim, slot)
+                if other is not slot:
+                    what = claim if isinstance(claim, str) else _joint(slot.plan, claim)
+                    return f"{quoted(what)} would be commanded by {other.plan.path} and {path}"
+        return ""
+
+    def _with_parameter(self, path: str, name: str) -> ControllerSlot:
+        for slot in self._by_path.get(path, ()):
+            if name in slot.runner.group.dynamic:
+                return slot
+        raise BridgeError(f"the controller at {quoted(path)} has no parameter {quoted(name)} that can change")
+
+
+class Route:
+    """The way of one subscription's samples to the controllers that name it.
+
+    Attributes:
+        refusal: Why none of them can ever be active, "" where one can.
+        dropped: Samples that came while none was active.
+    """
+
+    def __init__(self, slots: list[ControllerSlot], impossible: Callable[[ControllerPlan], str]) -> None:
+        """Make the way to `slots`."""
+        self._slots = slots
+        reasons = [impossible(slot.plan) for slot in slots]
+        self.refusal = "" if "" in reasons else reasons[0]
+        self.dropped = 0
+
+    @property
+    def reason(self) -> str:
+        """Why samples are dropped now, "" where they are not."""
+        if any_active(self._slots):
+            return ""
+        return f"controller {self._slots[0].plan.path} is inactive: {self._slots[0].reason}"
+
+    def take(self, sample: object) -> None:
+        """Give a sample to those that are active."""
+        taken = False
+        for slot in self._slots:
+            if slot.active:
+                taken = True
+                slot.take(sample)
+        if not taken:
+            self.dropped += 1
+
+
+def _joint(plan: ControllerPlan, row: int) -> str:
+    return plan.joints[plan.dofs.index(row)] if row in plan.dofs else str(row)
+
+
+class ControlGrid:
+    """The times at which busy controllers are run.
+
+    Attributes:
+        origin_ns: Where the grid begins, nanoseconds of bridge time.
+        due_ns: When the next tick is needed, NEVER_NS while no controller is busy.
+        clock_period_ns: Period of the clock that the ticks follow, nanoseconds, as that of `Schedule`.
+    """
+
+    def __init__(self, rate: float) -> None:
+        """Store how often controllers run, Hz.
+
+        Raises:
+            BridgeError: It is no positive number.
+        """
+        self._period_ns = checked_period_ns("controller_rate", rate)
+        self.origin_ns = 0
+        self.clock_period_ns = 0
+        self.due_ns = NEVER_NS
+
+    def end_tick(
+        self, controllers: ControllerManager, time_ns: int, state: State | None, *, stepped: bool
+    ) -> None:
+        """Show controllers what the step left, and find out when they need the next tick.
+
+        Args:
+            controllers: Commanded in this tick.
+            time_ns: Bridge time of the tick, nanoseconds.
+            state: The state that is shown, None before the first.
+            stepped: Whether the backend gave it in this tick.
+        """
+        if stepped and state is not None:
+            controllers.observe(state)
+        controllers.end(state)
+        period, origin = self._period_ns, self.origin_ns
+        early = self.clock_period_ns // 2
+        passed = (time_ns + early - origin) // period
+        self.due_ns = origin + (passed + 1) * period - early if controllers.busy else NEVER_NS

@@ -1,0 +1,324 @@
+"""Publications: publish what is due in a tick, alone or in batches, and count it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
+
+from usd_ros_bridge.backends.base import Report
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.runtime.schedule import NEVER_NS, Arrivals, Schedule
+from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.status import PublicationStatus, RateMeter
+
+Publish = Callable[[Snapshot], object]
+"""Publishes what a snapshot shows."""
+
+MAX_PROGRAMS = 32
+"""Sets of publications that are due together to remember: as many as the meetings of five rates."""
+
+
+class Publication(RateMeter):
+    """One publisher in the tick, and its counters. Subclasses override `publish`.
+
+    Attributes:
+        name: Prim path or topic, for status and reports; set by `Publications.add`.
+        target_rate: Hz; None: every tick.
+        enabled: Whether it may publish: not while its controller is inactive.
+        errors: Number of exceptions.
+        last_error: The last of them in one line, "" before the first.
+        batch_key: Equal for publications that `make_batch` can put together; None: it is published alone.
+    """
+
+    __slots__ = ("enabled", "entry", "errors", "is_added", "last_error", "name", "target_rate")
+
+    batch_key: Hashable | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = ""
+        self.target_rate: float | None = None
+        self.enabled = True
+        self.errors = 0
+        self.last_error = ""
+        self.entry = -1
+        self.is_added = False
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """Publish what a snapshot shows; called in the tick, when it is due.
+
+        Args:
+            snapshot: State of this tick. The next tick reuses it: keep neither it nor its arrays.
+
+        Returns:
+            Whether anything was published.
+        """
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Allow the last stamp again: time starts over."""
+
+    def make_batch(self, members: Sequence[Publication], publications: Publications) -> Publish:
+        """Return a function that publishes publications with the same `batch_key` as each of them would, and counts it.
+
+        Args:
+            members: In the order in which they were added, this one first.
+            publications: Counts what fails, and publishes members alone that cannot be published together.
+        """
+        raise NotImplementedError
+
+
+class Publications:
+    """Publish at each publication's rate. An exception is counted, reported once, and stops no other publication.
+
+    What is due in a tick is grouped into batches when it is due together for the first time, and again after
+    publications were added, removed, changed, enabled or disabled.
+
+    Attributes:
+        wake_ns: Bridge time at which a tick is needed; 0: at once, NEVER_NS: not before something arrives.
+        quiet_until_ns: Bridge time before which nothing is due unless something arrives; 0 if something is due in every
+            tick, or if there are no publications: then the caller reads snapshots itself.
+        generation: Counts changes after which batches are made anew; one of an older generation may not be right.
+    """
+
+    def __init__(self, report: Report) -> None:
+        """Store the arguments.
+
+        Args:
+            report: For exceptions, and for rates that cannot be met.
+        """
+        self.wake_ns = NEVER_NS
+        self.quiet_until_ns = 0
+        self.generation = 0
+        self._report = report
+        self._schedule = Schedule(report)
+        self._arrivals: Arrivals[Publication] = Arrivals()
+        self._all: dict[Publication, None] = {}
+        self._every_tick: list[Publication] = []
+        self._scheduled: dict[int, Publication] = {}
+        self._disabled: Collection[str] = frozenset()
+        self._programs: dict[Hashable, list[Publish]] = {}
+        self._due: Sequence[int] = ()
+        self._due_on_arrival: Sequence[Publication] = ()
+
+    @property
+    def shortest_period_ns(self) -> int | None:
+        """Period of the highest rate, nanoseconds; None without rates."""
+        return self._schedule.shortest_period_ns
+
+    # --- Which, and when ---------------------------------------------------------------------------------------
+
+    def add(
+        self, publication: Publication, *, name: str, rate: float | None = None, on_arrival: bool = False
+    ) -> None:
+        """Add a publication.
+
+        Args:
+            publication: Not added yet.
+            name: Prim path or topic, for status and reports.
+            rate: Hz; None: every tick.
+            on_arrival: Publish when something arrived, at `rate` at most.
+        """
+        publication.name = name
+        publication.is_added = True
+        publication.enabled = name not in self._disabled
+        publication.target_rate = rate
+        self._all[publication] = None
+        if rate is None:
+            self._every_tick.append(publication)
+        elif on_arrival:
+            self._arrivals.add(publication, rate)
+        else:
+            publication.entry = self._schedule.add(name, rate)
+            self._scheduled[publication.entry] = publication
+        self.regroup()
+        self.move_on()
+
+    def remove(self, publication: Publication) -> None:
+        """Remove a publication; one that is not there is ignored."""
+        if not publication.is_added:
+            return
+        publication.is_added = False
+        del self._all[publication]
+        self._arrivals.remove(publication)
+        if publication.target_rate is None:
+            self._every_tick.remove(publication)
+        elif publication.entry >= 0:
+            self._schedule.remove(publication.entry)
+            del self._scheduled[publication.entry]
+            publication.entry = -1
+        self.regroup()
+        self.move_on()
+
+    def change(self, publication: Publication, *, rate: float | None, on_arrival: bool) -> None:
+        """Change when a publication is due, arguments as those of `add`. With another rate it is due at once."""
+        if not publication.is_added:
+            return
+        on_arrival = on_arrival and rate is not None
+        was_on_arrival = publication.target_rate is not None and publication.entry < 0
+        if (publication.target_rate, was_on_arrival) == (rate, on_arrival):
+            return
+        if publication.entry >= 0 and rate is not None and not on_arrival:
+            self._schedule.set_rate(publication.entry, rate)
+            publication.target_rate = rate
+            self.regroup()
+            self.move_on()
+        else:
+            self.remove(publication)
+            self.add(publication, name=publication.name, rate=rate, on_arrival=on_arrival)
+
+    def regroup(self) -> None:
+        """Make batches anew: the `batch_key` of a publication changed."""
+        self._programs.clear()
+        self.generation += 1
+
+    def disable(self, names: Collection[str]) -> None:
+        """Disable the publications of these names, and enable all others.
+
+        Args:
+            names: The same object as before changes nothing.
+        """
+        if names is self._disabled:
+            return
+        self._disabled = names
+        for publication in self._all:
+            publication.enabled = publication.name not in names
+        self.regroup()
+
+    def close(self) -> None:
+        """Remove all publications. Idempotent."""
+        for publication in tuple(self._all):
+            self.remove(publication)
+        self._due = self._due_on_arrival = ()
+
+    def set_clock_period(self, period_ns: int) -> None:
+        """Change the period of the clock that ticks follow, nanoseconds; 0 without one."""
+        self._schedule.set_clock_period(period_ns)
+        self._arrivals.clock_period_ns = period_ns
+        self.move_on()
+
+    def reset(self) -> None:
+        """Make everything due at any time, also with the stamp of the last message."""
+        self._schedule.reset()
+        self._arrivals.reset()
+        self.regroup()
+        for publication in self._all:
+            publication.reset()
+        self.move_on()
+
+    # --- The tick ----------------------------------------------------------------------------------------------
+
+    def choose(self, time_ns: int, *, previous_ns: int | None = None, arrived: bool = False) -> None:
+        """Find what is due in a tick. `publish` follows, or `move_on` if there is nothing to show.
+
+        Args:
+            time_ns: Bridge time of the tick, nanoseconds.
+            previous_ns: Time of the tick before, if that was skipped.
+            arrived: Whether anything arrived in the tick.
+        """
+        schedule = self._schedule
+        self._due = schedule.due(time_ns, previous_ns) if time_ns >= schedule.earliest_ns else ()
+        if self._arrivals:
+            self._due_on_arrival = self._arrivals.due(time_ns, arrived=arrived)
+
+    def publish(self, snapshot: Snapshot, time_ns: int) -> None:
+        """Publish what `choose` found, in the order of addition; a batch is published where its first member is.
+
+        Publications on arrival come last, in the order of waiting.
+
+        Args:
+            snapshot: State of this tick.
+            time_ns: Bridge time of this tick, nanoseconds.
+        """
+        if self._every_tick:
+            for publish in self._program("every tick"):
+                publish(snapshot)
+        if self._due:
+            for publish in self._program(tuple(self._due)):
+                publish(snapshot)
+        for publication in self._due_on_arrival:
+            if publication.enabled and self.publish_each((publication,), snapshot):
+                self._arrivals.mark_published(publication, time_ns)
+        self._due_on_arrival = ()
+        self.move_on()
+
+    def publish_each(self, members: Iterable[Publication], snapshot: Snapshot) -> int:
+        """Publish some publications one by one, and count it. Return how many published."""
+        published = 0
+        state_ns = snapshot.time_ns
+        for each in members:
+            try:
+                if each.is_added and each.publish(snapshot):
+                    each.mark(state_ns)
+                    published += 1
+            except Exception as error:  # noqa: BLE001 - the runtime's edge
+                self.fail(each, error)
+        return published
+
+    def fail(self, publication: Publication, error: Exception) -> None:
+        """Count and report an exception of a publication."""
+        publication.errors += 1
+        publication.last_error = describe(error)
+        self._report(
+            f"emitter.error:{publication.name}",
+            f"publishing {publication.name} failed: {publication.last_error}",
+        )
+
+    def move_on(self) -> None:
+        """Find when the next tick is needed."""
+        self.wake_ns = self._schedule.earliest_ns
+        if self._arrivals:
+            self.wake_ns = min(self.wake_ns, self._arrivals.wake_ns)
+        self.quiet_until_ns = 0 if self._every_tick or not self._all else self.wake_ns
+
+    # --- Status ------------------------------------------------------------------------------------------------
+
+    def status(self, time_ns: int) -> tuple[PublicationStatus, ...]:
+        """Return the counters of all publications at bridge time `time_ns`, from any thread."""
+        return tuple(self.status_of(publication, time_ns) for publication in tuple(self._all))
+
+    def status_of(self, publication: Publication, time_ns: int) -> PublicationStatus:
+        """Return the counters of one at bridge time `time_ns`, from any thread."""
+        return PublicationStatus(
+            name=publication.name,
+            rate=publication.target_rate,
+            published=publication.count,
+            achieved_rate=publication.rate(time_ns),
+            skipped=self._schedule.skipped(publication.entry),
+            errors=publication.errors,
+            last_error=publication.last_error,
+            enabled=publication.enabled,
+        )
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _program(self, key: Hashable) -> list[Publish]:
+        """Return what publishes all that is due: batches, and in between publications one by one."""
+        program = self._programs.get(key)
+        if program is None:
+            if len(self._programs) >= MAX_PROGRAMS:
+                self._programs.clear()
+            due: Iterable[Publication] = self._every_tick
+            if key != "every tick":
+                # One that was published before may have removed another.
+                due = [self._scheduled[entry] for entry in self._due if entry in self._scheduled]
+            program = self._programs[key] = self._group([each for each in due if each.enabled])
+        return program
+
+    def _group(self, due: Iterable[Publication]) -> list[Publish]:
+        groups: dict[Hashable, list[Publication]] = {}
+        for publication in due:
+            # A publication without a key is a group of its own.
+            key = publication if publication.batch_key is None else publication.batch_key
+            groups.setdefault(key, []).append(publication)
+        program: list[Publish] = []
+        alone: list[Publication] = []
+        for group in groups.values():
+            if len(group) > 1:
+                alone = []
+                program.append(group[0].make_batch(group, self))
+                continue
+            if not alone:
+                program.append(partial(self.publish_each, alone))
+            alone += group
+        return program

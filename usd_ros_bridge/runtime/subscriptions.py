@@ -1,0 +1,254 @@
+"""Subscriptions: deliver samples from any thread, through the inbox, to their sinks in the tick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from usd_ros_bridge.backends.base import Backend, BackendInput, Report
+from usd_ros_bridge.model.plan import TopicPlan
+from usd_ros_bridge.model.state import Commands
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.runtime.command_sinks import Sink, SinkContext, SinkRefusal, make_sink
+from usd_ros_bridge.runtime.controller_manager import ControllerManager
+from usd_ros_bridge.runtime.inbox import Inbox, Item, Take, Wakeup
+from usd_ros_bridge.runtime.status import SinkStatus
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.runtime.controller_manager import Route
+
+
+Job = Callable[[], None]
+
+
+class SampleHandler(Protocol):
+    """A key of the inbox: what waits under it is its own to take."""
+
+    def take(self, payload: object) -> None:
+        """Apply one item, in the tick."""
+
+    def failed(self, error: Exception) -> None:
+        """Report what `take` raised."""
+
+
+class Jobs:
+    """Takes what other threads want done in the tick's."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def take(self, payload: object) -> None:
+        """Run a job."""
+        assert callable(payload)
+        payload()
+
+    def failed(self, error: Exception) -> None:
+        """Report what a job raised."""
+        self._report("runtime.job", f"a job in the tick failed: {describe(error)}")
+
+
+class InputQueue:
+    """Binds what arrives to what takes it, and has it taken at the start of a tick."""
+
+    def __init__(self, inbox: Inbox, report: Report) -> None:
+        """Store the arguments.
+
+        Args:
+            inbox: Where things wait for the tick.
+            report: For what sinks and jobs raise.
+        """
+        self._inbox = inbox
+        self._report = report
+        self._deliveries: list[InputBinding] = []
+        self._jobs = Jobs(report)
+        # A job that gave way to another one unread would be missed by whoever waits for it.
+        inbox.configure(self._jobs, depth=sys.maxsize, wakes=True)
+
+    def post(self, job: Job) -> None:
+        """Run a job at the start of the next tick. Thread-safe."""
+        self._inbox.put(self._jobs, job)
+
+    def run_posted(self) -> None:
+        """Run the posted jobs, and nothing else that arrived."""
+        self.take((self._jobs, job) for job in self._inbox.withdraw(self._jobs))
+
+    def bind_sink(
+        self,
+        topic: TopicPlan,
+        sink: Sink | None,
+        controllers: ControllerManager,
+        context: SinkContext,
+        commands: Callable[[], Commands],
+        *,
+        into: InputBinding | None = None,
+    ) -> InputBinding:
+        """Bind a subscription: to `sink`, else to the controllers that name it, else to the built-in of its type.
+
+        Args:
+            topic: The subscription.
+            sink: An embedder's own.
+            controllers: Those of the plan. A topic that one of them names moves nothing but through it.
+            context: What built-in sinks are made from.
+            commands: What sinks write to.
+            into: What delivered before, which goes on to: what waits there is taken by who takes it from here on.
+        """
+        route = None if sink is not None else controllers.route(topic)
+        if route is not None:
+            take = None if route.refusal else route.take
+            made = InputBinding(
+                self._inbox, topic.name, take, route.refusal, route=route, report=self._report
+            )
+            return self._add(made, into, wakes=True)
+        reason = ""
+        if sink is None:
+            try:
+                sink = make_sink(context, topic)
+            except SinkRefusal as refusal:
+                reason = str(refusal)
+        take = None
+        if sink is not None:
+            taker = sink
+            take = lambda sample: taker.apply(sample, commands())  # noqa: E731
+        return self._add(InputBinding(self._inbox, topic.name, take, reason, report=self._report), into)
+
+    def bind_input(
+        self, backend: Backend, backend_input: BackendInput, *, into: InputBinding | None = None
+    ) -> InputBinding:
+        """Bind a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
+        take = partial(backend.receive, backend_input.key)
+        made = InputBinding(self._inbox, backend_input.topic, take, report=self._report)
+        return self._add(made, into, wakes=backend.capabilities.topic_driven)
+
+    def unbind(self, delivery: InputBinding) -> None:
+        """Unbind a delivery and drop its samples; ignore one that is not bound."""
+        if delivery in self._deliveries:
+            self._deliveries.remove(delivery)
+        self._inbox.forget(delivery)
+
+    def close(self) -> None:
+        """Unbind all deliveries and drop their samples. Idempotent."""
+        for delivery in tuple(self._deliveries):
+            self.unbind(delivery)
+
+    def take(self, arrived: Iterable[Item]) -> None:
+        """Apply what is queued, in the order of arrival."""
+        for key, payload in arrived:
+            taker: SampleHandler = key  # type: ignore[assignment]  # nothing else is put into a runtime's inbox
+            try:
+                taker.take(payload)
+            except Exception as error:  # noqa: BLE001 - the runtime's edge: one taker's fault stops nothing else
+                taker.failed(error)
+
+    def status(self) -> tuple[SinkStatus, ...]:
+        """Return the counters of every subscription, from any thread."""
+        return tuple(delivery.status() for delivery in tuple(self._deliveries))
+
+    def _add(self, made: InputBinding, into: InputBinding | None, *, wakes: bool = False) -> InputBinding:
+        if into is not None:
+            into.become(made)
+            made = into
+        else:
+            self._deliveries.append(made)
+        if wakes or into is not None:
+            self._inbox.configure(made, wakes=wakes)
+        return made
+
+
+class InputBinding:
+    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits.
+
+    Attributes:
+        take: Takes one sample, in the tick.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        name: str,
+        take: Callable[[object], None] | None,
+        reason: str = "",
+        *,
+        route: Route | None = None,
+        report: Report | None = None,
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            inbox: Where samples wait for the tick.
+            name: For people.
+            take: Takes one sample in the tick; None where nothing does.
+            reason: Why not.
+            route: The way to controllers, where `take` is theirs.
+            report: For what `take` raises.
+        """
+        self.name = name
+        self._reason = reason
+        self._route = route
+        self._report = report
+        self._inbox = inbox
+        self._accepted = take is not None
+        self.take: Callable[[object], None] = take or _refuse
+        self.errors = 0
+        self.last_error = ""
+        self._refused = 0
+
+    def become(self, other: InputBinding) -> None:
+        """Deliver samples, queued ones included, as another binding does; keep the counters."""
+        self.name, self._reason, self._route = other.name, other._reason, other._route
+        self.take, self._accepted = other.take, other._accepted
+
+    @property
+    def accepted(self) -> bool:
+        """Return whether anything takes the samples."""
+        return self._accepted
+
+    @property
+    def reason(self) -> str:
+        """Why samples are dropped now, "" where something takes them."""
+        return self._reason if self._route is None or self._reason else self._route.reason
+
+    def deliver(self, sample: object) -> None:
+        """Put one decoded sample into the inbox; drops and counts it where nothing takes it."""
+        if self._accepted:
+            self._inbox.put(self, sample)
+        else:
+            self._refused += 1
+
+    @property
+    def wakeup(self) -> Wakeup:
+        """Return the wake-up that an attached source sets."""
+        return self._inbox.wakeup
+
+    def attach(self, source: Take) -> None:
+        """Attach `source`: every tick takes its samples, in the tick's thread."""
+        self._inbox.add_source(self, source)
+
+    def detach(self, source: Take) -> None:
+        """Detach the source. Idempotent."""
+        self._inbox.remove_source(self, source)
+
+    def failed(self, error: Exception) -> None:
+        """Count and reports what `take` raised."""
+        self.errors += 1
+        self.last_error = describe(error)
+        if self._report is not None:
+            self._report(f"sink.error:{self.name}", f"what takes {self.name} failed: {self.last_error}")
+
+    def status(self) -> SinkStatus:
+        """Return the counters."""
+        counts = self._inbox.counts(self)
+        unheard = 0 if self._route is None else self._route.dropped
+        return SinkStatus(
+            name=self.name,
+            received=counts.received + self._refused,
+            dropped=counts.dropped + self._refused + unheard,
+            errors=self.errors,
+            last_error=self.last_error,
+            reason=self.reason,
+        )
+
+
+def _refuse(_: object) -> None:
+    """Drop samples that were accepted before the binding lost its sink."""
