@@ -12,17 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.limits import common_scale, largest_step, limit_change
-from usd_ros_bridge.controllers.odometry import WheelOdometry
-from usd_ros_bridge.controllers.protocol import ControllerContext
-from usd_ros_bridge.controllers.wheels import find_wheels
-from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
-from usd_ros_bridge.model.state import Commands, FloatArray, State, TwistSample
+from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.joint_commands import common_scale, largest_step, limit_change
+from usd_ros_bridge.controllers.odometry import WheelOdometry, Wheels
+from usd_ros_bridge.model.message_types import TWIST_STAMPED
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan
+from usd_ros_bridge.model.records import DofAxis
+from usd_ros_bridge.model.state import Commands, State, TwistSample
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pose, rotate
 
 _SECONDS = 1e-9
 _NANOSECONDS = 1e9
 _DEFAULT_TIMEOUT = 0.5
-_STAMPED = "geometry_msgs/msg/TwistStamped"
 _LINEAR_X, _ANGULAR_Z = 0, 5
 FIRST_STEP_NS = 10_000_000
 """Longest time that a drive at rest takes to have accelerated in for: ticks may have been far apart until then."""
@@ -48,7 +50,7 @@ class DiffDrives:
     dynamic: ClassVar[frozenset[str]] = frozenset({"cmd_vel_timeout"})
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
-        """Makes the drives of `plans`, active where their plans are enabled."""
+        """Make the drives of `plans`, active where their plans are enabled."""
         count = len(plans)
         self._report = context.report
         self._paths = tuple(plan.path for plan in plans)
@@ -69,37 +71,37 @@ class DiffDrives:
         self._last = np.zeros((count, 2))
         self._live = np.zeros(count, dtype=bool)
         self._busy = False
-        self._last_ns: int | None = None
-        self._odometry = WheelOdometry(self._wheels)
+        self.last_ns: int | None = None
+        self.wheel_odometry = WheelOdometry(self._wheels)
         self.odometry_robots = np.array(
             [plan.robot if plan.switchable else -1 for plan in plans], dtype=np.intp
         )
-        self.odom_from_base = self._odometry.odom_from_base
-        self.base_twist = self._odometry.base_twist
+        self.odom_from_base = self.wheel_odometry.odom_from_base
+        self.base_twist = self.wheel_odometry.base_twist
         self.pose_covariance = _diagonals(plans, "pose_covariance_diagonal")
         self.twist_covariance = _diagonals(plans, "twist_covariance_diagonal")
 
     @property
     def busy(self) -> bool:
-        """Whether a drive moves or has been told to; one that stands costs nothing."""
+        """Return whether a drive moves or has a command. One at rest costs nothing."""
         return self._busy
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
-        """Switches a drive on, at rest and without a command, or stops its wheels."""
+        """Switch a drive on, at rest and without a command, or stop its wheels."""
         if self._active[row] and not active:
             self._halt[row] = self._busy = True
         self._active[row] = active
         self._forget(row)
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
-        """Changes `cmd_vel_timeout`, seconds; 0 is none."""
+        """Change `cmd_vel_timeout`, seconds; 0 is none."""
         assert name in self.dynamic
         self._timeout[row] = _timeout_ns(value)
         if not np.isnan(self._target[row, 0]):
             self._live[row] = self._busy = True
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:
-        """Takes a Twist or TwistStamped: linear.x and angular.z. One that is not finite, or too old, is ignored.
+        """Receive a Twist or TwistStamped: linear.x and angular.z. Ignore one that is not finite or too old.
 
         A Twist is as old as its arrival; so is a TwistStamped without a stamp or with one from the future.
         """
@@ -127,7 +129,7 @@ class DiffDrives:
         self._live[row] = self._busy = True
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
-        """Writes wheel speeds, and base twists where the backend has no contact between wheel and floor."""
+        """Write wheel speeds, and base twists where the backend has no contact between wheel and floor."""
         seconds = self._elapsed(time_ns)
         if not self._busy:
             return
@@ -142,28 +144,28 @@ class DiffDrives:
         self._busy = bool(self._live.any())
 
     def observe(self, state: State) -> None:
-        """Integrates the motion of the wheels, of inactive drives too."""
+        """Integrate the motion of the wheels, of inactive drives too."""
         time_ns = np.full(len(self._paths), state.time_ns, dtype=np.int64)
         if state.robot_time_ns is not None:
             time_ns = np.where(self.odometry_robots >= 0, state.robot_time_ns[self.odometry_robots], -1)
-        self._odometry.update(state.joint_position, time_ns)
+        self.wheel_odometry.update(state.joint_position, time_ns)
 
     def reset(self) -> None:
-        """Forgets commands; odometry starts over at the origin."""
+        """Forget commands; odometry starts over at the origin."""
         for row in range(len(self._paths)):
             self._forget(row)
         self._halt[:] = False
         self._busy = False
-        self._last_ns = None
-        self._odometry.reset()
+        self.last_ns = None
+        self.wheel_odometry.reset()
 
-    def take_over(self, row: int, other: Any, other_row: int) -> None:
-        """Has one drive go on as a drive of another group does: its odometry, and what it was told."""
-        self._odometry.take_over(row, other._odometry, other_row)
+    def transfer_state(self, row: int, other: Any, other_row: int) -> None:
+        """Continue the odometry and the command of a drive of another group."""
+        self.wheel_odometry.transfer_state(row, other.wheel_odometry, other_row)
         for name in ("_target", "_stamp", "_last", "_live"):
             getattr(self, name)[row] = getattr(other, name)[other_row]
         self._busy = self._busy or bool(self._live[row])
-        self._last_ns = other._last_ns
+        self.last_ns = other.last_ns
 
     # --- Commands ---------------------------------------------------------------------------------------------
 
@@ -186,15 +188,15 @@ class DiffDrives:
         return min(stamp_ns, time_ns)
 
     def _elapsed(self, time_ns: int) -> float:
-        """Returns the seconds that drives may have accelerated in since the last tick."""
-        elapsed = FIRST_STEP_NS if self._last_ns is None else max(time_ns - self._last_ns, 0)
-        self._last_ns = time_ns
+        """Return the seconds that drives may have accelerated in since the last tick."""
+        elapsed = FIRST_STEP_NS if self.last_ns is None else max(time_ns - self.last_ns, 0)
+        self.last_ns = time_ns
         if not self._last.any():
             elapsed = min(elapsed, FIRST_STEP_NS)
         return elapsed * _SECONDS
 
     def _next(self, time_ns: int, seconds: float) -> tuple[FloatArray, FloatArray]:
-        """Returns (K, 2) velocities, linear and angular, and (K, 2) wheel speeds, left and right."""
+        """Return (K, 2) velocities, linear and angular, and (K, 2) wheel speeds, left and right."""
         stale = (self._timeout > 0) & (time_ns - self._stamp > self._timeout) & self._live
         if stale.any():
             self._brake(stale)
@@ -217,7 +219,7 @@ class DiffDrives:
         self._target[stale & ~np.isnan(self._target[:, 0])] = 0.0
 
     def _turning(self, velocity: FloatArray) -> FloatArray:
-        """Returns (K, 2) speeds of the left and right wheels, rad/s."""
+        """Return (K, 2) speeds of the left and right wheels, rad/s."""
         return (velocity[:, :1] + velocity[:, 1:] * self._arm) * self._per_metre
 
     def _write(
@@ -238,7 +240,7 @@ class DiffDrives:
 
 
 def _is_stamped(plan: BridgePlan, drive: ControllerPlan) -> bool:
-    return any(topic.type == _STAMPED and topic.path in drive.interfaces for topic in plan.topics)
+    return any(topic.type == TWIST_STAMPED and topic.path in drive.interfaces for topic in plan.topics)
 
 
 def _timeout(plan: ControllerPlan) -> float:
@@ -251,14 +253,14 @@ def _timeout_ns(seconds: float) -> int:
 
 
 def _limits(plans: Sequence[ControllerPlan], *names: str) -> FloatArray:
-    """Returns (K, len(names)) parameters; inf where none is authored."""
+    """Return (K, len(names)) parameters; inf where none is authored."""
     values = [[plan.parameters.get(name) for name in names] for plan in plans]
     unlimited = [[np.inf if value is None else float(value) for value in row] for row in values]
     return np.array(unlimited, dtype=np.float64).reshape(-1, len(names))
 
 
 def _side_limits(plan: BridgePlan, slots: NDArray[np.intp], rows: NDArray[np.intp], count: int) -> FloatArray:
-    """Returns (K, 2) the largest speeds that all wheels of a side can do, rad/s."""
+    """Return (K, 2) the largest speeds that all wheels of a side can do, rad/s."""
     limits = np.full(2 * count, np.inf)
     of_wheel = plan.layout.max_velocity[rows]
     np.minimum.at(limits, slots, np.where(of_wheel > 0.0, of_wheel, np.inf))
@@ -266,7 +268,7 @@ def _side_limits(plan: BridgePlan, slots: NDArray[np.intp], rows: NDArray[np.int
 
 
 def _base_rows(context: ControllerContext, plans: Sequence[ControllerPlan]) -> NDArray[np.intp]:
-    """Returns (K,) rows of bodies that drives move themselves, -1 where wheels do."""
+    """Return (K,) rows of bodies that drives move themselves, -1 where wheels do."""
     rows = np.full(len(plans), -1, dtype=np.intp)
     if context.kinematic:
         for index, plan in enumerate(plans):
@@ -277,6 +279,77 @@ def _base_rows(context: ControllerContext, plans: Sequence[ControllerPlan]) -> N
 
 
 def _diagonals(plans: Sequence[ControllerPlan], name: str) -> FloatArray:
-    """Returns (K, 6) variances; 0 where none are given, as diff_drive_controller's defaults are."""
+    """Return (K, 6) variances; 0 where none are given, as diff_drive_controller's defaults are."""
     zeros = (0.0,) * 6
     return np.array([plan.parameters.get(name) or zeros for plan in plans], dtype=np.float64).reshape(-1, 6)
+
+
+_AXES: dict[DofAxis, FloatArray] = {
+    "rotX": np.array([1.0, 0.0, 0.0]),
+    "rotY": np.array([0.0, 1.0, 0.0]),
+    "rotZ": np.array([0.0, 0.0, 1.0]),
+}
+_CLEAR = 0.5
+"""Cosine of the angle between a wheel's axis and the line from right to left, from which on the axis tells a sense."""
+
+
+def find_wheels(plan: BridgePlan, drives: Sequence[ControllerPlan]) -> Wheels:
+    """Return the wheels of drives that can run; the others have none.
+
+    Which way a wheel rolls follows from its axis at rest: about the direction from the right to the left wheels a
+    positive turn rolls ahead (right-hand rule; body1 turns relative to body0). diff_drive_controller takes every
+    positive turn for ahead; an asset whose axes are mirrored from side to side would spin there.
+    """
+    rows: list[int] = []
+    slots: list[int] = []
+    signs: list[float] = []
+    for index, drive in enumerate(drives):
+        sides = [_side_rows(drive, name) for name in ("left_wheels", "right_wheels")]
+        if not (drive.switchable and all(sides)):
+            continue
+        for side, of_side in enumerate(sides):
+            rows += of_side
+            slots += [2 * index + side] * len(of_side)
+        signs += _signs(plan, drive, sides)
+    return Wheels(
+        rows=np.array(rows, dtype=np.intp),
+        slots=np.array(slots, dtype=np.intp),
+        signs=np.array(signs, dtype=np.float64),
+        radius=np.array([drive.parameters.get("wheel_radius") or 1.0 for drive in drives], dtype=np.float64),
+        separation=np.array(
+            [drive.parameters.get("wheel_separation") or 1.0 for drive in drives], dtype=np.float64
+        ),
+    )
+
+
+def _side_rows(drive: ControllerPlan, parameter: str) -> list[int]:
+    """Return the rows of a side's wheels; those that follow another are not commanded and are none of them."""
+    row_by_name = dict(zip(drive.joints, drive.dofs, strict=True))
+    return [row_by_name[name] for name in drive.parameters.get(parameter) or () if name in row_by_name]
+
+
+def _signs(plan: BridgePlan, drive: ControllerPlan, sides: Sequence[list[int]]) -> list[float]:
+    joints = {dof.row: (joint, dof.axis) for joint in plan.robots[drive.robot].joints for dof in joint.dofs}
+    frames = [np.array([_world_from_joint(plan, joints[row][0]) for row in rows]) for rows in sides]
+    to_left = frames[0][:, :3].mean(axis=0) - frames[1][:, :3].mean(axis=0)
+    length = float(np.linalg.norm(to_left))
+    signs = []
+    for rows, of_side in zip(sides, frames, strict=True):
+        for row, world_from_joint in zip(rows, of_side, strict=True):
+            joint, axis = joints[row]
+            along = float(rotate(world_from_joint[3:], _AXES[axis]) @ to_left) if axis in _AXES else 0.0
+            backwards = (-along if joint.inverted else along) < -_CLEAR * length
+            signs.append(-1.0 if backwards and length > 0.0 else 1.0)
+    return signs
+
+
+def _world_from_joint(plan: BridgePlan, joint: JointPlan) -> FloatArray:
+    """Return where the joint's frame in body0 is at rest."""
+    body0 = joint.child_path if joint.inverted else joint.parent_path
+    row = plan.layout.body_index.get(body0, -1)
+    world_from_body = plan.layout.body_pose[row] if row >= 0 else IDENTITY
+    return compose(world_from_body, _array(joint.body0_from_joint))
+
+
+def _array(value: Pose) -> FloatArray:
+    return pose(value.translation, value.rotation)

@@ -11,10 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.named_targets import NamedTargets, actuators_of, followers_of
-from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.joint_commands import NamedTargets, actuators_of, followers_of
 from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.state import Commands, FloatArray, JointStateSample, State
+from usd_ros_bridge.model.state import Commands, JointStateSample, State
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _POSITION, _VELOCITY, _EFFORT = range(3)
 
@@ -25,7 +26,7 @@ class ExternalControls:
     dynamic: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
-        """Makes the controls of `plans`, active where their plans are enabled."""
+        """Make the controls of `plans`, active where their plans are enabled."""
         layout = context.plan.layout
         followers = followers_of(context.plan)
         topics = {topic.path: topic.name for topic in context.plan.topics if topic.role == "subscription"}
@@ -48,21 +49,21 @@ class ExternalControls:
 
     @property
     def busy(self) -> bool:
-        """Whether a command waits to be written; the backend holds it from then on."""
+        """Return whether a command waits to be written. The backend holds it from then on."""
         return self._waiting
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
-        """Stops what a control that is switched off has moved."""
+        """Stop what a control that is switched off has moved."""
         if not active:
             self._pending[:, self._rows[row]] = np.nan
             self._stop.append(row)
             self._waiting = True
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
-        """None is dynamic."""
+        """Do nothing: no parameter is dynamic."""
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
-        """Takes a JointState whose positions, velocities and efforts are targets."""
+        """Receive a JointState whose positions, velocities and efforts are targets."""
         assert isinstance(sample, JointStateSample)
         if self._targets[row].write(sample, self._pending):
             actuators, controls = self._targets[row].find_controls(sample)
@@ -70,7 +71,7 @@ class ExternalControls:
         self._waiting = True
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
-        """Writes what arrived since the last tick, and stops what was let go."""
+        """Write what arrived since the last tick, and stop what was let go."""
         if not self._waiting:
             return
         written = (commands.joint_position, commands.joint_velocity, commands.joint_effort)
@@ -88,10 +89,10 @@ class ExternalControls:
         self._waiting = False
 
     def observe(self, state: State) -> None:
-        """Nothing is measured: the joint states go out by a publisher."""
+        """Do nothing: a publisher sends the joint states."""
 
     def reset(self) -> None:
-        """Forgets what was told; the backend forgets, too."""
+        """Drop the pending command; the backend drops its own, too."""
         self._controls.clear()
         self._pending.fill(np.nan)
         self._told[:] = False

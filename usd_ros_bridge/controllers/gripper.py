@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.feedback_timer import FeedbackTimer, feedback_period_ns
-from usd_ros_bridge.controllers.limits import PositionLimits
-from usd_ros_bridge.controllers.protocol import ControllerContext, GoalPort
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.controllers.base import ControllerContext, FeedbackTimer, GoalPort, feedback_period_ns
+from usd_ros_bridge.controllers.joint_commands import PositionLimits
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import GripperGoal, GripperState, Outcome
 from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.state import Commands, FloatArray, State
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _SECONDS = 1e-9
 _NANOSECONDS = 1e9
@@ -48,7 +48,7 @@ class _Gripper:
         self.monitor_rate = _number(plan, "action_monitor_rate")
 
     def time_ns(self, state: State) -> int:
-        """Returns the time of the gripper's own state."""
+        """Return the time of the gripper's own state."""
         if state.robot_time_ns is None or self.robot < 0:
             return state.time_ns
         return int(state.robot_time_ns[self.robot])
@@ -64,7 +64,7 @@ class _Motion:
     begin_ns: int
 
     def at(self, time_ns: int) -> tuple[FloatArray, bool]:
-        """Returns the commanded positions, and whether they are the last."""
+        """Return the commanded positions, and whether they are the last."""
         distance = self.target - self.start
         with np.errstate(invalid="ignore"):
             reach = self.speed * max(time_ns - self.begin_ns, 0) * _SECONDS
@@ -99,7 +99,7 @@ class Grippers:
     dynamic: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
-        """Makes the grippers of `plans`, active where their plans are enabled."""
+        """Make the grippers of `plans`, active where their plans are enabled."""
         self._report = context.report
         self._clock_period_ns = context.clock_period_ns
         self._grippers = tuple(
@@ -116,11 +116,11 @@ class Grippers:
 
     @property
     def busy(self) -> bool:
-        """Whether a goal is in progress or a command has yet to be written."""
+        """Return whether a goal is in progress or a command has yet to be written."""
         return bool(self._goals or self._motions or self._holds)
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
-        """Switches a gripper on, or ends its goal and holds it where it is."""
+        """Switch a gripper on, or end its goal and hold it where it is."""
         self._active[row] = active
         if not active:
             moved = row in self._goals or row in self._motions
@@ -129,15 +129,15 @@ class Grippers:
                 self._hold(row)
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
-        """None is dynamic."""
+        """Do nothing: no parameter is dynamic."""
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:
-        """Has no command topic."""
+        """Do nothing: there is no command topic."""
 
     # --- Goals ------------------------------------------------------------------------------------------------
 
     def check(self, row: int, goal: object, *, time_ns: int) -> str:  # noqa: ARG002
-        """Returns why a goal is to be rejected, "" where it is acceptable. From any thread."""
+        """Return why a goal is to be rejected, "" where it is acceptable. From any thread."""
         if not isinstance(goal, GripperGoal):
             return f"{type(goal).__name__} is no goal of a gripper"
         gripper = self._grippers[row]
@@ -164,7 +164,7 @@ class Grippers:
         return "" if gripper.limits.clamps else _beyond(gripper, _in_order(goal, gripper.names)[0])
 
     def start(self, row: int, goal: object, port: GoalPort, *, time_ns: int, state: State) -> None:
-        """Begins a goal that was checked; the one in progress ends aborted."""
+        """Begin a goal that was checked; the one in progress ends aborted."""
         assert isinstance(goal, GripperGoal)
         gripper = self._grippers[row]
         self._end(row, "aborted")
@@ -195,7 +195,7 @@ class Grippers:
             del self._motions[row]
 
     def cancel(self, row: int, port: GoalPort) -> None:
-        """Ends the goal of `port` canceled and holds the gripper where it is; one that ended already is ignored."""
+        """End the goal of `port` canceled and hold the gripper where it is; one that ended already is ignored."""
         goal = self._goals.get(row)
         if goal is not None and goal.port is port:
             self._end(row, "canceled")
@@ -204,7 +204,7 @@ class Grippers:
     # --- The tick ---------------------------------------------------------------------------------------------
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:
-        """Writes position targets."""
+        """Write position targets."""
         for row in self._holds:
             rows = self._grippers[row].rows
             position = state.joint_position[rows]
@@ -218,7 +218,7 @@ class Grippers:
                 del self._motions[row]
 
     def observe(self, state: State) -> None:
-        """Finds out which goals are reached, and which joints have stalled; feeds back."""
+        """Find out which goals are reached, and which joints have stalled; send feedback."""
         for row, goal in tuple(self._goals.items()):
             gripper = self._grippers[row]
             time_ns = gripper.time_ns(state)
@@ -234,7 +234,7 @@ class Grippers:
                 goal.port.feedback(_state_of(gripper, goal))
 
     def reset(self) -> None:
-        """Ends all goals aborted and forgets what was told; the backend forgets, too."""
+        """End all goals aborted and forget what was told; the backend forgets, too."""
         for row in tuple(self._goals):
             self._end(row, "aborted")
         self._motions.clear()
@@ -254,7 +254,7 @@ class Grippers:
 
     @staticmethod
     def _look(gripper: _Gripper, goal: _Goal, state: State, time_ns: int) -> bool:
-        """Notes what is measured; returns whether a joint moves."""
+        """Note what is measured. Return whether a joint moves."""
         before, seconds = goal.position, (time_ns - goal.seen_ns) * _SECONDS
         goal.position, goal.velocity, goal.effort = _measured(gripper, state)
         if seconds > 0.0 and np.isnan(goal.velocity).any():
@@ -271,7 +271,7 @@ def _number(plan: ControllerPlan, name: str) -> float:
 
 
 def _names_fault(names: Sequence[str], joints: Sequence[str]) -> str:
-    """Returns what is wrong with the names of a goal; none at all mean the joints in their order."""
+    """Return what is wrong with the names of a goal; none at all mean the joints in their order."""
     unknown = [name for name in names if name not in joints]
     if unknown:
         return f"{quoted(unknown[0])} is none of the gripper's joints ({', '.join(joints)})"
@@ -282,7 +282,7 @@ def _names_fault(names: Sequence[str], joints: Sequence[str]) -> str:
 
 
 def _in_order(goal: GripperGoal, joints: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    """Returns targets and speeds (inf for no limit) in the order of the gripper's joints; one value is for all."""
+    """Return targets and speeds (inf for no limit) in the order of the gripper's joints; one value is for all."""
     order = [goal.names.index(joint) for joint in joints] if goal.names else list(range(len(joints)))
     count = len(joints)
     target = np.broadcast_to(goal.position, count)[order].astype(np.float64)

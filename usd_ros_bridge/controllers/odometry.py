@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.state import FloatArray
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _SECONDS = 1e-9
 SHORTEST_NS = 1_000
@@ -39,7 +39,7 @@ class Wheels:
 def arc(
     translation: FloatArray, lateral: FloatArray, rotation: FloatArray, heading: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns how far bases come that move with constant twists: the exponential map of SE(2).
+    """Return how far bases come that move with constant twists: the exponential map of SE(2).
 
     Args:
         translation: (K,) path length ahead, m.
@@ -64,7 +64,7 @@ def varying_twist(
     last_rotation: FloatArray,
     last_seconds: FloatArray,
 ) -> FloatArray:
-    """Returns the lateral motion that a twist makes which changes linearly over this interval and the last one.
+    """Return the lateral motion that a twist makes which changes linearly over this interval and the last one.
 
     The first term of the Magnus expansion beyond the mean twist: a commutator of the twist and of its change. With it
     the pose is of fourth order in the step, as with the sculling corrections of strapdown navigation.
@@ -99,7 +99,7 @@ class WheelOdometry:
     """
 
     def __init__(self, wheels: Wheels) -> None:
-        """Starts at the origin."""
+        """Start at the origin."""
         self._wheels = wheels
         count = len(wheels.radius)
         self._slots = 2 * count
@@ -113,7 +113,7 @@ class WheelOdometry:
         self.reset()
 
     def reset(self) -> None:
-        """Starts over at the origin, from the next state on."""
+        """Start over at the origin, from the next state on."""
         count = len(self.odom_from_base)
         self.odom_from_base[:] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
         self.base_twist[:] = 0.0
@@ -123,13 +123,13 @@ class WheelOdometry:
         self._last = np.zeros((2, count))
         self._last_seconds = np.full(count, np.nan)
 
-    def take_over(self, row: int, other: WheelOdometry, other_row: int) -> None:
-        """Has one drive go on from the pose of a drive of another; the next state is the start of what comes."""
+    def transfer_state(self, row: int, other: WheelOdometry, other_row: int) -> None:
+        """Continue from the pose of another drive. The next state begins a new interval."""
         self.odom_from_base[row] = other.odom_from_base[other_row]
         self._heading[row] = other._heading[other_row]
 
     def update(self, position: FloatArray, time_ns: NDArray[np.int64]) -> None:
-        """Takes a state.
+        """Integrate the travel since the last state.
 
         Args:
             position: (D,) positions of all degrees of freedom, rad.
@@ -152,7 +152,7 @@ class WheelOdometry:
         self._time = np.where(step, time_ns, self._time)
 
     def _restart(self, now: FloatArray, time_ns: NDArray[np.int64], elapsed: NDArray[np.int64]) -> None:
-        """Takes a first state, or one from before the last, for the start of what comes; the pose stays."""
+        """Begin a new interval at a first state, or at one from before the last. The pose stays."""
         wheels = self._wheels
         known = np.isfinite(_by_side(wheels.slots, now, self._slots)).all(axis=1)
         start = known & self._can_run & (time_ns >= 0) & ((self._time < 0) | (elapsed < 0))
@@ -164,7 +164,7 @@ class WheelOdometry:
         self.base_twist[start] = 0.0
 
     def _advance(self, travel: FloatArray, seconds: FloatArray, step: NDArray[np.bool_]) -> None:
-        """Moves the drives of `step` on by the `travel` (K, 2) of their left and right wheels."""
+        """Move the drives of `step` on by the `travel` (K, 2) of their left and right wheels."""
         everyone = bool(step.all())
         if not everyone:
             travel = np.where(step[:, None], travel, 0.0)
@@ -198,6 +198,6 @@ class WheelOdometry:
 
 
 def _by_side(slots: NDArray[np.intp], values: FloatArray, count: int) -> FloatArray:
-    """Returns (K, 2) sums over the wheels of each side."""
+    """Return (K, 2) sums over the wheels of each side."""
     sums: FloatArray = np.bincount(slots, values, count).astype(np.float64, copy=False)
     return sums.reshape(-1, 2)

@@ -1,26 +1,16 @@
-"""The registry of controllers: which schema is which group."""
+"""Registry of controllers: the group class of each schema."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from usd_ros_bridge.controllers.protocol import ControllerContext, ControllerGroup, GroupFactory
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.controllers.base import ControllerContext, ControllerGroup, GroupFactory
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.plan import ControllerPlan
 
 _HERE = "usd_ros_bridge.controllers"
-
-FACTORIES: Mapping[str, str] = {
-    "RosControlDiffDriveAPI": "diff_drive:DiffDrives",
-    "RosControlExternalAPI": "external:ExternalControls",
-    "RosControlJointStateBroadcasterAPI": "joint_states:JointStateBroadcasters",
-    "RosControlJointTrajectoryAPI": "joint_trajectory:JointTrajectoryControllers",
-    "RosControlRigidBodyTwistAPI": "rigid_body_twist:RigidBodyTwists",
-    "gripper": "gripper:Grippers",
-}
-"""`module:class` of this package by ControllerPlan.schema; only those that a plan has are imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +29,7 @@ class MadeGroup:
 
 
 def make_groups(context: ControllerContext) -> list[MadeGroup]:
-    """Makes one group of each schema among the plan's controllers, in the order of their first controllers.
+    """Make one group of each schema among the plan's controllers, in the order of their first controllers.
 
     Controllers of a schema that nothing here serves are reported and left out.
     """
@@ -48,7 +38,7 @@ def make_groups(context: ControllerContext) -> list[MadeGroup]:
         by_schema.setdefault(plan.schema, []).append(plan)
     made = []
     for schema, plans in by_schema.items():
-        if schema not in FACTORIES:
+        if schema not in CONTROLLER_SCHEMAS:
             context.report(
                 f"controller.schema:{schema}",
                 f"no controller here serves the schema {quoted(schema)} of {plans[0].path}",
@@ -60,7 +50,7 @@ def make_groups(context: ControllerContext) -> list[MadeGroup]:
 
 
 def load_factory(schema: str) -> GroupFactory:
-    """Returns the factory of a schema's groups; KeyError where there is none."""
-    module, _, name = FACTORIES[schema].partition(":")
+    """Return the factory of a schema's groups; KeyError where there is none."""
+    module, _, name = CONTROLLER_SCHEMAS[schema].group.partition(":")
     factory: GroupFactory = getattr(import_module(f"{_HERE}.{module}"), name)
     return factory

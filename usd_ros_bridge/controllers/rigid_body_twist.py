@@ -1,4 +1,4 @@
-"""Rigid body twists: a body moves with the velocity that it was last told, in its own frame.
+"""Rigid body twists: move a body with the last commanded velocity, in its own frame.
 
 RosControlRigidBodyTwistAPI of ros-simulation/openusd-schemas.
 """
@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.controllers.base import ControllerContext
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
-from usd_ros_bridge.model.state import Commands, FloatArray, State, TwistSample
+from usd_ros_bridge.model.state import Commands, State, TwistSample
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 
 class RigidBodyTwists:
@@ -25,7 +26,7 @@ class RigidBodyTwists:
     dynamic: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
-        """Makes the controllers of `plans`, active where their plans are enabled."""
+        """Make the controllers of `plans`, active where their plans are enabled."""
         self._report = context.report
         self._paths = tuple(plan.path for plan in plans)
         index = context.plan.layout.body_index
@@ -36,20 +37,20 @@ class RigidBodyTwists:
 
     @property
     def busy(self) -> bool:
-        """Whether a twist waits to be written; the backend holds it from then on."""
+        """Return whether a twist waits to be written. The backend holds it from then on."""
         return bool(self._pending)
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
-        """Stops the body of a controller that is switched off, if it was told anything."""
+        """Stop the body of a controller that is switched off, if it was told anything."""
         if not active and self._moved[row]:
             self._pending[self._bodies[row]] = np.zeros(6)
             self._moved[row] = False
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
-        """None is dynamic."""
+        """Do nothing: no parameter is dynamic."""
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
-        """Takes a Twist or TwistStamped; one that is not finite is ignored."""
+        """Receive a Twist or TwistStamped. Ignore one that is not finite."""
         assert isinstance(sample, TwistSample)
         path = self._paths[row]
         if self._refusals[row]:
@@ -62,22 +63,22 @@ class RigidBodyTwists:
         self._moved[row] = True
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
-        """Writes the twists that arrived since the last tick."""
+        """Write the twists that arrived since the last tick."""
         for body, twist in self._pending.items():
             commands.body_twist[body] = twist
         self._pending.clear()
 
     def observe(self, state: State) -> None:
-        """Nothing is measured."""
+        """Do nothing: nothing is measured."""
 
     def reset(self) -> None:
-        """Forgets what was told; the backend forgets, too."""
+        """Drop the pending command; the backend drops its own, too."""
         self._pending.clear()
         self._moved = [False] * len(self._moved)
 
 
 def _refusal(context: ControllerContext, body: int) -> str:
-    """Returns why a body cannot be moved, "" where it can."""
+    """Return why a body cannot be moved, "" where it can."""
     if body < 0:
         return "there is no body to move"
     layout = context.plan.layout
@@ -89,7 +90,7 @@ def _refusal(context: ControllerContext, body: int) -> str:
 
 
 def _driven(plan: BridgePlan) -> set[str]:
-    """Returns the bodies whose poses follow from joints."""
+    """Return the bodies whose poses follow from joints."""
     return {
         edge.child_path
         for robot in plan.robots

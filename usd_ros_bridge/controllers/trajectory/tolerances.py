@@ -1,4 +1,4 @@
-"""Tolerances of a trajectory: from a controller's defaults and a goal's wishes to limits, and what exceeds them.
+"""Tolerances of a trajectory: the limits of a controller and a goal, and which of them are violated.
 
 Rules of joint_trajectory_controller of ros2_controllers and of control_msgs/msg/JointTolerance.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, JointTolerance
-from usd_ros_bridge.model.state import FloatArray
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 KINDS = ("position", "velocity", "acceleration")
 
@@ -47,7 +47,7 @@ class Tolerances:
 
 
 def default_tolerances(joint_count: int, stopped_velocity: float) -> Tolerances:
-    """Returns a controller's own: everything unchecked but that joints stand still at the goal.
+    """Return a controller's own: everything unchecked but that joints stand still at the goal.
 
     Args:
         joint_count: J.
@@ -62,7 +62,7 @@ def default_tolerances(joint_count: int, stopped_velocity: float) -> Tolerances:
 def resolve_tolerances(
     defaults: Tolerances, goal: FollowTrajectoryGoal, joints: Sequence[str]
 ) -> tuple[Tolerances, str]:
-    """Returns the tolerances of a goal, and what was wrong with them, in which case they are the defaults.
+    """Return the tolerances of a goal, and what was wrong with them, in which case they are the defaults.
 
     As in joint_trajectory_controller, a goal with illegal tolerances is followed with the defaults for all of them:
     names that are not the controller's, negative values other than -1. A value that is NaN counts as 0.
@@ -78,7 +78,7 @@ def resolve_tolerances(
 
 
 def violation(error: FloatArray, limits: FloatArray, joints: Sequence[str]) -> str:
-    """Returns which joint's error exceeds its limit and by how much, "" where none does.
+    """Return which joint's error exceeds its limit and by how much, "" where none does.
 
     Args:
         error: (3, J) desired - actual; NaN where unknown, which exceeds nothing.

@@ -1,4 +1,4 @@
-"""Joint state broadcasters: whether they are active is all there is to them, the publisher does the rest.
+"""Joint state broadcasters: their publishers send while they are active; they command nothing.
 
 joint_state_broadcaster of ros2_controllers; RosControlJointStateBroadcasterAPI of ros-simulation/openusd-schemas.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.controllers.base import ControllerContext
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
 
@@ -20,22 +20,22 @@ class JointStateBroadcasters:
     busy = False
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
-        """Needs nothing."""
+        """Do nothing: the publisher reads the state."""
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:
-        """Nothing to start or stop."""
+        """Do nothing: there is nothing to start or stop."""
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
-        """None is dynamic."""
+        """Do nothing: no parameter is dynamic."""
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:
-        """Has no command topic."""
+        """Do nothing: there is no command topic."""
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:
-        """Commands nothing."""
+        """Command nothing."""
 
     def observe(self, state: State) -> None:
         """The publisher reads the state itself."""
 
     def reset(self) -> None:
-        """Remembers nothing."""
+        """Remember nothing."""

@@ -1,8 +1,4 @@
-"""The protocol of controllers: all controllers of one schema are one group, whose numbers lie in arrays together.
-
-A group runs in the tick, in the tick's thread: `take` and `start` bring what arrived, `command` writes targets for the
-step to come, `observe` looks at the state that the step left. Nothing in a group waits, and none sees ROS.
-"""
+"""The base of controllers: all controllers of one schema are one group, whose numbers lie in arrays together."""
 
 from __future__ import annotations
 
@@ -14,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.goals import Outcome
+from usd_ros_bridge.model.periodic import is_reached, periods_missed
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
-from usd_ros_bridge.model.state import Commands, FloatArray, State
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 Report = Callable[[str, str], None]
 """`report(kind, message)`: a warning for people, shown once per kind and counted after that. Any thread."""
@@ -41,18 +39,22 @@ class ControllerContext:
 
 
 class ControllerGroup(Protocol):
-    """All controllers of one schema in a plan; `row` is an index into the plans that it was made with."""
+    """All controllers of one schema in a plan; `row` is an index into the plans that it was made with.
+
+    All methods run in the tick thread, except `GoalGroup.check`. In each tick `take` and `start` come first, then
+    `command`, and after the backend's step `observe`. None of them may wait.
+    """
 
     dynamic: ClassVar[frozenset[str]]
     """Names of ControllerPlan.parameters that may change at run time."""
 
     @property
     def busy(self) -> bool:
-        """Whether the next tick matters though nothing arrives: a motion, a time-out, a goal in progress."""
+        """Return whether the next tick matters though nothing arrives: a motion, a time-out, a goal in progress."""
         ...
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:
-        """Switches a controller on, from the state that there is, or off.
+        """Switch a controller on, from the state that there is, or off.
 
         Switched off, its goals end aborted and what it moved stands still. Controllers whose plan is enabled are
         active from the start. `state` is None before the first.
@@ -60,15 +62,15 @@ class ControllerGroup(Protocol):
         ...
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
-        """Changes one of the parameters in `dynamic`; the value was checked."""
+        """Change one of the parameters in `dynamic`; the value was checked."""
         ...
 
     def take(self, row: int, sample: object, *, time_ns: int) -> None:
-        """Takes what arrived on a controller's command topic; one that is inactive is never given any."""
+        """Receive a sample of a controller's command topic. Never called for one that is inactive."""
         ...
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:
-        """Writes what active controllers want at `time_ns`, the end of the step to come.
+        """Write what active controllers want at `time_ns`, the end of the step to come.
 
         Called in ticks in which the group is `busy` or something reached it (`take`, `start`, a switch, a parameter).
         The step to come began at `state.time_ns`, which may be long ago where nothing happened since.
@@ -81,11 +83,11 @@ class ControllerGroup(Protocol):
         ...
 
     def observe(self, state: State) -> None:
-        """Looks at the state that a step left: tolerances, results, feedback, odometry. Its arrays are not kept."""
+        """Evaluate the state after a step: tolerances, results, feedback, odometry. Keep none of its arrays."""
         ...
 
     def reset(self) -> None:
-        """Starts over: goals end aborted, nothing is commanded, time may be anything, who is active stays so."""
+        """Start over: goals end aborted, nothing is commanded, time may be anything, who is active stays so."""
         ...
 
 
@@ -93,11 +95,11 @@ class GoalPort(Protocol):
     """The way back to the client of one accepted goal. Called from the tick's thread; does not wait."""
 
     def feedback(self, feedback: object) -> None:
-        """Passes feedback on: FollowTrajectoryFeedback or GripperState."""
+        """Pass feedback on: FollowTrajectoryFeedback or GripperState."""
         ...
 
     def finish(self, outcome: Outcome, result: object) -> None:
-        """Ends the goal, exactly once: FollowTrajectoryResult or GripperState."""
+        """End the goal, exactly once: FollowTrajectoryResult or GripperState."""
         ...
 
 
@@ -106,7 +108,7 @@ class GoalGroup(ControllerGroup, Protocol):
     """Controllers that follow goals. Whatever a goal holds, it ends with exactly one `GoalPort.finish`."""
 
     def check(self, row: int, goal: object, *, time_ns: int) -> str:
-        """Returns why a goal is to be rejected, "" where it is acceptable. From any thread: it reads plans only.
+        """Return why a goal is to be rejected, "" where it is acceptable. From any thread: it reads plans only.
 
         Args:
             row: Which controller.
@@ -116,11 +118,11 @@ class GoalGroup(ControllerGroup, Protocol):
         ...
 
     def start(self, row: int, goal: object, port: GoalPort, *, time_ns: int, state: State) -> None:
-        """Begins a goal that was checked; the one in progress, if any, ends aborted as preempted."""
+        """Begin a goal that was checked; the one in progress, if any, ends aborted as preempted."""
         ...
 
     def cancel(self, row: int, port: GoalPort) -> None:
-        """Ends the goal of `port` canceled and holds the current position; one that ended already is ignored."""
+        """End the goal of `port` canceled and hold the current position; one that ended already is ignored."""
         ...
 
 
@@ -145,11 +147,11 @@ class OdometryGroup(ControllerGroup, Protocol):
 
 
 @runtime_checkable
-class SuccessorGroup(ControllerGroup, Protocol):
+class StatefulGroup(ControllerGroup, Protocol):
     """Controllers that go on where those of a group before stand, of the same schema, whose plan has changed."""
 
-    def take_over(self, row: int, other: Any, other_row: int) -> None:
-        """Has one controller go on as one of another group of its class does; before the first tick."""
+    def transfer_state(self, row: int, other: Any, other_row: int) -> None:
+        """Continue the state of a controller of another group of this class. Called before the first tick."""
         ...
 
 
@@ -157,5 +159,45 @@ class GroupFactory(Protocol):
     """Makes the group of one schema."""
 
     def __call__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> ControllerGroup:
-        """Returns a group of `plans`; those that cannot run (`enabled` false with a fault) are never activated."""
+        """Return a group of `plans`; those that cannot run (`enabled` false with a fault) are never activated."""
         ...
+
+
+SLOWEST_RATE = 0.1
+"""Hz. Of anything slower nobody would see a second message."""
+
+_SECOND_NS = 1_000_000_000
+
+
+class FeedbackTimer:
+    """The feedback of one goal. A rate that the states cannot meet gets one message for each state."""
+
+    __slots__ = ("_clock_period_ns", "_last_ns", "_next_ns", "_period_ns")
+
+    def __init__(self, rate: float, first_ns: int, clock_period_ns: Callable[[], int]) -> None:
+        """Arm the timer.
+
+        Args:
+            rate: Hz; what is below SLOWEST_RATE counts as that.
+            first_ns: When feedback is due first, nanoseconds of bridge time.
+            clock_period_ns: As that of ControllerContext.
+        """
+        self._period_ns = feedback_period_ns(rate)
+        self._next_ns = first_ns
+        self._last_ns: int | None = None
+        self._clock_period_ns = clock_period_ns
+
+    def is_due(self, time_ns: int) -> bool:
+        """Return whether the state of a time is one to feed back; never twice for one time."""
+        return time_ns != self._last_ns and is_reached(self._next_ns, time_ns, self._clock_period_ns())
+
+    def advance(self, time_ns: int) -> None:
+        """Note that the state of a time was fed back."""
+        missed = periods_missed(self._next_ns, self._period_ns, time_ns, self._clock_period_ns())
+        self._next_ns += (missed + 1) * self._period_ns
+        self._last_ns = time_ns
+
+
+def feedback_period_ns(rate: float) -> int:
+    """Return the period of a monitor rate (Hz), nanoseconds."""
+    return max(int(_SECOND_NS / max(rate, SLOWEST_RATE)), 1)

@@ -1,33 +1,169 @@
-"""One joint trajectory controller: what it follows now, what it compares, and what it tells the client."""
+"""Joint trajectory controllers: goals and topics of trajectories to commands, with tolerances, feedback and results.
+
+The behaviour is that of joint_trajectory_controller of ros2_controllers with position and velocity command and state
+interfaces; RosControlJointTrajectoryAPI of ros-simulation/openusd-schemas. docs/controllers.md has the rules.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from usd_ros_bridge.controllers.feedback_timer import FeedbackTimer
-from usd_ros_bridge.controllers.limits import PositionLimits
-from usd_ros_bridge.controllers.protocol import ControllerContext, GoalPort
-from usd_ros_bridge.controllers.tolerances import (
+from usd_ros_bridge.controllers.base import ControllerContext, FeedbackTimer, GoalPort
+from usd_ros_bridge.controllers.joint_commands import PositionLimits
+from usd_ros_bridge.controllers.trajectory.goal import BOUND, Refusal, read_goal, read_trajectory
+from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots, Motion, Start, plan_motion, wrapped
+from usd_ros_bridge.controllers.trajectory.tolerances import (
     DEFAULT_STOPPED_VELOCITY,
     Tolerances,
     default_tolerances,
     resolve_tolerances,
     violation,
 )
-from usd_ros_bridge.controllers.trajectory import BoolArray, Knots, wrapped
-from usd_ros_bridge.controllers.trajectory_motion import Motion, Start, plan_motion
-from usd_ros_bridge.controllers.trajectory_points import BOUND
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
     FollowTrajectoryResult,
     Outcome,
+    TrajectorySample,
 )
-from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.state import Commands, FloatArray, State
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.spatial.transforms import FloatArray
+
+
+class JointTrajectoryControllers:
+    """All joint trajectory controllers of a plan. Those that have nothing to do cost nothing."""
+
+    dynamic: ClassVar[frozenset[str]] = frozenset({"stopped_velocity_tolerance", "timeout"})
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
+        """Make a follower of each controller; those whose plan is enabled are active."""
+        self._report = context.report
+        wraps = _continuous(context.plan)
+        self._followers = [
+            Follower(
+                plan,
+                wraps[list(plan.dofs)],
+                PositionLimits(context.plan, plan.dofs, plan.joints, plan.parameters.get("beyond_limits")),
+                context,
+            )
+            for plan in plans
+        ]
+        self._active = [plan.enabled for plan in plans]
+        self._busy: dict[int, Follower] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a trajectory runs or is about to, or joints have yet to be held."""
+        return bool(self._busy)
+
+    def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
+        """Switch a controller; either way its joints hold where they are."""
+        if active == self._active[row]:
+            return
+        self._active[row] = active
+        follower = self._followers[row]
+        follower.abort("the controller was deactivated")
+        if active or follower.busy:
+            follower.hold()
+            self._busy[row] = follower
+
+    def set_parameter(self, row: int, name: str, value: float) -> None:
+        """Change the stopped velocity of goals to come, or the longest time of all, the one in progress included."""
+        self._followers[row].set_parameter(name, value)
+
+    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+        """Follow a JointTrajectory instead of what is followed now; a faulty one is reported and ignored."""
+        follower = self._followers[row]
+        try:
+            if not isinstance(sample, TrajectorySample):
+                raise Refusal(f"a {quoted(type(sample).__name__)} is no JointTrajectory")
+            knots = read_trajectory(sample, follower.joints, time_ns=time_ns, limits=follower.limits)
+        except Refusal as refusal:
+            self._report(
+                f"joint_trajectory.ignored:{follower.path}",
+                f"{follower.path}: a trajectory was ignored: {refusal}",
+            )
+            return
+        follower.begin(Request(knots=knots, stamp_ns=sample.stamp_ns, tolerances=follower.defaults))
+        self._busy[row] = follower
+
+    def check(self, row: int, goal: object, *, time_ns: int) -> str:
+        """Return why a goal is to be rejected, "" where it is acceptable. From any thread."""
+        try:
+            follower = self._followers[row]
+            read_goal(goal, follower.joints, time_ns=time_ns, limits=follower.limits)
+        except Refusal as refusal:
+            return str(refusal)
+        return ""
+
+    def start(self, row: int, goal: object, port: GoalPort, *, time_ns: int, state: State) -> None:  # noqa: ARG002
+        """Begin a goal that was checked, in the next `command`; what is followed now ends."""
+        follower = self._followers[row]
+        try:
+            if not self._active[row]:
+                raise Refusal("the controller is not active")
+            knots = read_goal(goal, follower.joints, time_ns=None, limits=follower.limits)
+        except Refusal as refusal:
+            port.finish("aborted", FollowTrajectoryResult(error_code=INVALID_GOAL, error_string=str(refusal)))
+            return
+        assert isinstance(goal, FollowTrajectoryGoal)
+        follower.begin(
+            Request(
+                knots=knots,
+                stamp_ns=goal.trajectory.stamp_ns,
+                tolerances=follower.tolerances_of(goal),
+                port=port,
+            )
+        )
+        self._busy[row] = follower
+
+    def cancel(self, row: int, port: GoalPort) -> None:
+        """End the goal of `port` canceled and hold the current position."""
+        self._followers[row].cancel(port)
+
+    def command(self, time_ns: int, state: State, commands: Commands) -> None:
+        """Write the positions and velocities of `time_ns`. Hold joints that were commanded to hold."""
+        busy = tuple(self._busy.items())
+        # First those that only hold: joints may have gone over to another controller in this tick.
+        for _, follower in busy:
+            follower.command_hold(state, commands)
+        for row, follower in busy:
+            follower.command_motion(time_ns, state, commands)
+            self._settle(row, follower)
+
+    def observe(self, state: State) -> None:
+        """Compare desired and actual states: feedback, tolerances, results."""
+        for row, follower in tuple(self._busy.items()):
+            follower.observe(state)
+            self._settle(row, follower)
+
+    def reset(self) -> None:
+        """End all goals aborted and forget all trajectories; nothing is commanded."""
+        for row, follower in tuple(self._busy.items()):
+            follower.reset()
+            self._settle(row, follower)
+
+    def _settle(self, row: int, follower: Follower) -> None:
+        """Leave a follower alone that has nothing more to do."""
+        if not follower.busy:
+            self._busy.pop(row, None)
+
+
+def _continuous(plan: BridgePlan) -> BoolArray:
+    """Return which degrees of freedom a whole turn brings back, by their rows in the layout."""
+    wraps = np.zeros(len(plan.layout.dofs), dtype=bool)
+    for robot in plan.robots:
+        for joint in robot.joints:
+            if joint.type == "continuous":
+                wraps[[dof.row for dof in joint.dofs]] = True
+    return wraps
+
 
 SUCCESSFUL = 0
 INVALID_GOAL = -1
@@ -99,7 +235,7 @@ class Follower:
     def __init__(
         self, plan: ControllerPlan, wraps: BoolArray, limits: PositionLimits, context: ControllerContext
     ) -> None:
-        """Reads a plan.
+        """Read a plan.
 
         Args:
             plan: The controller.
@@ -129,18 +265,18 @@ class Follower:
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to command or to compare."""
+        """Return whether there is anything to command or to compare."""
         return self._holding or self._request is not None or self._course is not None
 
     def set_parameter(self, name: str, value: float) -> None:
-        """Changes a parameter by its name in ControllerPlan."""
+        """Change a parameter by its name in ControllerPlan."""
         if name == "timeout":
             self._timeout_ns = int(value * _SECOND_NS) if 0.0 < value < _LONGEST else None
         elif name == "stopped_velocity_tolerance":
             self.defaults = default_tolerances(len(self.joints), value)
 
     def tolerances_of(self, goal: FollowTrajectoryGoal) -> Tolerances:
-        """Returns a goal's tolerances; illegal ones are reported and the defaults hold."""
+        """Return a goal's tolerances; illegal ones are reported and the defaults hold."""
         tolerances, fault = resolve_tolerances(self.defaults, goal, self.joints)
         if fault:
             self._report(
@@ -152,7 +288,7 @@ class Follower:
     # --- What is followed -------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> None:
-        """Follows a request from the next command on; what was followed ends preempted."""
+        """Follow a request from the next command on; what was followed ends preempted."""
         preempted = self._current
         if request.knots.clamped:
             self._report(
@@ -162,21 +298,21 @@ class Follower:
         _tell(preempted, "aborted", INVALID_GOAL, "preempted by a new trajectory")
 
     def cancel(self, port: GoalPort) -> None:
-        """Ends the goal of `port` canceled and holds, if it is in progress."""
+        """End the goal of `port` canceled and hold, if it is in progress."""
         if self._current is not None and self._current.port is port:
             self._end("canceled", SUCCESSFUL, "canceled; the current position is held", hold=True)
 
     def abort(self, reason: str) -> None:
-        """Ends what is followed, a goal as invalid, and holds."""
+        """End what is followed, a goal as invalid, and hold."""
         if self._current is not None:
             self._end("aborted", INVALID_GOAL, reason, hold=True)
 
     def hold(self) -> None:
-        """Holds the current position from the next command on."""
+        """Hold the current position from the next command on."""
         self._holding = True
 
     def reset(self) -> None:
-        """Ends what is followed, a goal as invalid, and commands nothing more."""
+        """End what is followed, a goal as invalid, and command nothing more."""
         self.abort("everything starts over")
         self._holding = self._pushes = False
         self._moved_ns = None
@@ -186,14 +322,14 @@ class Follower:
         return self._request if self._course is None else self._course.request
 
     def _end(self, outcome: Outcome, code: int, text: str, *, hold: bool) -> None:
-        """Ends what is followed and tells the client, last: what it does in answer must find the controller free."""
+        """End what is followed and tell the client, last: what it does in answer must find the controller free."""
         request = self._current
         self._request = self._course = None
         self._holding = hold
         _tell(request, outcome, code, text)
 
     def _fail(self, code: int, reason: str) -> None:
-        """Ends what is followed because it went wrong; nobody else would say so of a trajectory from the topic."""
+        """End what is followed because it went wrong; nobody else would say so of a trajectory from the topic."""
         request = self._current
         if request is not None and request.port is None:
             self._report(
@@ -205,7 +341,7 @@ class Follower:
     # --- Commands ---------------------------------------------------------------------------------------------
 
     def command_hold(self, state: State, commands: Commands) -> None:
-        """Tells joints to stay where they are, once: a command holds. Where that is unknown, they only stop."""
+        """Command the joints to hold their positions, once. Where these are unknown, only stop them."""
         if not self._holding:
             return
         self._holding = False
@@ -217,7 +353,7 @@ class Follower:
             self._release(commands)
 
     def command_motion(self, time_ns: int, state: State, commands: Commands) -> None:
-        """Writes the desired position and velocity (and effort, where the client gave any) at a time."""
+        """Write the desired position and velocity (and effort, where the client gave any) at a time."""
         if self._request is not None:
             self._depart(self._request, time_ns, state)
             self.command_hold(state, commands)
@@ -236,12 +372,12 @@ class Follower:
             self._release(commands)
 
     def _release(self, commands: Commands) -> None:
-        """Takes back the effort of a trajectory that had some."""
+        """Clear the effort of a trajectory that had some."""
         self._pushes = False
         commands.joint_effort[self._rows] = 0.0
 
     def _depart(self, request: Request, time_ns: int, state: State) -> None:
-        """Begins a motion in the state that there is."""
+        """Begin a motion in the state that there is."""
         position = state.joint_position[self._rows]
         unknown = self._unknown(position, state)
         if unknown:
@@ -264,7 +400,7 @@ class Follower:
     # --- Observations -----------------------------------------------------------------------------------------
 
     def observe(self, state: State) -> None:
-        """Sends feedback if it is due, and ends what has gone wrong or is done."""
+        """Send feedback if it is due, and end what has gone wrong or is done."""
         course = self._course
         if course is None:
             return
@@ -314,7 +450,7 @@ class Follower:
         )
 
     def _judge(self, course: _Course, time_ns: int, error: FloatArray) -> None:
-        """Ends a course that left its path, is at its goal, or takes too long."""
+        """End a course that left its path, is at its goal, or takes too long."""
         tolerances, first = course.request.tolerances, not course.seen
         course.seen = True
         late_ns = time_ns - course.motion.spline.end_ns
@@ -340,7 +476,7 @@ class Follower:
         self._look_at_time(course, time_ns, missed)
 
     def _look_at_time(self, course: _Course, time_ns: int, missed: str = "") -> None:
-        """Ends a course that takes longer than any may."""
+        """End a course that takes longer than any may."""
         took_ns = time_ns - max(course.begun_ns, course.motion.start_ns)
         if self._timeout_ns is not None and took_ns > self._timeout_ns:
             self._fail(
@@ -350,7 +486,7 @@ class Follower:
             )
 
     def _unknown(self, position: FloatArray, state: State) -> str:
-        """Returns which joint's position is not known, "" where all are."""
+        """Return which joint's position is not known, "" where all are."""
         if state.robot_time_ns is not None and self._robot >= 0 and state.robot_time_ns[self._robot] < 0:
             return "the robot's state is not known"
         if position.dot(position) <= _SURELY_KNOWN:
@@ -363,7 +499,7 @@ class Follower:
 
 
 def _tell(request: Request | None, outcome: Outcome, code: int, text: str) -> None:
-    """Ends the goal of a request, where it is one."""
+    """End the goal of a request, where it is one."""
     if request is not None and request.port is not None:
         if request.knots.clamped:
             text = f"{text}; clamped: {request.knots.clamped}"

@@ -1,4 +1,4 @@
-"""Reads and checks what clients send as a trajectory: into a controller's own order, or a reason to refuse it.
+"""Read and check trajectories of clients: convert them to a controller's order of joints, or refuse them.
 
 The rules are those of joint_trajectory_controller of ros2_controllers with its defaults; beyond them, every number
 must be one that a joint can take, and no joint may be named twice.
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from usd_ros_bridge.controllers.limits import PositionLimits
-from usd_ros_bridge.controllers.trajectory import BoolArray, Knots
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.controllers.joint_commands import PositionLimits
+from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, TrajectorySample
-from usd_ros_bridge.model.state import FloatArray
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 MAX_POINTS = 10_000
 """Points of a trajectory."""
@@ -34,7 +34,7 @@ class Refusal(Exception):  # noqa: N818 (not an error of the program: the reason
 def read_goal(
     goal: object, joints: Sequence[str], *, time_ns: int | None, limits: PositionLimits | None = None
 ) -> Knots:
-    """Returns the points of a FollowTrajectoryGoal; `Refusal` where it is to be rejected.
+    """Return the points of a FollowTrajectoryGoal; `Refusal` where it is to be rejected.
 
     Args:
         goal: The goal, unchecked.
@@ -58,7 +58,7 @@ def read_trajectory(
     time_ns: int | None,
     limits: PositionLimits | None = None,
 ) -> Knots:
-    """Returns the points of a trajectory, their times from its start; `Refusal` where it cannot be followed.
+    """Return the points of a trajectory, their times from its start; `Refusal` where it cannot be followed.
 
     Args:
         sample: The trajectory, unchecked.
@@ -112,7 +112,7 @@ def _within(position: FloatArray, limits: PositionLimits | None) -> tuple[FloatA
 
 
 def _order(names: Sequence[str], joints: Sequence[str]) -> list[int]:
-    """Returns which of `names` is each of the controller's joints."""
+    """Return which of `names` is each of the controller's joints."""
     if not names:
         raise Refusal("no joint names")
     columns: dict[str, int] = {}
@@ -151,7 +151,7 @@ def _times(sample: TrajectorySample) -> list[int]:
 def _read(
     field: str, arrays: Sequence[FloatArray], names: Sequence[str], count: int
 ) -> tuple[FloatArray, BoolArray]:
-    """Returns (N, J) values in the goal's order, zeros where a point has none, and (N,) which points have them."""
+    """Return (N, J) values in the goal's order, zeros where a point has none, and (N,) which points have them."""
     width = len(names)
     if len(arrays) != count:
         raise Refusal(f"{len(arrays)} points have {field}, {count} have times")

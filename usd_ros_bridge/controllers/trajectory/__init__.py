@@ -1,0 +1,1 @@
+"""Joint trajectory controllers: goals and topics of trajectories, followed within tolerances."""
