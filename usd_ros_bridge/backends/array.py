@@ -1,4 +1,4 @@
-"""The array backend: a host's own arrays are the state. For simulators and hosts that keep their loop."""
+"""The array backend: a host's arrays are the state. For simulators and hosts with a loop of their own."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from usd_ros_bridge.backends.backend_options import parse_options
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities
 from usd_ros_bridge.backends.host_arrays import UNMAPPED, RowArray, to_numpy
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
-from usd_ros_bridge.backends.rest import rest_state
-from usd_ros_bridge.backends.settings import parse_settings
-from usd_ros_bridge.backends.timeline import AnimatedRows
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.backends.time_samples import AnimatedBodies
+from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.state import Commands, Layout, SensorSample, State
-from usd_ros_bridge.model.transforms import FloatArray, normalized
+from usd_ros_bridge.spatial.transforms import FloatArray, normalized
 
 Source = Any
-"""A host's array (numpy, `__array_interface__`, `__dlpack__`, `__cuda_array_interface__`), or a callable giving one."""
+"""A host's array (numpy, `__array_interface__`, `__dlpack__`, `__cuda_array_interface__`), or a callable with one."""
 
 Sensor = Callable[[], Any]
-"""Gives a sensor's arrays by name, a SensorSample with a stamp of its own, or None where nothing new is there."""
+"""Return a sensor's arrays by name, a SensorSample with its own stamp, or None without a new measurement."""
 
 QuaternionOrder = Literal["xyzw", "wxyz"]
 
@@ -30,18 +28,18 @@ _POSE, _TWIST = 7, 6
 
 
 class ArrayBackend:
-    """Shows what stands in a host's arrays at every step, and hands the host what is commanded.
+    """Read the state from a host's arrays at every step, and pass commands to the host.
 
-    The arrays stay the host's. They are read inside `step` (`Bridge.step`) only, in the thread that calls it, and never
-    written. A C-contiguous float64 numpy array whose rows are the layout's is used as it is, without a copy; anything
-    else is copied once a step. SI units: metres, radians, seconds, newtons; the world is Z-up.
+    The arrays belong to the host. They are read only in `step` (`Bridge.step`), in the thread that calls it, and never
+    written. A C-contiguous float64 numpy array with the layout's rows is used without a copy; any other array is copied
+    once a step. SI units: metres, radians, seconds, newtons; the world is Z-up.
 
-    Bodies of which the host has no row stay at rest, or follow their joints.
+    Bodies without a row in the host's arrays stay at rest, or follow their joints.
 
     Attributes:
-        commands: What is commanded, for hosts that read it after a step: of every joint its newest command, which
-            replaces the position, velocity and effort of the one before; of every body its newest twist, and the
-            pose to jump to, where the last step brought one. NaN where nothing was. The host may write NaN.
+        commands: Commands, for hosts that read them after a step: for each joint its newest command, which replaces
+            position, velocity and effort of the previous one; for each body its newest twist, and the pose to jump to
+            if the last step had one. NaN without a command. The host may write NaN.
     """
 
     def __init__(
@@ -63,10 +61,11 @@ class ArrayBackend:
         on_reset: Callable[[], None] | None = None,
         kinematic: bool = False,
     ) -> None:
-        """Notes where everything is; nothing is read before `open`, which checks every shape.
+        """Initialize.
 
-        Each source is an array, kept by reference, or a callable that returns the array of the moment, for hosts that
-        swap buffers: it is called once in `open` and once in every step.
+        Each source is an array, kept by reference, or a callable that returns the current array, for hosts that swap
+        buffers: it is called once in `open` and once in every step. Nothing is read before `open`, which checks every
+        shape.
 
         Args:
             layout: The plan's: `plan.layout`.
@@ -122,15 +121,15 @@ class ArrayBackend:
         self.commands = Commands.empty(layout)
         self._jumping = False
         self._state: State | None = None
-        self._animated: AnimatedRows | None = None
+        self._animated: AnimatedBodies | None = None
 
     def open(self, context: BackendContext) -> None:
-        """Checks every array once.
+        """Check every array.
 
         Raises:
             BackendError: An array has a shape that does not fit, or the plan is not the layout's.
         """
-        parse_settings("array", context.options, {})
+        parse_options("array", context.options, {})
         layout = context.plan.layout
         if layout is not self._layout and (layout.bodies, layout.dofs, layout.dof_joints) != (
             self._layout.bodies,
@@ -138,39 +137,41 @@ class ArrayBackend:
             self._layout.dof_joints,
         ):
             raise BackendError("the array backend was made for the layout of another plan")
-        state = rest_state(context.plan)
+        state = State.initial(context.plan.layout)
         state.joint_velocity.fill(np.nan)
         if not self._twist:
             state.body_twist = None
         self._state = state
         self._samples.clear()
         self._read()
-        self._report_rest(context)
-        # What the host moves is the host's; all else is as the stage animates it.
+        self._report_unmapped(context)
+        # The host moves its bodies; the stage's time samples move the others.
         mapped = [np.arange(len(layout.bodies))[block.into] for block in self._pose]
-        self._animated = AnimatedRows(context.plan, skipped=frozenset(np.concatenate([*mapped, []]).tolist()))
+        self._animated = AnimatedBodies(
+            context.plan, skipped=frozenset(np.concatenate([*mapped, []]).tolist())
+        )
 
     def inputs(self) -> tuple[BackendInput, ...]:
-        """Needs nothing: commands come through the plan's own subscriptions."""
+        """Return no inputs: commands come through the plan's own subscriptions."""
         return ()
 
     def receive(self, key: str, sample: object) -> None:
-        """Never called: there are no inputs."""
+        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
-        """Hands over what is commanded, then reads the host's arrays as the state at `time_ns`."""
+        """Pass commands to the host, then read its arrays as the state at `time_ns`."""
         state = self._state
         assert state is not None, "the backend is not open"
         if self.capabilities.commands:
-            self._deliver(commands)
+            self._pass_commands(commands)
         self._read()
         state.time_ns = time_ns
         if self._animated:
-            self._animated.show_at(state, time_ns)
+            self._animated.update(state, time_ns)
         return state
 
     def sense(self, prim: str) -> SensorSample | None:
-        """Asks the host for the measurement of the interface at `prim`; the one before, where nothing is new."""
+        """Return the host's measurement of the interface at `prim`; the previous one, if there is no new one."""
         state = self._state
         assert state is not None, "the backend is not open"
         measured = self._sensors[prim]()
@@ -187,7 +188,7 @@ class ArrayBackend:
         return self._samples.get(prim)
 
     def reset(self) -> None:
-        """Lets the host go back to rest and forgets commands and measurements."""
+        """Reset the host, and forget commands and measurements."""
         self.commands.clear()
         self._samples.clear()
         if self._animated:
@@ -196,7 +197,7 @@ class ArrayBackend:
             self._on_reset()
 
     def close(self) -> None:
-        """Lets the state go; the arrays stay the host's."""
+        """Free the state; the arrays belong to the host."""
         self._state = self._animated = None
         self._samples.clear()
 
@@ -215,7 +216,7 @@ class ArrayBackend:
             assert state.body_twist is not None
             state.body_twist = block.read(state.body_twist)
 
-    def _deliver(self, commands: Commands) -> None:
+    def _pass_commands(self, commands: Commands) -> None:
         held = self.commands
         if self._jumping:
             self._jumping = False
@@ -223,7 +224,7 @@ class ArrayBackend:
         if commands.silent:
             return
         position, velocity = commands.joint_position, commands.joint_velocity
-        # A number that equals itself is none of NaN.
+        # NaN does not equal itself.
         joints = (position == position) | (velocity == velocity)
         if commands.has_effort:
             joints |= ~np.isnan(commands.joint_effort)
@@ -242,8 +243,8 @@ class ArrayBackend:
         if self._on_commands is not None and (any_joint or any_twist or any_jump):
             self._on_commands(commands)
 
-    def _report_rest(self, context: BackendContext) -> None:
-        """Says which joints the host says nothing of: their positions on joint_states are not measured."""
+    def _report_unmapped(self, context: BackendContext) -> None:
+        """Report joints that the host has no position of: their positions on joint_states are not measured."""
         known = np.zeros(len(self._layout.dofs), dtype=bool)
         for block in self._position:
             known[block.into] = True
@@ -257,7 +258,7 @@ class ArrayBackend:
 
 
 class _Block:
-    """One source: the columns of the state that it fills, and the rows and columns that it has them in."""
+    """Copy one source to columns of the state, with maps of rows and columns."""
 
     def __init__(
         self,
@@ -267,12 +268,12 @@ class _Block:
         columns: tuple[int, ...] | None,
         target: slice | None,
     ) -> None:
-        """Notes what goes where.
+        """Initialize.
 
         Args:
             name: For messages.
             source: The host's array or getter.
-            rows: Row of the source for each row of the state; None where they are the same.
+            rows: Row of the source for each row of the state; None for equal rows.
             columns: Column of the source for each column of the state; None for a vector.
             target: Columns of the state; None for all.
         """
@@ -291,14 +292,14 @@ class _Block:
         self._index: RowArray | None = None
 
     def read(self, state: FloatArray) -> FloatArray:
-        """Returns the state's array with this source's part: the host's own one where that is possible."""
+        """Return the state's array with this source's part: the host's own array where possible."""
         source = self._source if self._get is None else self._get()
         array = source if type(source) is np.ndarray else to_numpy(source, self._name)
         self._check(array, len(state))
         if self._rows is None and self._target is None and self._in_order and _is_plain(array):
             return array
         if self._own is None:
-            # A state that is the host's own array is never written: a getter may give another one later.
+            # Never write to the host's own array: a getter may return another one later.
             self._own = state.copy() if self._target is None else state
         own = self._own
         part = own if self._target is None else own[:, self._target]
@@ -313,11 +314,11 @@ class _Block:
 
     @property
     def _rotates(self) -> bool:
-        """Whether quaternions stand in the last four columns; in single precision they are off a unit by 1e-7."""
+        """Return whether the last four columns are quaternions; in single precision they need normalization."""
         return self._name.startswith("body_pose") and self._width in (4, _POSE)
 
     def _take(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Returns the mapped rows, their columns in the state's order, by one index into the flat array."""
+        """Return the mapped rows with the state's order of columns, by one index into the flat array."""
         if self._index is None:
             assert self._rows is not None
             columns = self._columns

@@ -1,4 +1,4 @@
-"""A host's memory as numpy arrays, whatever library it belongs to, and rows of it in the order of a layout."""
+"""Arrays of a host, of any library, as numpy arrays; and their rows in the order of a layout."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.errors import BackendError, quoted
 
 Array = NDArray[Any]
 RowArray = NDArray[np.intp]
 
 UNMAPPED = -1
-"""Row of what the host does not have."""
+"""Row of an entry that the host does not have."""
 
 _CPU = 1
 """kDLCPU of dlpack.h."""
@@ -24,14 +23,14 @@ _SHOWN = 5
 
 
 def to_numpy(source: Any, name: str) -> Array:
-    """Returns a host's array as a numpy array: without a copy where its memory is the processor's.
+    """Convert a host's array to a numpy array, without a copy if it is in the processor's memory.
 
     Args:
         source: A numpy array, or anything with `__array_interface__`, `__cuda_array_interface__` or `__dlpack__`.
-        name: What it is, for messages.
+        name: Name of the array, for messages.
 
     Raises:
-        BackendError: It is none of these, or its library cannot copy it from the device.
+        BackendError: It is of another type, or its library cannot copy it from the device.
     """
     if type(source) is np.ndarray:
         return source
@@ -58,7 +57,7 @@ def _from_dlpack(source: Any, name: str) -> Array:
 
 
 def _from_device(source: Any, name: str) -> Array:
-    """Copies by the means of the array's own library, which knows its stream: CuPy, PyTorch, Warp, then DLPack."""
+    """Copy by the array's own library, which synchronizes its stream: CuPy, PyTorch, Warp, then DLPack."""
     failure: Exception | None = None
     for method in ("get", "cpu", "numpy"):
         copy = getattr(source, method, None)
@@ -88,19 +87,19 @@ def rows_of(
     key: Callable[[str], str] | None = None,
     partial: bool = False,
 ) -> RowArray:
-    """Returns which row of a host's array each entry of a layout is; once, when the host loads.
+    """Return the row of a host's array for each entry of a layout; call it once, when the host loads.
 
     Args:
         names: `layout.bodies`, `layout.dofs` or `layout.dof_joints`.
-        host_names: What the host calls its rows, in their order.
-        key: Turns an entry of `names` into the host's name of it; None where they are the same.
+        host_names: Names of the host's rows, in their order.
+        key: Converts an entry of `names` to the host's name; None for equal names.
         partial: Entries that the host does not have get -1 and stay at rest; False: they are an error.
 
     Returns:
         (len(names),) indices into `host_names`.
 
     Raises:
-        BackendError: A name that is needed is missing, or stands for several rows.
+        BackendError: A name is missing, or ambiguous.
     """
     wanted = list(names) if key is None else [key(name) for name in names]
     row_by_name: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Image compression: pixels to JPEG and PNG data of a CompressedImage, as image_transport's plugins make it."""
+"""Image compression: pixels to JPEG and PNG data of a CompressedImage, as in image_transport's plugins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.errors import BackendError
 
 JPEG: Final = "jpeg"
 PNG: Final = "png"
@@ -35,7 +35,7 @@ _ENCODINGS: Final = {
 def compressed_image(
     pixels: NDArray[Any], compression: str = "", *, jpeg_quality: int = 95, png_level: int = 3
 ) -> Mapping[str, NDArray[np.uint8]]:
-    """Returns the arrays `data` and `format` of a CompressedImage.
+    """Return the arrays `data` and `format` of a CompressedImage.
 
     Depth in metres becomes 16-bit millimetres (`png`; 0 where there is none), or the inverse depth of
     compressed_depth_image_transport.

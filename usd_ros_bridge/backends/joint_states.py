@@ -1,4 +1,4 @@
-"""The joint_states backend: each robot's state arrives on a topic, as for robot_state_publisher."""
+"""The joint_states backend: the state of each robot arrives on a topic, as for robot_state_publisher."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
-from usd_ros_bridge.backends.rest import MimicRules, rest_state
-from usd_ros_bridge.backends.settings import flag, parse_settings, setting, topic_name
-from usd_ros_bridge.backends.timeline import AnimatedRows
-from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.backends.backend_options import flag, option_value, parse_options, topic_name
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, Report
+from usd_ros_bridge.backends.mimic_rules import MimicRules
+from usd_ros_bridge.backends.time_samples import AnimatedBodies
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, JointStateSample, State
-from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.model.state_transfer import CommonRows, common_rows
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 DEFAULT_TOPIC = "joint_states"
-JOINT_STATE = "sensor_msgs/msg/JointState"
 SENSOR_DATA_DEPTH = 5
 """rclcpp::SensorDataQoS, which robot_state_publisher asks for."""
 
 RESTART_NS = 1_000_000_000
-"""A stamp this much older than the last means that time started over (a recording that loops)."""
+"""Least difference of a stamp that goes back because time started over (a recording that loops)."""
 
 UNKNOWN_NS = -1
 _ON_ARRIVAL_NS = -2
 
 MAX_ASSIGNMENTS = 16
-"""How many lists of names are remembered for a robot: one a publisher, and hardly ever more."""
+"""Most lists of names that are cached for a robot: usually one for each publisher."""
 
 
 class JointStatesBackend:
-    """Shows robots as their joint states say, with the stamps of those messages.
+    """Set robots to received joint states, with the stamps of the messages.
 
-    As robot_state_publisher does: a message whose arrays have unequal lengths, or that has no positions, is ignored
-    with a warning; names that the robot does not have are ignored; a mimic joint follows its leader in the same
-    message unless the message names it itself; limits clamp nothing; a stamp of zero means the time of arrival. A
-    robot's joints that no message has named yet are shown at rest, and nothing is shown before the first message.
-    Messages of several publishers add up to one state, whose time is the newest stamp; one that is older than what is
-    known of a joint that it names is ignored. Of a name that a message holds twice, the first counts.
+    As in robot_state_publisher: a message whose arrays have unequal lengths, or without positions, is ignored with a
+    warning; unknown names are ignored; a mimic joint follows its leader in the same message unless the message names
+    it; limits clamp nothing; a stamp of zero means the time of arrival. Joints that no message has named are at rest;
+    a robot has no state before its first message. Messages of several publishers are merged into one state with the
+    newest stamp; a message older than the state of a joint that it names is ignored. The first one of equal names in
+    a message counts.
 
     Options: `topic` (default `joint_states`), relative to each robot's namespace or absolute; `ignore_timestamp`
-    (default false) shows what every message says with the stamp that it has, however old that is.
+    (default false) accepts every message with its stamp, however old that is.
     """
 
     capabilities = Capabilities(topic_driven=True, commands=False, every_step=False)
@@ -51,18 +51,18 @@ class JointStatesBackend:
     def __init__(self) -> None:
         self._plan: BridgePlan | None = None
         self._state: State | None = None
-        self._animated: AnimatedRows | None = None
+        self._animated: AnimatedBodies | None = None
         self._robots: dict[str, _Robot] = {}
-        self._fed: tuple[_Robot, ...] = ()
+        self._receivers: tuple[_Robot, ...] = ()
         self._topic = DEFAULT_TOPIC
 
     def open(self, context: BackendContext) -> None:
-        """Takes the state at rest; robots with joints are unknown until their first message."""
-        values = parse_settings(
+        """Make the initial state; robots with joints have no state until their first message."""
+        values = parse_options(
             "joint_states", context.options, {"topic": topic_name, "ignore_timestamp": flag}
         )
-        self._topic = setting(values, "topic", str, DEFAULT_TOPIC)
-        any_stamp = setting(values, "ignore_timestamp", bool, False)
+        self._topic = option_value(values, "topic", str, DEFAULT_TOPIC)
+        any_stamp = option_value(values, "ignore_timestamp", bool, False)
         self._plan = context.plan
         mimic = MimicRules(context.plan)
         self._robots = {
@@ -72,11 +72,11 @@ class JointStatesBackend:
             for index, robot in enumerate(context.plan.robots)
             if any(joint.dofs for joint in robot.joints)
         }
-        self._fed = tuple(self._robots.values())
+        self._receivers = tuple(self._robots.values())
         self.reset()
 
     def inputs(self) -> tuple[BackendInput, ...]:
-        """Needs one topic for each robot that has joints that move."""
+        """Return one topic for each robot with joints that move."""
         return tuple(
             BackendInput(
                 key=key,
@@ -90,68 +90,67 @@ class JointStatesBackend:
         )
 
     def receive(self, key: str, sample: object) -> None:
-        """Takes a robot's joint states."""
+        """Apply a robot's joint states."""
         assert isinstance(sample, JointStateSample)
         assert self._state is not None, "the backend is not open"
         self._robots[key].receive(sample, self._state)
 
-    def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002 - the robot's own controllers command
-        """Returns what has arrived; robots without joints have the time asked for."""
+    def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002 - ignored
+        """Return the received state; robots without joints have `time_ns`."""
         state = self._state
         assert state is not None, "the backend is not open"
         assert state.robot_time_ns is not None
         state.time_ns = time_ns
         state.robot_time_ns.fill(time_ns)
         assert self._animated is not None
-        self._animated.show_at(state, time_ns)
-        for robot in self._fed:
+        self._animated.update(state, time_ns)
+        for robot in self._receivers:
             state.robot_time_ns[robot.index] = robot.time_at(time_ns)
         return state
 
     def reset(self) -> None:
-        """Forgets all messages."""
+        """Forget all messages."""
         assert self._plan is not None, "the backend is not open"
-        self._state = rest_state(self._plan)
+        self._state = State.initial(self._plan.layout)
         self._state.body_twist = None
         self._state.joint_velocity.fill(np.nan)
-        self._animated = AnimatedRows(self._plan)
+        self._animated = AnimatedBodies(self._plan)
         self._state.robot_time_ns = np.full(len(self._plan.robots), UNKNOWN_NS, dtype=np.int64)
         for robot in self._robots.values():
             robot.reset()
 
     def close(self) -> None:
-        """Lets the state go."""
+        """Free the state."""
         self._state = None
 
-    def successor(self) -> JointStatesBackend:
-        """Returns another one, not open yet."""
+    def new_instance(self) -> JointStatesBackend:
+        """Return another backend, not open."""
         return JointStatesBackend()
 
-    def take_over(self, other: JointStatesBackend) -> None:
-        """Goes on with what another knows: positions by name, and how old they are."""
+    def transfer_state(self, old: JointStatesBackend) -> None:
+        """Copy the positions of another backend by name, with their stamps."""
         assert self._plan is not None, "the backend is not open"
-        assert other._plan is not None, "the other backend is not open"
+        assert old._plan is not None, "the old backend is not open"
         assert self._state is not None
-        assert other._state is not None
-        common = common_rows(self._plan, other._plan)
+        assert old._state is not None
+        common = common_rows(self._plan, old._plan)
         assert self._animated is not None
-        assert other._animated is not None
-        self._animated.take_over(other._animated)
+        assert old._animated is not None
+        self._animated.transfer_state(old._animated)
         for name in ("joint_position", "joint_velocity", "joint_effort"):
-            carry(getattr(self._state, name), common.dofs, getattr(other._state, name), common.old_dofs)
-        of_old = {other._plan.robots[each.index].path: each for each in other._robots.values()}
+            getattr(self._state, name)[common.dofs] = getattr(old._state, name)[common.old_dofs]
+        old_robots = {old._plan.robots[each.index].path: each for each in old._robots.values()}
         for robot in self._robots.values():
-            old = of_old.get(self._plan.robots[robot.index].path)
-            if old is not None:
-                robot.take_over(old, common)
+            old_robot = old_robots.get(self._plan.robots[robot.index].path)
+            if old_robot is not None:
+                robot.transfer_state(old_robot, common)
 
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """Where the values of one list of names go: `state[rows] = multipliers * values[sources] + offsets`.
+    """Rows of the values of one list of names: `state[rows] = multipliers * values[sources] + offsets`.
 
-    `where` are the rows again: as a slice, which `block` is, too, where the values go there side by side, in order and
-    as they are.
+    `where` are the rows, as a slice where possible: `block` is that slice if the values are copied in order, unchanged.
     """
 
     names: tuple[str, ...]
@@ -165,7 +164,7 @@ class _Assignment:
 
 
 class _Robot:
-    """One robot's messages: names to rows, mimic rules, stamps."""
+    """Messages of one robot: names to rows, mimic rules, stamps."""
 
     def __init__(
         self, plan: BridgePlan, index: int, mimic: MimicRules, report: Report, *, any_stamp: bool
@@ -189,13 +188,13 @@ class _Robot:
         self._last, self._last_ns = self._nothing, 0
         self._blank = (False, False)
 
-    def take_over(self, other: _Robot, common: CommonRows) -> None:
-        other._row_time[other._last.where] = other._last_ns
-        self._time_ns = other._time_ns
-        self._row_time[common.dofs] = other._row_time[common.old_dofs]
+    def transfer_state(self, old: _Robot, common: CommonRows) -> None:
+        old._row_time[old._last.where] = old._last_ns
+        self._time_ns = old._time_ns
+        self._row_time[common.dofs] = old._row_time[common.old_dofs]
 
     def time_at(self, time_ns: int) -> int:
-        """Returns the time of the state; a message without a stamp arrived at the tick that took it."""
+        """Return the time of the state; a message without a stamp has the time of the tick that applied it."""
         if self._time_ns == _ON_ARRIVAL_NS:
             self._time_ns = time_ns
         return self._time_ns
@@ -206,7 +205,7 @@ class _Robot:
         if len(sample.position) != count or velocities not in (0, count) or efforts not in (0, count):
             self._report_lengths(sample)
             return
-        # Readers hand out the same tuple for the same names: comparing a thousand strings costs more than the rest.
+        # Readers return the same tuple for the same names: comparing a thousand strings costs more than the rest.
         if names is not assignment.names:
             assignment = self._find(names)
         if not assignment.named:
@@ -216,16 +215,16 @@ class _Robot:
         elif not self._is_in_time(assignment, stamp_ns):
             return
         if assignment is not self._last:
-            # One publisher's stamps need no row each: written once another's message comes in between.
+            # The stamps of a lone publisher need no rows: write them when another publisher's message arrives.
             self._row_time[self._last.where] = self._last_ns
             self._blank = (False, False)
         self._last, self._last_ns = assignment, stamp_ns
         where = assignment.block
         if where is None:
-            self._spread(assignment, sample, state)
+            self._apply(assignment, sample, state)
             return
         state.joint_position[where] = sample.position
-        # Two writes less for those who send neither: what they did not send before is unknown already.
+        # Skip two writes for publishers that send neither: the values are NaN already.
         if velocities or not self._blank[0]:
             state.joint_velocity[where] = sample.velocity if velocities else np.nan
         if efforts or not self._blank[1]:
@@ -241,10 +240,10 @@ class _Robot:
         return found
 
     def _is_in_time(self, assignment: _Assignment, stamp_ns: int) -> bool:
-        """Whether a message that is no newer than the last one tells anything new.
+        """Return whether to apply a message that is not newer than the last one.
 
-        It does where it has no stamp, where stamps are ignored, where time started over, and where nothing newer is
-        known of its joints; else it was overtaken on its way.
+        True without a stamp, if stamps are ignored, if time started over, and if its joints have no newer state.
+        Otherwise a newer message has overtaken it.
         """
         if stamp_ns == 0:
             self._time_ns = _ON_ARRIVAL_NS
@@ -258,7 +257,7 @@ class _Robot:
         return True
 
     @staticmethod
-    def _spread(assignment: _Assignment, sample: JointStateSample, state: State) -> None:
+    def _apply(assignment: _Assignment, sample: JointStateSample, state: State) -> None:
         rows, sources, named = assignment.rows, assignment.sources, assignment.named
         state.joint_position[rows] = assignment.multipliers * sample.position[sources] + assignment.offsets
         state.joint_velocity[rows] = (
@@ -287,7 +286,7 @@ class _Robot:
         self._last_ns = 0
 
     def _assign(self, names: tuple[str, ...]) -> _Assignment:
-        """Finds rows and sources of a list of names; publishers rarely change theirs, so this is kept."""
+        """Find rows and sources of a list of names; cached, because publishers rarely change them."""
         source_by_row: dict[int, int] = {}
         for source, name in enumerate(names):
             if name in self._rows:

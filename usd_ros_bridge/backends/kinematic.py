@@ -1,35 +1,35 @@
-"""The kinematic backend: commands move joints and bases as asked, without forces."""
+"""The kinematic backend: commands move joints and bases directly, without forces."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, Report
-from usd_ros_bridge.backends.rest import MimicRules, rest_state
-from usd_ros_bridge.backends.settings import flag, parse_settings, setting
-from usd_ros_bridge.backends.timeline import AnimatedRows
-from usd_ros_bridge.model.carry import CommonRows, carry, common_rows
+from usd_ros_bridge.backends.backend_options import flag, option_value, parse_options
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, Report
+from usd_ros_bridge.backends.mimic_rules import MimicRules
+from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, Layout, State
-from usd_ros_bridge.model.transforms import FloatArray, compose, normalized, rotate, twist_exponential
+from usd_ros_bridge.model.state_transfer import CommonRows, common_rows
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, normalized, rotate, twist_exponential
 
 _SECONDS = 1e-9
 _NONE: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
 class KinematicBackend:
-    """Joints go where they are told, bodies move as they are told.
+    """Move joints and bodies as commanded.
 
     - A position target is clamped to the limits and reached at the authored maximum velocity, at once where there is
-      none, as ros2_control's mock hardware (mock_components/GenericSystem) mirrors commands.
+      none, as in ros2_control's mock hardware (mock_components/GenericSystem).
     - A velocity target is clamped to the maximum velocity and integrated up to the limits; it holds until the joint's
-      next command. Where a command gives both, the position is what counts, as in GenericSystem.
-    - Efforts have no meaning without masses: reported once, ignored.
-    - Mimic joints follow their leaders; what is commanded of them is ignored.
-    - The reported velocity is that of the motion that was made.
+      next command. If a command has both, the position counts, as in GenericSystem.
+    - Efforts are ignored, and reported once: there are no masses.
+    - Mimic joints follow their leaders; commands for them are ignored.
+    - The velocity is that of the motion of the last step.
     - A body twist holds until replaced and is integrated exactly (a constant twist makes a perfect arc).
-    - Kinematic bodies and Xforms with time samples go where these say, until they are commanded.
+    - Kinematic bodies and Xforms follow their time samples until they are commanded.
     """
 
     capabilities = Capabilities(kinematic=True, every_step=False)
@@ -40,56 +40,56 @@ class KinematicBackend:
         self._model: _Model | None = None
 
     def open(self, context: BackendContext) -> None:
-        """Takes the state at rest from the plan."""
-        values = parse_settings("kinematic", context.options, {"loop": flag})
-        self._context, self._loop = context, setting(values, "loop", bool, True)
+        """Make the initial state of the plan."""
+        values = parse_options("kinematic", context.options, {"loop": flag})
+        self._context, self._loop = context, option_value(values, "loop", bool, True)
         self.reset()
 
     def inputs(self) -> tuple[BackendInput, ...]:
-        """Needs nothing: commands come through the plan's own subscriptions."""
+        """Return no inputs: commands come through the plan's own subscriptions."""
         return ()
 
     def receive(self, key: str, sample: object) -> None:
-        """Never called: there are no inputs."""
+        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
-        """Moves everything by the time since the last step; the first step takes none."""
+        """Advance by the time since the last step; the first step only sets the time."""
         assert self._model is not None, "the backend is not open"
         return self._model.step(time_ns, commands)
 
     def reset(self) -> None:
-        """Goes back to the state at rest and forgets all targets."""
+        """Go back to the initial state and forget all targets."""
         assert self._context is not None, "the backend is not open"
         self._model = _Model(self._context.plan, self._context.report, loop=self._loop)
 
     def close(self) -> None:
-        """Lets the state go."""
+        """Free the state."""
         self._context = self._model = None
 
-    def successor(self) -> KinematicBackend:
-        """Returns another one, not open yet."""
+    def new_instance(self) -> KinematicBackend:
+        """Return another backend, not open."""
         return KinematicBackend()
 
-    def take_over(self, other: KinematicBackend) -> None:
-        """Goes on from where another stands, by name: joints, bodies, and what they are on their way to."""
+    def transfer_state(self, old: KinematicBackend) -> None:
+        """Copy the state of another backend by name: joints, bodies, and their targets."""
         assert self._context is not None, "the backend is not open"
-        assert other._context is not None, "the other backend is not open"
+        assert old._context is not None, "the old backend is not open"
         assert self._model is not None
-        assert other._model is not None
-        plan, old = self._context.plan, other._context.plan
-        self._model.take_over(other._model, common_rows(plan, old), old.layout)
+        assert old._model is not None
+        plan, old_plan = self._context.plan, old._context.plan
+        self._model.transfer_state(old._model, common_rows(plan, old_plan), old_plan.layout)
 
 
 class _Model:
-    """The state and everything that moves it, from rest."""
+    """The state and its motion, from the initial state."""
 
     def __init__(self, plan: BridgePlan, report: Report, *, loop: bool) -> None:
         self._report = report
-        self._state = rest_state(plan)
+        self._state = State.initial(plan.layout)
         self._joints = _Joints(plan)
         self._joints.follow(self._state)
         self._bodies = _Bodies(plan.layout)
-        self._animated = AnimatedRows(plan, loop=loop)
+        self._animated = AnimatedBodies(plan, loop=loop)
         self._last_ns: int | None = None
 
     def step(self, time_ns: int, commands: Commands) -> State:
@@ -102,34 +102,33 @@ class _Model:
         self._joints.step(seconds, commands, self._state)
         if self._animated and not commands.silent and commands.has_bodies:
             for rows in (commands.body_pose, commands.body_twist):
-                self._animated.release(_commanded(rows), self._state)
+                self._animated.stop_samples(_commanded(rows), self._state)
         self._bodies.step(seconds, commands, self._state)
-        self._animated.show_at(self._state, time_ns)
+        self._animated.update(self._state, time_ns)
         self._state.time_ns = time_ns
         return self._state
 
-    def take_over(self, other: _Model, common: CommonRows, old_layout: Layout) -> None:
-        state, old = self._state, other._state
-        state.time_ns, self._last_ns = old.time_ns, other._last_ns
+    def transfer_state(self, old: _Model, common: CommonRows, old_layout: Layout) -> None:
+        state, old_state = self._state, old._state
+        state.time_ns, self._last_ns = old_state.time_ns, old._last_ns
         for name in ("joint_position", "joint_velocity"):
-            carry(getattr(state, name), common.dofs, getattr(old, name), common.old_dofs)
+            getattr(state, name)[common.dofs] = getattr(old_state, name)[common.old_dofs]
         assert state.body_twist is not None
-        assert old.body_twist is not None
-        # What was never moved stands where the asset says that it does now.
-        stays = (old.body_pose == old_layout.body_pose).all(axis=-1)[common.old_bodies]
+        assert old_state.body_twist is not None
+        # A body that never moved has the pose that the asset authors now.
+        stays = (old_state.body_pose == old_layout.body_pose).all(axis=-1)[common.old_bodies]
         moved, old_moved = common.bodies[~stays], common.old_bodies[~stays]
-        carry(state.body_pose, moved, old.body_pose, old_moved)
-        carry(state.body_twist, moved, old.body_twist, old_moved)
-        self._joints.take_over(other._joints, common, state)
-        self._bodies.take_over(other._bodies, common, state)
-        self._animated.take_over(other._animated)
+        state.body_pose[moved] = old_state.body_pose[old_moved]
+        state.body_twist[moved] = old_state.body_twist[old_moved]
+        self._joints.transfer_state(old._joints, common, state)
+        self._bodies.transfer_state(old._bodies, common, state)
+        self._animated.transfer_state(old._animated)
 
 
 class _Joints:
-    """Targets of all degrees of freedom, and how they are approached.
+    """Targets of all degrees of freedom.
 
-    A fleet of them costs little more than one, so what is spared here is calls: a tick of an arm that follows a
-    trajectory spends more on those than on all else.
+    The cost is numpy calls, not numbers: this class makes as few as possible.
     """
 
     def __init__(self, plan: BridgePlan) -> None:
@@ -150,18 +149,18 @@ class _Joints:
         self._moving = False
 
     def follow(self, state: State) -> None:
-        """Applies the mimic rules to the state at rest."""
-        self._followers.follow(state.joint_position, state.joint_velocity)
+        """Apply the mimic rules to the initial state."""
+        self._followers.apply(state.joint_position, state.joint_velocity)
 
-    def take_over(self, other: _Joints, common: CommonRows, state: State) -> None:
-        """Goes on from where others stand, within the limits that hold now."""
+    def transfer_state(self, old: _Joints, common: CommonRows, state: State) -> None:
+        """Copy the targets of another backend, within the current limits."""
         if self._bounded:
             _clip(state.joint_position, self._lower, self._upper)
-        carry(self._target, common.dofs, other._target, common.old_dofs)
-        carry(self._velocity, common.dofs, other._velocity, common.old_dofs)
+        self._target[common.dofs] = old._target[common.old_dofs]
+        self._velocity[common.dofs] = old._velocity[common.old_dofs]
         if self._bounded:
             _clip(self._target, self._lower, self._upper)
-        self._targeted[common.dofs] = other._targeted[common.old_dofs]
+        self._targeted[common.dofs] = old._targeted[common.old_dofs]
         self._all_targeted = bool(self._targeted.size and self._targeted.all())
         self._any_velocity = _any_number(self._velocity)
         self._moving = True
@@ -169,7 +168,7 @@ class _Joints:
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
         if not commands.silent:
-            self._take(commands)
+            self._apply(commands)
         if not self._moving:
             return
         before = state.joint_position
@@ -189,12 +188,12 @@ class _Joints:
         state.joint_position[:] = after
         if seconds > 0.0:
             np.divide(moved, seconds, out=state.joint_velocity)
-        self._followers.follow(state.joint_position, state.joint_velocity)
-        # One step more than the motion itself takes: its velocity must come back to zero.
+        self._followers.apply(state.joint_position, state.joint_velocity)
+        # One step more than the motion: its velocity has to return to zero.
         self._moving = self._any_velocity or _any(moved)
 
-    def _take(self, commands: Commands) -> None:
-        # A number that equals itself is none of NaN.
+    def _apply(self, commands: Commands) -> None:
+        # NaN does not equal itself.
         given = commands.joint_position == commands.joint_position
         if _any(given):
             self._moving = True
@@ -208,11 +207,11 @@ class _Joints:
                 np.copyto(self._velocity, np.nan, where=given)
                 self._any_velocity = _any_number(self._velocity)
         if not _all(given):
-            self._take_velocity(commands.joint_velocity, given)
+            self._apply_velocity(commands.joint_velocity, given)
 
-    def _take_velocity(self, commanded: FloatArray, placed: NDArray[np.bool_]) -> None:
-        """Takes the velocities of joints that no position is given for."""
-        given = (commanded == commanded) & ~placed
+    def _apply_velocity(self, commanded: FloatArray, positioned: NDArray[np.bool_]) -> None:
+        """Set velocities of joints without a position command."""
+        given = (commanded == commanded) & ~positioned
         if not _any(given):
             return
         self._moving = self._any_velocity = True
@@ -223,7 +222,7 @@ class _Joints:
         self._all_targeted = False
 
     def _integrate(self, before: FloatArray, after: FloatArray, seconds: float) -> FloatArray:
-        """Moves joints with velocity targets, up to their limits; one that starts outside may only come back."""
+        """Move joints with velocity targets, up to their limits; a joint beyond a limit may only return."""
         moved = before + self._velocity * seconds
         if self._bounded:
             _clip(moved, np.minimum(self._lower, before), np.maximum(self._upper, before))
@@ -231,7 +230,7 @@ class _Joints:
 
 
 def _clip(values: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-    """Brings values within limits, in place; NaN stays. np.clip takes three times as long for a few."""
+    """Clamp values in place; NaN stays. np.clip takes three times as long for few values."""
     np.maximum(values, lower, out=values)
     np.minimum(values, upper, out=values)
 
@@ -241,7 +240,7 @@ def _any_number(values: FloatArray) -> bool:
 
 
 def _any(values: NDArray[np.generic]) -> bool:
-    """Returns whether any differs from zero. For a few, any() and all() of numpy take five times as long."""
+    """Return whether any value is not zero. For few values, numpy's any() and all() take five times as long."""
     return bool(np.count_nonzero(values))
 
 
@@ -250,25 +249,25 @@ def _all(values: NDArray[np.generic]) -> bool:
 
 
 class _Bodies:
-    """Twists that bodies hold, and jumps."""
+    """Twists and poses of bodies."""
 
     def __init__(self, layout: Layout) -> None:
         self._twist = np.zeros((len(layout.bodies), 6))
         self._rows = np.zeros(0, dtype=np.intp)
 
-    def take_over(self, other: _Bodies, common: CommonRows, state: State) -> None:
-        """Goes on as others move."""
-        carry(self._twist, common.bodies, other._twist, common.old_bodies)
+    def transfer_state(self, old: _Bodies, common: CommonRows, state: State) -> None:
+        """Copy the twists of another backend."""
+        self._twist[common.bodies] = old._twist[common.old_bodies]
         assert state.body_twist is not None
         self._rows = np.flatnonzero(self._twist.any(axis=-1) | state.body_twist.any(axis=-1))
 
     def step(self, seconds: float, commands: Commands, state: State) -> None:
         if not commands.silent and commands.has_bodies:
-            self._take(commands, state)
+            self._apply(commands, state)
         if self._rows.size:
             self._move(seconds, state)
 
-    def _take(self, commands: Commands, state: State) -> None:
+    def _apply(self, commands: Commands, state: State) -> None:
         jumps = _commanded(commands.body_pose)
         if jumps.size:
             state.body_pose[jumps, :3] = commands.body_pose[jumps, :3]
@@ -276,7 +275,7 @@ class _Bodies:
         twists = _commanded(commands.body_twist)
         if twists.size:
             self._twist[twists] = commands.body_twist[twists]
-            # Bodies that were told to stop stay in: their velocity has yet to be shown as zero.
+            # Bodies that stop remain: their velocity has yet to become zero.
             assert state.body_twist is not None
             self._rows = np.flatnonzero(self._twist.any(axis=-1) | state.body_twist.any(axis=-1))
 
@@ -291,7 +290,7 @@ class _Bodies:
 
 
 def _commanded(rows: FloatArray) -> NDArray[np.intp]:
-    """Returns the indices of rows that are complete; one column tells nearly all that are not, at once."""
+    """Return the indices of rows without NaN; the first column excludes nearly all others."""
     first = rows[:, 0]
     known = first == first
     if not _any(known):

@@ -1,31 +1,30 @@
-"""Finds backends by name, through the entry points of every installed distribution."""
+"""Find backends by name, in the entry points of all installed distributions."""
 
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
-from usd_ros_bridge.backends.protocol import ENTRY_POINT_GROUP, Backend
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BackendError, choices
+from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP, Backend
+from usd_ros_bridge.errors import BackendError, choices, quoted
 
 
 def backend_names() -> tuple[str, ...]:
-    """Returns the names of all backends that are installed, sorted."""
+    """Return the names of all backends that are installed, sorted."""
     return tuple(sorted(_entries()))
 
 
 def load_backend(backend: str | Backend) -> Backend:
-    """Makes a backend.
+    """Make a backend.
 
     Args:
-        backend: Name of an entry point, or a backend, which is returned as it is.
+        backend: Name of an entry point, or a backend, which is returned unchanged.
 
     Returns:
         A backend that is not open.
 
     Raises:
-        BackendError: No such backend is installed, or it cannot be imported or made; the message names what is
-            possible, or what is missing.
+        BackendError: No such backend is installed, or it cannot be imported or made; the message lists the installed
+            ones, or what is missing.
     """
     if not isinstance(backend, str):
         return _checked(backend, type(backend).__name__)

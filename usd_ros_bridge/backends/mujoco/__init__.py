@@ -1,4 +1,4 @@
-"""Assets simulated by MuJoCo: rigid bodies, contacts and sensors on the CPU. Needs the extra `[mujoco]`."""
+"""The mujoco backend: rigid bodies, contacts and sensors on the CPU. Needs the extra `[mujoco]`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["MujocoBackend"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports MuJoCo only for those who ask for the backend: its absence is then an ImportError that names it."""
+    """Import MuJoCo only with the backend: without MuJoCo that is an ImportError with its name."""
     if name == "MujocoBackend":
-        from usd_ros_bridge.backends.mujoco.gl import import_mujoco
+        from usd_ros_bridge.backends.mujoco.gl_context import import_mujoco
 
         import_mujoco()
         from usd_ros_bridge.backends.mujoco.backend import MujocoBackend

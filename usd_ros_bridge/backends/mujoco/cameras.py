@@ -1,33 +1,38 @@
-"""Cameras: what the model needs to be seen by them, and the sensors that measure images and CameraInfo."""
+"""Cameras: add them and lights to the model, and measure images and CameraInfo."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.base import BackendContext, Report
 from usd_ros_bridge.backends.image_compression import compressed_image
-from usd_ros_bridge.backends.mujoco.beside import Arrays, Beside, BesideSensor, Job, Snapshot, period_at
-from usd_ros_bridge.backends.mujoco.built import Built
-from usd_ros_bridge.backends.mujoco.gl import KINDS, PACKAGES, find_gl, wanted_kinds
-from usd_ros_bridge.backends.mujoco.poses import place, pose_of
-from usd_ros_bridge.backends.mujoco.ray_camera import RayCamera
-from usd_ros_bridge.backends.mujoco.rendering import HORIZON, ZENITH, Renderer
-from usd_ros_bridge.backends.mujoco.sensing import Measure
-from usd_ros_bridge.backends.protocol import BackendContext, Report
+from usd_ros_bridge.backends.mujoco.async_sensors import (
+    Arrays,
+    AsyncSensor,
+    Job,
+    PoseSnapshot,
+    SensorWorker,
+    period_at,
+)
+from usd_ros_bridge.backends.mujoco.gl_context import KINDS, PACKAGES, find_gl, gl_kinds
+from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.rendering import HORIZON, ZENITH, OpenGlRenderer, RayRenderer
+from usd_ros_bridge.backends.mujoco.sensors import SensorReader
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of, set_pose
+from usd_ros_bridge.model.message_types import CAMERA_INFO
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.scene import CameraModel
 from usd_ros_bridge.model.sensors import CameraSensor
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.model.transforms import compose, pose
-
-CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
+from usd_ros_bridge.spatial.transforms import compose, pose
 
 _OPTICAL_FROM_CAMERA = pose(rotation=(1.0, 0.0, 0.0, 0.0))
 """Half a turn about X (REP 0158 section 2.8): cameras look along -Z with +Y up, in OpenUSD and in MuJoCo."""
@@ -36,61 +41,46 @@ _SHADOW_PIXELS = 2048
 _SUN_DIRECTION = (-0.4, 0.3, -1.0)
 
 
-class CameraOptions(Protocol):
-    """What the caller decides.
-
-    Attributes:
-        gl: auto, egl, osmesa or none.
-        shadows: Whether the sun casts shadows.
-    """
-
-    @property
-    def gl(self) -> str: ...  # noqa: D102 - see the class
-
-    @property
-    def shadows(self) -> bool: ...  # noqa: D102
-
-
 # --- Before the model is compiled ---------------------------------------------------------------------------------
 
 
 def add_cameras(
-    built: Built, cameras: Sequence[CameraModel], *, samples: int = 0, shadows: bool = False
+    builder: SpecBuilder, cameras: Sequence[CameraModel], *, samples: int = 0, shadows: bool = False
 ) -> None:
-    """Adds the cameras that images are taken with, each named by its path, and light to see by.
+    """Add the cameras that sensors use, each named by its path, and lights.
 
-    Without cameras nothing is added: what nobody looks at needs no light.
+    Without cameras nothing is added.
 
     Args:
-        built: Specification to add to, with its geoms.
+        builder: Specification to add to, with its geoms.
         cameras: Scene.cameras of the plan.
         samples: Per pixel and side of a smoothed edge (multisampling); 0 for none.
-        shadows: Whether the sun casts shadows.
+        shadows: The sun casts shadows.
     """
-    mounted = {sensor.camera: sensor for sensor in camera_sensors(built.scene)}
+    mounted = {sensor.camera: sensor for sensor in _camera_sensors(builder.scene)}
     if not mounted:
         return
     for index, sensor in mounted.items():
-        _add_camera(built.body(sensor.body), cameras[index], sensor)
-    _add_light(built.spec, shadows=shadows)
-    for geom in built.spec.geoms:
+        _add_camera(builder.body(sensor.body), cameras[index], sensor)
+    _add_light(builder.spec, shadows=shadows)
+    for geom in builder.spec.geoms:
         geom.rgba = srgb(geom.rgba)
-    visual = built.spec.visual
+    visual = builder.spec.visual
     visual.quality.offsamples = samples
-    # Getting it ready holds up everybody for a fifth of a second, used or not.
+    # Its allocation blocks all threads for a fifth of a second, used or not.
     visual.quality.shadowsize = _SHADOW_PIXELS if shadows else 0
     seen = [cameras[index] for index in mounted]
     visual.global_.offwidth = max(camera.width for camera in seen)
     visual.global_.offheight = max(camera.height for camera in seen)
 
 
-def camera_sensors(scene: PhysicsScene) -> tuple[CameraSensor, ...]:
-    """Returns the sensors that take images."""
+def _camera_sensors(scene: PhysicsScene) -> tuple[CameraSensor, ...]:
+    """Return the sensors of images."""
     return tuple(sensor for sensor in scene.sensors if isinstance(sensor, CameraSensor))
 
 
 def srgb(color: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns linear red, green, blue, opacity (4,) as an image shows them (IEC 61966-2-1); opacity stays."""
+    """Convert linear red, green, blue, opacity (4,) to sRGB (IEC 61966-2-1); opacity is unchanged."""
     linear = np.clip(np.asarray(color, dtype=np.float64), 0.0, 1.0)
     curved = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.power(linear, 1.0 / 2.4) - 0.055)
     curved[3] = linear[3]
@@ -99,8 +89,8 @@ def srgb(color: NDArray[Any]) -> NDArray[np.float64]:
 
 def _add_camera(body: Any, camera: CameraModel, sensor: CameraSensor) -> None:
     added = body.add_camera(name=camera.path)
-    place(added, compose(pose_of(sensor.body_from_sensor), _OPTICAL_FROM_CAMERA))
-    # A sensor of one pixel per metre: all of it is in pixels then. The point lies left and above by what is positive.
+    set_pose(added, compose(pose_of(sensor.body_from_sensor), _OPTICAL_FROM_CAMERA))
+    # A sensor of one pixel per metre has all lengths in pixels. A positive principal point lies left and above.
     added.resolution = camera.width, camera.height
     added.sensor_size = camera.width, camera.height
     added.focal_pixel = camera.fx, camera.fy
@@ -128,170 +118,157 @@ def _add_light(spec: Any, *, shadows: bool) -> None:
     spec.add_material(name="usd_ros_bridge:sky")
 
 
-# --- Afterwards ---------------------------------------------------------------------------------------------------
+# --- After the model is compiled ----------------------------------------------------------------------------------
 
 
 def make_cameras(
-    beside: Beside, plan: BridgePlan, context: BackendContext, options: CameraOptions
-) -> dict[str, Measure]:
-    """Returns what measures the images and CameraInfos of a plan, by the prim path of the interface.
+    worker: SensorWorker, plan: BridgePlan, context: BackendContext, options: MujocoOptions
+) -> dict[str, SensorReader]:
+    """Return the sensors of the images and CameraInfos of a plan, by the prim path of the interface.
 
-    Nothing is rendered, and no GL looked for, before somebody asks for an image.
+    Nothing is rendered, and OpenGL is not searched for, before the first image is requested.
 
     Args:
-        beside: Measures them; the model of its simulation has what `add_cameras` adds.
+        worker: Measures the images; its model has the cameras that `add_cameras` adds.
         plan: With physics.
         context: For reports.
-        options: What renders.
+        options: Options of the backend.
 
     Raises:
-        BackendError: The environment variable MUJOCO_GL has a value that does not exist.
+        BackendError: The environment variable MUJOCO_GL has an unknown value.
     """
     assert plan.physics is not None
-    sensors = camera_sensors(plan.physics)
-    if not sensors:
+    camera_sensors = _camera_sensors(plan.physics)
+    if not camera_sensors:
         return {}
-    wanted_kinds(options.gl, os.environ)
+    gl_kinds(options.gl, os.environ)
     cameras = plan.scene.cameras
-    used = sorted({sensor.camera for sensor in sensors})
-    pictures = Pictures(beside, [cameras[index] for index in used], options, context.report)
-    beside.at_close(pictures.close)
-    measures: dict[str, Measure] = {}
-    images: dict[int, list[BesideSensor]] = {index: [] for index in used}
-    alike: dict[tuple[int, bool, float], list[BesideSensor]] = {}
-    for sensor in sensors:
-        take = pictures.depth if sensor.depth else pictures.color
-        job = partial(take, cameras[sensor.camera].path)
+    used = sorted({sensor.camera for sensor in camera_sensors})
+    renderer = CameraRenderer(worker, [cameras[index] for index in used], options, context.report)
+    worker.on_close(renderer.close)
+    sensors: dict[str, SensorReader] = {}
+    images: dict[int, list[AsyncSensor]] = {index: [] for index in used}
+    peers: dict[tuple[int, bool, float], list[AsyncSensor]] = {}
+    for sensor in camera_sensors:
+        render = renderer.depth if sensor.depth else renderer.color
+        job: Job = partial(render, cameras[sensor.camera].path)
         if sensor.compression:
-            job = partial(_compressed, sensor, job)
-        image = beside.sensor(sensor.path, sensor.rate, job)
+            job = partial(_render_compressed, sensor, job)
+        image = worker.add_sensor(sensor.path, sensor.rate, job)
         images[sensor.camera].append(image)
-        alike.setdefault((sensor.camera, sensor.depth, sensor.rate), []).append(image)
-        measures[sensor.path] = image
-    for group in alike.values():
+        peers.setdefault((sensor.camera, sensor.depth, sensor.rate), []).append(image)
+        sensors[sensor.path] = image
+    for group in peers.values():
         for image in group:
             image.peers = tuple(other for other in group if other is not image)
     for topic in plan.topics:
-        if (
-            topic.type == CAMERA_INFO
-            and topic.role == "publisher"
-            and topic.camera in images
-            and topic.enabled
-        ):
-            info = CameraInfoSensor(beside, topic.path, topic.publish_rate or 0.0, images[topic.camera])
-            beside.at_reset(info.forget)
-            measures[topic.path] = info
-    return measures
+        is_info = topic.type == CAMERA_INFO and topic.role == "publisher"
+        if is_info and topic.camera in images and topic.enabled:
+            info = CameraInfoSensor(worker, topic.path, topic.publish_rate or 0.0, images[topic.camera])
+            worker.on_reset(info.reset)
+            sensors[topic.path] = info
+    return sensors
 
 
-def _compressed(sensor: CameraSensor, take: Job, data: Any) -> Arrays:
-    """Render a picture and compress it, in the worker's thread."""
+def _render_compressed(sensor: CameraSensor, render: Job, data: Any) -> Arrays:
+    """Render and compress an image, in the worker's thread."""
     return compressed_image(
-        take(data)["data"],
+        render(data)["data"],
         sensor.compression,
         jpeg_quality=sensor.jpeg_quality,
         png_level=sensor.png_level,
     )
 
 
-class Pictures:
-    """Takes pictures with what there is: OpenGL, found when the first one is asked for, or rays. The worker's own."""
+class CameraRenderer:
+    """Render images with OpenGL, searched for at the first image, or by rays. For the worker's thread."""
 
     def __init__(
-        self, beside: Beside, cameras: Sequence[CameraModel], options: CameraOptions, report: Report
+        self, worker: SensorWorker, cameras: Sequence[CameraModel], options: MujocoOptions, report: Report
     ) -> None:
-        """Stores what to take pictures of."""
-        self._beside = beside
-        self._model = beside.model
-        self._taken: dict[tuple[str, str], tuple[Snapshot | None, Arrays]] = {}
+        self._worker = worker
         self._cameras = cameras
         self._options = options
         self._report = report
-        self._camera: Renderer | RayCamera | None = None
+        self._renderer: OpenGlRenderer | RayRenderer | None = None
+        self._last: dict[tuple[str, str], tuple[PoseSnapshot | None, Arrays]] = {}
 
     def color(self, path: str, data: Any) -> Arrays:
-        """Takes an rgb8 image with the camera at `path`."""
-        return self._take("color", data, path)
+        """Render an rgb8 image of the camera at `path`."""
+        return self._render("color", data, path)
 
     def depth(self, path: str, data: Any) -> Arrays:
-        """Takes a 32FC1 image with the camera at `path`."""
-        return self._take("depth", data, path)
-
-    def _take(self, kind: str, data: Any, path: str) -> Arrays:
-        """Render a picture once for each snapshot, so that Image and CompressedImage of a camera show the same."""
-        shown, (taken, arrays) = self._beside.shown, self._taken.get((kind, path), (None, {}))
-        if shown is None or shown is not taken:
-            arrays = {"data": getattr(self._ready(), kind)(data, path)}
-            self._taken[kind, path] = shown, arrays
-        return arrays
+        """Render a 32FC1 image of the camera at `path`."""
+        return self._render("depth", data, path)
 
     def close(self) -> None:
-        """Releases the GL context. Idempotent."""
-        camera, self._camera = self._camera, None
-        if camera is not None:
-            camera.close()
+        """Free the GL context. Idempotent."""
+        renderer, self._renderer = self._renderer, None
+        if renderer is not None:
+            renderer.close()
 
-    def _ready(self) -> Renderer | RayCamera:
-        if self._camera is None:
-            self._camera = self._find()
-        return self._camera
+    def _render(self, kind: str, data: Any, path: str) -> Arrays:
+        """Render once for each snapshot: Image and CompressedImage of a camera show the same state."""
+        snapshot, (last, arrays) = self._worker.measured_snapshot, self._last.get((kind, path), (None, {}))
+        if snapshot is None or snapshot is not last:
+            if self._renderer is None:
+                self._renderer = self._make_renderer()
+            arrays = {"data": getattr(self._renderer, kind)(data, path)}
+            self._last[kind, path] = snapshot, arrays
+        return arrays
 
-    def _find(self) -> Renderer | RayCamera:
-        choice = find_gl(self._options.gl)
+    def _make_renderer(self) -> OpenGlRenderer | RayRenderer:
+        model, choice = self._worker.model, find_gl(self._options.gl)
         reason = choice.reason
         if choice.kind is not None:
             try:
-                return Renderer(self._model, self._cameras, choice.kind, shadows=self._options.shadows)
-            except Exception as error:  # noqa: BLE001 - libraries raise what they like, and rays do without them
+                return OpenGlRenderer(model, self._cameras, choice.kind, shadows=self._options.shadows)
+            except Exception as error:  # noqa: BLE001 - libraries raise anything, and rays need none of them
                 reason = f"{choice.kind}: {' '.join(str(error).split())}"
-        if wanted_kinds(self._options.gl, os.environ):
+        if gl_kinds(self._options.gl, os.environ):
             packages = ", or ".join(PACKAGES[kind] for kind in KINDS)
             self._report(
                 "camera.no_gl",
                 f"there is no OpenGL that renders without a window ({reason}): images are made by casting rays, with "
                 f"plain colours and coarser; install the Debian packages {packages}",
             )
-        return RayCamera(self._model, self._cameras)
+        return RayRenderer(model, self._cameras)
 
 
 class CameraInfoSensor:
-    """Gives CameraInfo the stamps of the images of the same camera, which subscribers match exactly.
+    """Stamp CameraInfo as the images of the same camera: subscribers match the stamps exactly.
 
-    While nobody asks for an image, it is stamped at its own rate instead.
+    While no image is requested, it is stamped at its own rate.
     """
 
-    def __init__(self, beside: Beside, prim: str, rate: float, images: Iterable[BesideSensor]) -> None:
-        """Stores whom to follow."""
-        self._beside = beside
+    def __init__(self, worker: SensorWorker, prim: str, rate: float, images: Iterable[AsyncSensor]) -> None:
+        self._worker = worker
         self._prim = prim
         self._images = sorted(images, key=lambda image: -image.rate)
         self._rate = rate if rate > 0.0 else self._images[0].rate
         self._sample: SensorSample | None = None
-        self._asked_ns = -1
+        self._requested_ns = -1
 
     def measure(self, time_ns: int) -> SensorSample | None:
-        """Returns the newest stamp, without arrays; None before there is one."""
-        self._beside.latch(time_ns)
-        since = self._asked_ns if self._asked_ns >= 0 else time_ns
-        self._asked_ns = time_ns
-        image = next((each for each in self._images if each.asked_ns >= since), None)
+        """Return the newest stamp, without arrays; None before there is one."""
+        self._worker.collect(time_ns)
+        since = self._requested_ns if self._requested_ns >= 0 else time_ns
+        self._requested_ns = time_ns
+        image = next((each for each in self._images if each.requested_ns >= since), None)
         if image is None:
-            self._show(time_ns, seldom=True)
+            self._update(time_ns, at_own_rate=True)
         elif image.sample is not None:
-            # Every image's, unless fewer are asked for.
-            self._show(image.sample.stamp_ns, seldom=self._rate < 0.99 * image.rate)
+            # The stamp of every image, unless the authored rate is lower.
+            self._update(image.sample.stamp_ns, at_own_rate=self._rate < 0.99 * image.rate)
         return self._sample
 
-    def forget(self) -> None:
-        """Starts over with the time."""
+    def reset(self) -> None:
+        """Drop the sample: time starts over."""
         self._sample = None
-        self._asked_ns = -1
+        self._requested_ns = -1
 
-    def _show(self, stamp_ns: int, *, seldom: bool) -> None:
+    def _update(self, stamp_ns: int, *, at_own_rate: bool) -> None:
         last_ns = -1 if self._sample is None else self._sample.stamp_ns
-        same = seldom and last_ns >= 0 and period_at(stamp_ns, self._rate) == period_at(last_ns, self._rate)
-        if stamp_ns > last_ns and not same:
-            self._sample = SensorSample(prim=self._prim, stamp_ns=stamp_ns, arrays=_NOTHING)
-
-
-_NOTHING: Mapping[str, NDArray[np.generic]] = {}
+        same_period = period_at(stamp_ns, self._rate) == period_at(last_ns, self._rate)
+        if stamp_ns > last_ns and not (at_own_rate and last_ns >= 0 and same_period):
+            self._sample = SensorSample(prim=self._prim, stamp_ns=stamp_ns, arrays={})

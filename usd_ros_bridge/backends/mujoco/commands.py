@@ -1,4 +1,4 @@
-"""What is commanded becomes targets of drives, efforts of motors, and motion of kinematic bodies."""
+"""Apply commands: targets of drives, efforts of motors, motion of kinematic bodies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
+from usd_ros_bridge.backends.base import Report
+from usd_ros_bridge.backends.mujoco.compiled_model import JointControl
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
-from usd_ros_bridge.backends.protocol import Report
-from usd_ros_bridge.model.diagnostics import quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.state import Commands, Layout
+from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 BoolArray = NDArray[np.bool_]
 
@@ -26,31 +27,34 @@ class JointCommands:
     """Targets of the drives, by row of the layout.
 
     - A position target is clamped to the limits, and approached at most at the authored maximum velocity. A velocity
-      that comes with it is the drive's target velocity; without one that is zero.
-    - A velocity alone, clamped to the maximum velocity: a drive without stiffness takes it as it is. One with
-      stiffness has its position target moved at that velocity, up to the limits, and never farther from the joint than
-      the drive's force can pull: a joint that is held up does not leap when it is let go.
-    - An effort is added to what the drive does, and holds until the next one.
-    - The last of position and velocity that a joint was commanded is what counts; NaN leaves it as it is.
+      in the same command is the drive's target velocity; without one that is zero.
+    - A velocity alone is clamped to the maximum velocity. Without stiffness, it is the drive's target velocity. With
+      stiffness, the drive's position target moves at that velocity, up to the limits, and never farther from the joint
+      than the drive's force can pull: a blocked joint does not jump when it is released.
+    - An effort is added to that of the drive, and holds until the next one.
+    - The newest position or velocity of a joint counts; NaN leaves it unchanged.
 
-    Targets move step by step, so that one long interval does what many short ones do.
+    Targets move step by step, so that one long interval equals many short ones.
 
     Attributes:
-        moving: Whether targets are still on their way: `advance` is to be called before every step.
+        moving: Targets have not reached their goals: call `advance` before every step.
     """
 
     def __init__(self, simulation: Simulation, layout: Layout, report: Report) -> None:
-        """Makes the index maps; targets are those that the drives start with."""
         self._simulation, self._layout, self._report = simulation, layout, report
         self._seconds = simulation.step_ns * 1e-9
         self._ctrl: FloatArray = simulation.data.ctrl
         rows = len(layout.dofs)
         compiled, model = simulation.compiled, simulation.model
-        takers = compiled.controls.takers
-        self._position = _Actuators(simulation, compiled.position_actuator, takers["position"], rows)
-        self._velocity = _Actuators(simulation, compiled.velocity_actuator, takers["velocity"], rows)
-        self._motor = _Actuators(simulation, compiled.motor_actuator, takers["effort"], rows)
-        self._controls = compiled.controls.ids
+        controls = compiled.joint_controls
+        self._position = _CommandedActuators(
+            simulation, compiled.position_actuator, controls["position"], rows
+        )
+        self._velocity = _CommandedActuators(
+            simulation, compiled.velocity_actuator, controls["velocity"], rows
+        )
+        self._motor = _CommandedActuators(simulation, compiled.motor_actuator, controls["effort"], rows)
+        self._controls = compiled.control_ids
         self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
         self._max_effort = np.full(rows, np.inf)
         self._address = np.zeros(rows, dtype=np.intp)
@@ -71,53 +75,53 @@ class JointCommands:
             self._pull = np.where(stiffness > 0.0, self._max_effort / np.maximum(stiffness, 1e-300), np.inf)
         self._may_wind_up = bool(np.isfinite(self._pull).any())
         self._at_once = not np.isfinite(self._max_velocity[self._position.rows]).any()
-        # What each kind of command is of no use for, and nobody was told of yet.
+        # Joints without an effect of each kind of command that were not reported yet.
         self._useless = {
-            "position": ~(self._position.there | follows),
-            "velocity": ~(self._position.there | self._velocity.there | follows),
-            "effort": ~(self._motor.there | follows),
+            "position": ~(self._position.present | follows),
+            "velocity": ~(self._position.present | self._velocity.present | follows),
+            "effort": ~(self._motor.present | follows),
         }
-        self._tellable = {what: bool(rows.any()) for what, rows in self._useless.items()}
+        self._reportable = {what: bool(rows.any()) for what, rows in self._useless.items()}
         self._target, self._goal, self._speed = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
-        self._feed, self._effort = np.zeros(rows), np.zeros(rows)
+        self._target_velocity, self._effort = np.zeros(rows), np.zeros(rows)
         self._ramped = np.zeros(rows, dtype=bool)
-        self._any_feed = self._any_ramped = False
+        self._any_velocity = self._any_ramped = False
         self.moving = False
         self.reset()
 
     def reset(self) -> None:
-        """Goes back to the targets that the drives start with."""
+        """Go back to the initial targets of the drives."""
         self._target.fill(0.0)
-        self._feed.fill(0.0)
+        self._target_velocity.fill(0.0)
         self._effort.fill(0.0)
         self._position.read(self._target)
-        self._velocity.read(self._feed)
+        self._velocity.read(self._target_velocity)
         self._goal[:] = self._target
         self._speed[:] = self._max_velocity
         self._ramped[:] = False
-        self._any_feed, self._any_ramped = bool(self._feed.any()), False
+        self._any_velocity, self._any_ramped = bool(self._target_velocity.any()), False
         self.moving = False
 
-    def take(self, commands: Commands) -> None:
-        """Takes the commands of an interval, at its start."""
+    def apply(self, commands: Commands) -> None:
+        """Apply the commands of an interval, at its start."""
         position, velocity = commands.joint_position, commands.joint_velocity
-        placed, fed = np.isfinite(position), np.isfinite(velocity)
-        any_placed = bool(np.count_nonzero(placed))
-        if any_placed:
-            self._take_positions(position, placed)
-        if np.count_nonzero(fed):
-            self._take_velocities(velocity, placed, fed)
-        elif any_placed and self._any_feed:
-            self._velocity.write(self._feed)
-            self._any_feed = bool(np.count_nonzero(self._feed))
+        has_position, has_velocity = np.isfinite(position), np.isfinite(velocity)
+        any_position = bool(np.count_nonzero(has_position))
+        if any_position:
+            self._set_positions(position, has_position)
+        if np.count_nonzero(has_velocity):
+            self._set_velocities(velocity, has_position, has_velocity)
+        elif any_position and self._any_velocity:
+            self._velocity.write(self._target_velocity)
+            self._any_velocity = bool(np.count_nonzero(self._target_velocity))
         if commands.has_effort:
-            self._take_efforts(commands.joint_effort)
+            self._set_efforts(commands.joint_effort)
 
-    def take_controls(self, controls: FloatArray) -> None:
-        """Take controls of the asset's actuators as they are; where commands of a joint go to one, they follow.
+    def apply_controls(self, controls: FloatArray) -> None:
+        """Set controls of the asset's actuators; targets of joints that command them are updated.
 
         Args:
-            controls: (A,) by actuator of the scene, NaN for what stays.
+            controls: (A,) by actuator of the scene; NaN leaves one unchanged.
         """
         given = np.flatnonzero(np.isfinite(controls) & (self._controls >= 0))
         ids = self._controls[given]
@@ -127,28 +131,29 @@ class JointCommands:
         self._speed[rows] = self._max_velocity[rows]
         self._ramped[rows] = False
         self._any_ramped = bool(self._ramped.any())
-        self._velocity.read(self._feed, ids)
-        self._any_feed = bool(self._feed.any())
+        self._velocity.read(self._target_velocity, ids)
+        self._any_velocity = bool(self._target_velocity.any())
         self._motor.read(self._effort, ids)
 
-    def take_over(self, other: JointCommands) -> None:
-        """Takes the targets, velocities and efforts of all degrees of freedom that both have."""
-        known = {key: row for row, key in enumerate(_keys(other._layout))}
-        found = [(row, known[key]) for row, key in enumerate(_keys(self._layout)) if key in known]
-        rows, others = (
-            np.array(each, dtype=np.intp) for each in (zip(*found, strict=True) if found else ((), ()))
+    def transfer_state(self, old: JointCommands) -> None:
+        """Copy the targets, velocities and efforts of all degrees of freedom that both have, by joint and name."""
+        old_row_of = {key: row for row, key in enumerate(_dof_keys(old._layout))}
+        pairs = [
+            (row, old_row_of[key]) for row, key in enumerate(_dof_keys(self._layout)) if key in old_row_of
+        ]
+        rows, old_rows = (
+            np.array(each, dtype=np.intp) for each in (zip(*pairs, strict=True) if pairs else ((), ()))
         )
-        for name in ("_target", "_goal", "_speed", "_feed", "_effort", "_ramped"):
-            getattr(self, name)[rows] = getattr(other, name)[others]
-        self._any_feed, self._any_ramped = bool(self._feed.any()), bool(self._ramped.any())
-        self.moving = other.moving
-        for actuators, values in (
-            (self._position, self._target), (self._velocity, self._feed), (self._motor, self._effort),
-        ):  # fmt: skip
-            actuators.write(values)
+        for name in ("_target", "_goal", "_speed", "_target_velocity", "_effort", "_ramped"):
+            getattr(self, name)[rows] = getattr(old, name)[old_rows]
+        self._any_velocity, self._any_ramped = bool(self._target_velocity.any()), bool(self._ramped.any())
+        self.moving = old.moving
+        self._position.write(self._target)
+        self._velocity.write(self._target_velocity)
+        self._motor.write(self._effort)
 
     def advance(self) -> None:
-        """Moves targets by one step's time, and has the drives follow."""
+        """Move targets by one step's time and write them to the drives."""
         target, goal = self._target, self._goal
         if self._at_once and not self._any_ramped:
             target[:] = goal
@@ -157,7 +162,7 @@ class JointCommands:
             self._approach(target, goal)
         self._position.write(target)
 
-    # --- Own ---------------------------------------------------------------------------------------------------
+    # --- Private -----------------------------------------------------------------------------------------------
 
     def _approach(self, target: FloatArray, goal: FloatArray) -> None:
         reach = self._speed * self._seconds
@@ -176,41 +181,41 @@ class JointCommands:
             self._stop(near)
 
     def _stop(self, near: BoolArray) -> None:
-        """Ends velocities at a limit, or that are zero: the drive holds there."""
+        """End velocities that are zero or at a limit: the drive holds the position there."""
         stopped = self._ramped & near
         if np.count_nonzero(stopped):
-            self._feed[stopped] = 0.0
+            self._target_velocity[stopped] = 0.0
             self._ramped[stopped] = False
             self._any_ramped = bool(self._ramped.any())
-            self._velocity.write(self._feed)
+            self._velocity.write(self._target_velocity)
 
-    def _take_positions(self, position: FloatArray, placed: BoolArray) -> None:
-        self._tell("position", placed)
-        wanted = np.minimum(np.maximum(position, self._layout.lower), self._layout.upper)
-        taken = placed & self._position.there
-        np.copyto(self._goal, wanted, where=taken)
+    def _set_positions(self, position: FloatArray, has_position: BoolArray) -> None:
+        self._report_useless("position", has_position)
+        clamped = np.minimum(np.maximum(position, self._layout.lower), self._layout.upper)
+        targeted = has_position & self._position.present
+        np.copyto(self._goal, clamped, where=targeted)
         self.moving = True
-        if self._any_feed:
-            self._feed[taken] = 0.0
+        if self._any_velocity:
+            self._target_velocity[targeted] = 0.0
         if self._any_ramped:
-            np.copyto(self._speed, self._max_velocity, where=taken)
-            self._ramped[taken] = False
+            np.copyto(self._speed, self._max_velocity, where=targeted)
+            self._ramped[targeted] = False
             self._any_ramped = bool(self._ramped.any())
 
-    def _take_velocities(self, velocity: FloatArray, placed: BoolArray, fed: BoolArray) -> None:
-        alone = fed & ~placed
-        self._tell("velocity", alone)
-        wanted = np.minimum(np.maximum(velocity, -self._max_velocity), self._max_velocity)
-        np.copyto(self._feed, wanted, where=fed)
-        self._velocity.write(self._feed)
-        self._any_feed = True
-        ramped = alone & self._position.there
+    def _set_velocities(self, velocity: FloatArray, has_position: BoolArray, has_velocity: BoolArray) -> None:
+        alone = has_velocity & ~has_position
+        self._report_useless("velocity", alone)
+        clamped = np.minimum(np.maximum(velocity, -self._max_velocity), self._max_velocity)
+        np.copyto(self._target_velocity, clamped, where=has_velocity)
+        self._velocity.write(self._target_velocity)
+        self._any_velocity = True
+        ramped = alone & self._position.present
         if np.count_nonzero(ramped):
-            self._ramp(wanted, ramped)
+            self._ramp(clamped, ramped)
 
-    def _ramp(self, wanted: FloatArray, ramped: BoolArray) -> None:
-        """Has position targets move at velocities from here on."""
-        # A target far from where the joint is would have the joint run there first.
+    def _ramp(self, clamped: FloatArray, ramped: BoolArray) -> None:
+        """Move position targets at velocities."""
+        # From a target far from the joint, the joint would run there first.
         fresh = ramped & ~self._ramped
         if np.count_nonzero(fresh):
             joint = self._joint_position()
@@ -218,19 +223,19 @@ class JointCommands:
         # One that starts outside of the limits may only come back.
         ahead = np.maximum(self._layout.upper, self._target)
         behind = np.minimum(self._layout.lower, self._target)
-        goal = np.where(wanted > 0.0, ahead, np.where(wanted < 0.0, behind, self._target))
+        goal = np.where(clamped > 0.0, ahead, np.where(clamped < 0.0, behind, self._target))
         np.copyto(self._goal, goal, where=ramped)
-        np.copyto(self._speed, np.abs(wanted), where=ramped)
+        np.copyto(self._speed, np.abs(clamped), where=ramped)
         self._ramped |= ramped
         self.moving = self._any_ramped = True
 
-    def _take_efforts(self, effort: FloatArray) -> None:
+    def _set_efforts(self, effort: FloatArray) -> None:
         given = np.isfinite(effort)
         if not np.count_nonzero(given):
             return
-        self._tell("effort", given)
-        wanted = np.minimum(np.maximum(effort, -self._max_effort), self._max_effort)
-        np.copyto(self._effort, wanted, where=given)
+        self._report_useless("effort", given)
+        clamped = np.minimum(np.maximum(effort, -self._max_effort), self._max_effort)
+        np.copyto(self._effort, clamped, where=given)
         self._motor.write(self._effort)
 
     def _joint_position(self) -> FloatArray:
@@ -238,20 +243,20 @@ class JointCommands:
         return position - self._zero if self._has_zero else position
 
     def _unwind(self, far: BoolArray) -> None:
-        """Keeps targets that velocities move within what the drive's force can pull from."""
+        """Limit targets that velocities move to the distance that the drive's force can pull from."""
         joint = self._joint_position()
         held = np.minimum(np.maximum(self._target, joint - self._pull), joint + self._pull)
         np.copyto(self._target, held, where=far & self._ramped)
 
-    def _tell(self, what: str, commanded: BoolArray) -> None:
-        """Tells once of each joint that a command can do nothing to; what follows others is never commanded."""
-        if not self._tellable[what]:
+    def _report_useless(self, what: str, commanded: BoolArray) -> None:
+        """Report once for each joint that a command has no effect on it; mimic joints are never commanded."""
+        if not self._reportable[what]:
             return
         useless = self._useless[what] & commanded
         if not np.count_nonzero(useless):
             return
         self._useless[what] &= ~useless
-        self._tellable[what] = bool(self._useless[what].any())
+        self._reportable[what] = bool(self._useless[what].any())
         joints = [self._layout.dof_joints[row] for row in np.flatnonzero(useless)]
         more = f" and {len(joints) - 3} more" if len(joints) > 3 else ""
         self._report(
@@ -260,19 +265,19 @@ class JointCommands:
         )
 
 
-def _keys(layout: Layout) -> list[tuple[str, str]]:
-    """Returns what each degree of freedom is known by in any plan of the stage: its joint, and its name."""
+def _dof_keys(layout: Layout) -> list[tuple[str, str]]:
+    """Return the key of each degree of freedom in any plan of the stage: its joint, and its name."""
     return list(zip(layout.dof_joints, layout.dofs, strict=True))
 
 
-class _Actuators:
-    """What takes one kind of command, by row: a drive's own actuator, else one of the asset's."""
+class _CommandedActuators:
+    """Actuators of one kind of command, by row: the drive's, else one of the asset's."""
 
     def __init__(
         self,
         simulation: Simulation,
         by_dof: IndexArray,
-        takers: Sequence[tuple[int, int, float, float]],
+        controls: Sequence[JointControl],
         rows: int,
     ) -> None:
         compiled = simulation.compiled
@@ -282,28 +287,28 @@ class _Actuators:
             if dof.row >= 0 and by_dof[flat] >= 0
         ]
         found += [
-            (compiled.dofs[flat].row, int(compiled.controls.ids[actuator]), factor, offset)
-            for flat, actuator, factor, offset in takers
+            (compiled.dofs[flat].row, int(compiled.control_ids[actuator]), factor, offset)
+            for flat, actuator, factor, offset in controls
             if compiled.dofs[flat].row >= 0
         ]
         found.sort()
         self.rows = np.array([each[0] for each in found], dtype=np.intp)
         self.ids = np.array([each[1] for each in found], dtype=np.intp)
-        self.there = np.zeros(rows, dtype=bool)
-        self.there[self.rows] = True
+        self.present = np.zeros(rows, dtype=bool)
+        self.present[self.rows] = True
         self._factors = np.array([each[2] for each in found])
         self._offsets = np.array([each[3] for each in found])
         self._scaled = bool((self._factors != 1.0).any() or self._offsets.any())
         self._ctrl: FloatArray = simulation.data.ctrl
-        self._all = bool(self.there.all())
+        self._all = bool(self.present.all())
 
     def write(self, values: FloatArray) -> None:
-        """Writes values by row to the controls."""
+        """Write values by row to the controls."""
         values = values if self._all else values[self.rows]
         self._ctrl[self.ids] = (values + self._offsets) * self._factors if self._scaled else values
 
     def read(self, values: FloatArray, ids: IndexArray | None = None) -> IndexArray:
-        """Write what controls stand for to `values` by row: of all, or of some actuators. Return the rows."""
+        """Write the commands of controls to `values` by row: of all, or of some actuators. Return the rows."""
         chosen = slice(None) if ids is None else np.flatnonzero(np.isin(self.ids, ids))
         rows: IndexArray = self.rows[chosen]
         values[rows] = self._ctrl[self.ids[chosen]] / self._factors[chosen] - self._offsets[chosen]
@@ -311,34 +316,33 @@ class _Actuators:
 
 
 class BodyCommands:
-    """Poses and twists of bodies. Kinematic ones go where they are told; free ones may be put elsewhere.
+    """Poses and twists of bodies. Kinematic bodies accept both, free bodies a pose.
 
-    What a body carries by joints comes along. A twist holds until the next one.
+    Bodies that hang from a body by joints move with it. A twist holds until the next one.
     """
 
     def __init__(self, simulation: Simulation, layout: Layout, report: Report) -> None:
-        """Finds the bodies that rows stand for."""
         self._simulation, self._layout, self._report = simulation, layout, report
         scene = simulation.compiled.scene
         self._body = {body.row: index for index, body in enumerate(scene.bodies) if body.row >= 0}
 
-    def take(self, commands: Commands) -> None:
-        """Takes the commands of an interval, at its start."""
-        for row in _complete(commands.body_pose):
-            self._jump(row, commands.body_pose[row])
-        for row in _complete(commands.body_twist):
+    def apply(self, commands: Commands) -> None:
+        """Apply the commands of an interval, at its start."""
+        for row in _complete_rows(commands.body_pose):
+            self._set_pose(row, commands.body_pose[row])
+        for row in _complete_rows(commands.body_twist):
             self._set_twist(row, commands.body_twist[row])
 
-    # --- Own ---------------------------------------------------------------------------------------------------
+    # --- Private -----------------------------------------------------------------------------------------------
 
-    def _jump(self, row: int, pose: FloatArray) -> None:
+    def _set_pose(self, row: int, pose: FloatArray) -> None:
         body = self._body.get(row, -1)
-        if body < 0 or not self._simulation.place(body, pose, None):
+        if body < 0 or not self._simulation.set_body_state(body, pose, None):
             self._refuse("pose", row, "physics moves it" if body >= 0 else "it is no rigid body")
 
     def _set_twist(self, row: int, twist: FloatArray) -> None:
         body = self._body.get(row, -1)
-        if body < 0 or not self._simulation.move(body, twist):
+        if body < 0 or not self._simulation.set_kinematic_twist(body, twist):
             self._refuse("twist", row, "only kinematic bodies are moved so")
 
     def _refuse(self, what: str, row: int, why: str) -> None:
@@ -348,7 +352,7 @@ class BodyCommands:
         )
 
 
-def _complete(rows: FloatArray) -> list[int]:
-    """Returns the indices of rows of which all is known."""
+def _complete_rows(rows: FloatArray) -> list[int]:
+    """Return the indices of rows that are finite."""
     found: list[int] = np.flatnonzero(np.isfinite(rows).all(axis=1)).tolist()
     return found

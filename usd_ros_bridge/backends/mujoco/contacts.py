@@ -1,37 +1,42 @@
-"""Physics materials and solver attributes become the contact parameters of geoms."""
+"""Contact parameters of geoms and of pairs of geoms, from physics materials and solver attributes.
+
+Where both colliders have a material, UsdPhysics averages their coefficients; PhysX materials may author another combine
+mode.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.built import Built
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import Collider, ContactMaterial
 
 BOUND_PRIORITY = 1
-"""Priority of geoms with a bound material: it decides over those without, whose friction nobody chose."""
+"""Priority of geoms with a bound material over those without, whose friction nobody authored."""
 FRICTIONLESS = 1e-5
-"""As little friction as MuJoCo takes for none."""
+"""Friction that MuJoCo treats as zero."""
 _STEPS_PER_BOUNCE = 12.0
-"""Time steps that half an oscillation of a bouncing contact takes: fewer lose energy, more sink in."""
+"""Time steps in half an oscillation of a bouncing contact: fewer lose energy, more penetrate deeper."""
 _PHASES = 16
 _LEAST_BOUNCE = math.exp(-2.0)
-"""What a critically damped contact gives back anyway; MuJoCo's own contacts are such."""
+"""Restitution of a critically damped contact, as MuJoCo's own contacts are."""
 
 
-def set_contact(built: Built, geom: Any, collider: Collider) -> None:
-    """Sets how a collider's geom slides, sticks and bounces; what is not authored stays as MuJoCo has it."""
+def set_contact(builder: SpecBuilder, geom: Any, collider: Collider) -> None:
+    """Set the contact parameters of a collider's geom; those that are not authored keep MuJoCo's defaults."""
     if collider.material is not None:
         geom.priority = BOUND_PRIORITY
         friction = sliding_friction(collider.material)
         geom.friction[0] = friction
         if friction <= FRICTIONLESS:
             geom.condim = 1
-        set_bounce(geom, collider.material.restitution, built.spec.option.timestep)
-    # No gap: contacts that are found early bear no force in MuJoCo, and its versions count it differently.
+        set_bounce(geom, collider.material.restitution, builder.spec.option.timestep)
+    # No gap: early contacts have no force in MuJoCo, and its versions measure the gap differently.
     geom.margin = max(0.0, float(collider.solver.get("margin", geom.margin)))
     geom.solmix = float(collider.solver.get("solmix", geom.solmix))
     geom.condim = int(collider.solver.get("condim", geom.condim))
@@ -48,31 +53,31 @@ def set_contact(built: Built, geom: Any, collider: Collider) -> None:
 
 
 def spring(stiffness: float, damping: float) -> list[float]:
-    """Returns MuJoCo's time constant and damping ratio of a stiffness and a damping, as Newton converts them."""
+    """Return MuJoCo's time constant and damping ratio of a stiffness and a damping, as Newton converts them."""
     return [2.0 / damping, 0.5 * damping / math.sqrt(stiffness)]
 
 
 def set_bounce(element: Any, restitution: float, timestep: float) -> None:
-    """Makes a geom or pair bounce, where the material gives back more than any contact does."""
+    """Make a geom or pair bounce, where the restitution is higher than that of any contact."""
     if restitution > _LEAST_BOUNCE:
         element.solref = bouncing(restitution, timestep)
-        # Hard from the first touch: an impedance that grew with depth would bend the spring's law.
+        # A constant impedance: one that grows with depth would make the spring nonlinear.
         element.solimp = [0.99, 0.99, 0.001, 0.5, 2.0]
 
 
 def sliding_friction(material: ContactMaterial) -> float:
-    """Returns MuJoCo's one coefficient of sliding friction: the dynamic one.
+    """Return MuJoCo's one coefficient of sliding friction: the dynamic one.
 
-    A material with a static coefficient only (the schema's fallback for the other is 0) takes that.
+    A material with only a static coefficient (the schema's fallback of the other is 0) uses that one.
     """
     return material.dynamic_friction if material.dynamic_friction > 0.0 else material.static_friction
 
 
 def bouncing(restitution: float, timestep: float) -> list[float]:
-    """Returns the contact's stiffness and damping, negative as MuJoCo's `solref` has them.
+    """Return the contact's stiffness and damping, negative as in MuJoCo's `solref`.
 
-    A spring and damper that a body meets, and leaves when it stops pushing, sends it back with `restitution` times its
-    speed. Its stiffness is what the time step can resolve.
+    A body that hits such a spring and damper, which only pushes, leaves it with `restitution` times its speed. The time
+    step limits the stiffness.
     """
     frequency = math.pi / (_STEPS_PER_BOUNCE * timestep)
     return [-(frequency**2), -2.0 * damping_ratio(min(restitution, 1.0)) * frequency]
@@ -80,7 +85,7 @@ def bouncing(restitution: float, timestep: float) -> list[float]:
 
 @lru_cache(maxsize=256)
 def damping_ratio(restitution: float) -> float:
-    """Returns the damping ratio of a contact that gives back `restitution` of the speed, in MuJoCo's own steps.
+    """Return the damping ratio of a contact with a restitution, in MuJoCo's own steps.
 
     In continuous time, with `r` the ratio and `s = sqrt(1 - r^2)`, it would be
     `e = exp(-r / s * (pi - atan2(2 r s, 1 - 2 r^2)))`; the few steps that a bounce takes lose some more.
@@ -96,7 +101,7 @@ def damping_ratio(restitution: float) -> float:
 
 
 def stepped_restitution(ratio: float) -> float:
-    """Returns the share of the speed that a contact gives back, the mean over where within a step it begins."""
+    """Return the restitution of a contact, averaged over its start within a step."""
     frequency = math.pi / _STEPS_PER_BOUNCE
     total = 0.0
     for phase in range(_PHASES):
@@ -109,3 +114,139 @@ def stepped_restitution(ratio: float) -> float:
             position += velocity
         total += velocity
     return total / _PHASES
+
+
+_COMBINE: dict[str, Callable[[float, float], float]] = {
+    "average": lambda one, other: 0.5 * (one + other),
+    "min": min,
+    "multiply": lambda one, other: one * other,
+    "max": max,
+}
+"""Combine modes of materials; of two different ones the later one here wins, as in PhysX."""
+MOST_PAIRS = 5000
+"""Most pairs of geoms whose materials are combined: each costs 10 ns in every step."""
+
+
+def can_touch(builder: SpecBuilder, first: int, second: int) -> bool:
+    """Return whether two colliders could touch: their bodies move relative to each other and are not filtered."""
+    bodies = sorted((builder.scene.colliders[first].body, builder.scene.colliders[second].body))
+    roots = [builder.rigid_root(body) for body in bodies]
+    if roots[0] == roots[1] or (bodies[0], bodies[1]) in builder.filtered_bodies:
+        return False
+    return not (builder.is_static(bodies[0]) and builder.is_static(bodies[1]))
+
+
+def combine_materials(builder: SpecBuilder) -> None:
+    """Add pairs of colliders whose materials differ: MuJoCo would use the rougher one.
+
+    Above MOST_PAIRS, pairs with static colliders come first: the ground counts more than contacts between robots.
+    """
+    colliders = builder.scene.colliders
+    bound = [
+        index
+        for index, collider in enumerate(colliders)
+        if collider.material is not None and builder.geom_names[index]
+    ]
+    statics = {index for index in bound if builder.is_static(colliders[index].body)}
+    wanted = [
+        (first, second)
+        for place, first in enumerate(bound)
+        for second in bound[place + 1 :]
+        if not (first in statics and second in statics)
+        and _differ(colliders[first], colliders[second])
+        and _same_priority(builder, first, second)
+        and can_touch(builder, first, second)
+    ]
+    wanted.sort(key=statics.isdisjoint)
+    count = 0
+    for place, (first, second) in enumerate(wanted):
+        count += len(builder.geom_names[first]) * len(builder.geom_names[second])
+        if count > MOST_PAIRS:
+            builder.report(
+                "mujoco.materials",
+                f"more than {MOST_PAIRS} pairs of geoms have materials that differ: between "
+                f"{len(wanted) - place} pairs of colliders the greater friction holds",
+            )
+            break
+        add_pair(builder, first, second)
+
+
+def _differ(first: Collider, second: Collider) -> bool:
+    """Return whether MuJoCo's mixture of two materials differs from their combination."""
+    assert first.material is not None
+    assert second.material is not None
+    if first.material == second.material and first.solver == second.solver == {}:
+        return False
+    return combined(first, second) != (
+        max(sliding_friction(first.material), sliding_friction(second.material)),
+        max(first.material.restitution, second.material.restitution),
+    )
+
+
+def combined(first: Collider, second: Collider) -> tuple[float, float]:
+    """Return the friction and restitution between two colliders that have materials."""
+    assert first.material is not None
+    assert second.material is not None
+    friction, restitution = (
+        _COMBINE[max((_mode(first, name), _mode(second, name)), key=list(_COMBINE).index)]
+        for name in ("friction_combine", "restitution_combine")
+    )
+    return (
+        friction(sliding_friction(first.material), sliding_friction(second.material)),
+        restitution(first.material.restitution, second.material.restitution),
+    )
+
+
+def _mode(collider: Collider, name: str) -> str:
+    value = str(collider.solver.get(name, "average")).lower()
+    return value if value in _COMBINE else "average"
+
+
+def _same_priority(builder: SpecBuilder, first: int, second: int) -> bool:
+    """Return whether two colliders may collide and have the same priority."""
+    names = builder.geom_names[first][:1], builder.geom_names[second][:1]
+    if not (names[0] and names[1]):
+        return False
+    one, other = (builder.spec.geom(name[0]) for name in names)
+    return one.priority == other.priority and bool(
+        one.contype & other.conaffinity or other.contype & one.conaffinity
+    )
+
+
+def add_pair(builder: SpecBuilder, first: int, second: int) -> None:
+    """Add pairs of the geoms of two colliders, with MuJoCo's mixture of parameters and their materials combined."""
+    colliders = builder.scene.colliders[first], builder.scene.colliders[second]
+    for one in builder.geom_names[first]:
+        for other in builder.geom_names[second]:
+            pair = builder.spec.add_pair(name=f"{one} {other}", geomname1=one, geomname2=other)
+            geoms = builder.spec.geom(one), builder.spec.geom(other)
+            _mix(pair, *geoms)
+            bound = all(collider.material is not None for collider in colliders)
+            if bound and geoms[0].priority == geoms[1].priority:
+                _combine(builder, pair, *combined(*colliders))
+
+
+def _mix(pair: Any, first: Any, second: Any) -> None:
+    """Mix parameters as MuJoCo does: those of the higher priority, else the greater ones, or their weighted mean."""
+    pair.margin = max(first.margin, second.margin)
+    if first.priority != second.priority:
+        winner = first if first.priority > second.priority else second
+        pair.condim, friction = winner.condim, np.array(winner.friction)
+        pair.solref, pair.solimp = np.array(winner.solref), np.array(winner.solimp)
+    else:
+        pair.condim = max(first.condim, second.condim)
+        friction = np.maximum(first.friction, second.friction)
+        total = first.solmix + second.solmix
+        share = first.solmix / total if total > 0.0 else 0.5
+        pair.solimp = share * np.array(first.solimp) + (1.0 - share) * np.array(second.solimp)
+        if first.solref[0] > 0.0 and second.solref[0] > 0.0:
+            pair.solref = share * np.array(first.solref) + (1.0 - share) * np.array(second.solref)
+        else:
+            pair.solref = np.minimum(first.solref, second.solref)
+    pair.friction = friction[[0, 0, 1, 2, 2]]
+
+
+def _combine(builder: SpecBuilder, pair: Any, friction: float, restitution: float) -> None:
+    pair.friction[:2] = max(friction, FRICTIONLESS)
+    pair.condim = max(pair.condim, 3) if friction > FRICTIONLESS else 1
+    set_bounce(pair, restitution, builder.spec.option.timestep)

@@ -1,6 +1,6 @@
-"""Decomposes one mesh, in a process of its own: `decompose_worker.py IN.npz OUT.npz`.
+"""Decompose one mesh, in a process of its own: `decompose_worker.py IN.npz OUT.npz`.
 
-A process can be stopped when it takes too long, and takes only itself down where the native code fails.
+A process can be stopped at a time limit, and a crash of the native code ends only itself.
 """
 
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def main(source: str, target: str) -> None:
-    """Reads `points`, `triangles`, `max_hulls` and `threshold`; writes the points of each part, in order."""
+    """Read `points`, `triangles`, `max_hulls` and `threshold`; write the points of each part, in order."""
     with np.load(source) as given:
         mesh = coacd.Mesh(given["points"], given["triangles"])
         threshold, max_hulls = float(given["threshold"]), int(given["max_hulls"])

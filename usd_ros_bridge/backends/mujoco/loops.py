@@ -1,4 +1,4 @@
-"""Joints that no body hangs by, distance joints and mimic rules become equalities and tendons."""
+"""Loop joints, distance joints and mimic rules: equality constraints and tendons."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.bodies import add_split_off
-from usd_ros_bridge.backends.mujoco.built import Built
+from usd_ros_bridge.backends.mujoco.bodies import split_body
 from usd_ros_bridge.backends.mujoco.joints import add_dof, parent_from_child
-from usd_ros_bridge.backends.mujoco.poses import FloatArray, place, pose_of
-from usd_ros_bridge.backends.mujoco.statics import is_static
+from usd_ros_bridge.backends.mujoco.spec_builder import (
+    AUXILIARY_GROUP,
+    SpecBuilder,
+    add_site,
+    pose_of,
+    set_pose,
+)
 from usd_ros_bridge.model.physics import Joint
-from usd_ros_bridge.model.transforms import compose
-from usd_ros_bridge.model.transforms import pose as make_pose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose
+from usd_ros_bridge.spatial.transforms import pose as make_pose
 
 _STEPS = 3.0
-"""Time steps in which an equality makes good what it is off by; MuJoCo asks for two at least."""
+"""Time steps in which an equality corrects its error; MuJoCo requires at least two."""
 _SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
 _LEVER = 0.1
-"""m: how far apart the two points are that make a hinge."""
+"""m: distance of the two points that make a hinge."""
 _ROD = 1e-6
 """m: difference of the limits below which a distance joint is a rod."""
-_SITE_GROUP = 5
 
 
-def add_loops(built: Built) -> None:
-    """Adds everything that closes loops, once all bodies are there.
+def add_loops(builder: SpecBuilder) -> None:
+    """Add all joints that close loops, after all bodies.
 
-    So does a joint that a kinematic body hangs by: the body goes where it is told, and pulls on the other.
+    The joint of a kinematic body is one of them: the body follows its commands, and pulls the other one.
     """
-    scene = built.scene
+    scene = builder.scene
     loose = {index for index, joint in enumerate(scene.joints) if joint.closes_loop}
     carrying = {index: body for body in scene.bodies for index in body.joints}
     loose |= {
@@ -40,25 +43,25 @@ def add_loops(built: Built) -> None:
     }
     for index, joint in enumerate(scene.joints):
         if joint.type == "distance":
-            _add_distance(built, joint)
+            _add_distance(builder, joint)
         elif index in loose:
-            _close(built, index, joint, keep_dofs=index in built.mimicked)
-    _add_mimics(built)
+            _close(builder, index, joint, keep_dofs=index in builder.mimicked)
+    _add_mimics(builder)
 
 
-def _close(built: Built, index: int, joint: Joint, *, keep_dofs: bool) -> None:
-    if is_static(built, joint.body0) and is_static(built, joint.body1):
+def _close(builder: SpecBuilder, index: int, joint: Joint, *, keep_dofs: bool) -> None:
+    if builder.is_static(joint.body0) and builder.is_static(joint.body1):
         return
     if joint.type == "fixed" or not joint.dofs:
-        _weld(built, joint)
+        _weld(builder, joint)
     elif keep_dofs or not _is_plain(joint):
-        _split(built, index, joint)
+        _split(builder, index, joint)
     else:
-        _connect(built, joint)
+        _connect(builder, joint)
 
 
 def _is_plain(joint: Joint) -> bool:
-    """Returns whether points that coincide make the joint: a hinge or ball joint without limits or drives."""
+    """Return whether coincident points make the joint: a hinge or ball joint without limits or drives."""
     if joint.type not in ("revolute", "continuous", "spherical"):
         return False
     return all(
@@ -71,117 +74,114 @@ def _is_plain(joint: Joint) -> bool:
     )
 
 
-def _weld(built: Built, joint: Joint) -> None:
-    sites = _sites(built, joint, joint.path)
-    equality = _equality(built, mujoco.mjtEq.mjEQ_WELD, joint.path, sites, joint)
+def _weld(builder: SpecBuilder, joint: Joint) -> None:
+    sites = _sites(builder, joint, joint.path)
+    equality = _equality(builder, mujoco.mjtEq.mjEQ_WELD, joint.path, sites, joint)
     equality.data[10] = float(joint.solver.get("torque_scale", 1.0))
 
 
-def _connect(built: Built, joint: Joint) -> None:
-    """Makes one point coincide for a ball joint, two on the axis for a hinge."""
-    sites = _sites(built, joint, joint.path)
-    _equality(built, mujoco.mjtEq.mjEQ_CONNECT, joint.path, sites, joint)
+def _connect(builder: SpecBuilder, joint: Joint) -> None:
+    """Make one point coincide for a ball joint, two points on the axis for a hinge."""
+    sites = _sites(builder, joint, joint.path)
+    _equality(builder, mujoco.mjtEq.mjEQ_CONNECT, joint.path, sites, joint)
     if joint.type == "spherical":
         return
     unit = np.zeros(3)
     unit["XYZ".index(joint.dofs[0].axis[-1])] = _LEVER
     name = f"{joint.path}:axis"
-    _equality(built, mujoco.mjtEq.mjEQ_CONNECT, name, _sites(built, joint, name, offset=unit), joint)
+    _equality(builder, mujoco.mjtEq.mjEQ_CONNECT, name, _sites(builder, joint, name, offset=unit), joint)
 
 
-def _split(built: Built, index: int, joint: Joint) -> None:
-    """Hangs a share of one body from the other by the joint, and welds it to the rest.
+def _split(builder: SpecBuilder, index: int, joint: Joint) -> None:
+    """Attach a part of one body to the other one by the joint, and weld it to the rest.
 
     So any joint can close a loop, with its limits, drives and state.
     """
-    inverted = is_static(built, joint.body1)
+    inverted = builder.is_static(joint.body1)
     child, parent = (joint.body0, joint.body1) if inverted else (joint.body1, joint.body0)
-    share = add_split_off(built, child, parent, name=f"{joint.path}:share")
-    place(share, parent_from_child(child, joint))
+    share = split_body(builder, child, parent, name=f"{joint.path}:share")
+    set_pose(share, parent_from_child(child, joint))
     frame = pose_of(joint.body0_from_joint if inverted else joint.body1_from_joint)
     dofs = range(len(joint.dofs))
-    offset = built.offsets[index]
+    offset = builder.offsets[index]
     for number in reversed(dofs) if inverted else dofs:
-        add_dof(built, share, joint, frame, number, offset, inverted=inverted)
+        add_dof(builder, share, joint, frame, number, offset, inverted=inverted)
     names = f"{joint.path}:0", f"{joint.path}:1"
-    for body, name in zip((built.body(child), share), names, strict=True):
-        _add_site(body, name, frame)
-    _equality(built, mujoco.mjtEq.mjEQ_WELD, joint.path, names, joint)
+    for body, name in zip((builder.body(child), share), names, strict=True):
+        add_site(body, name, frame)
+    _equality(builder, mujoco.mjtEq.mjEQ_WELD, joint.path, names, joint)
 
 
-def _sites(built: Built, joint: Joint, name: str, offset: FloatArray | None = None) -> tuple[str, str]:
-    """Adds a site to each body where the joint frame is, or `offset` (3,) from there in the frame's axes."""
+def _sites(
+    builder: SpecBuilder, joint: Joint, name: str, offset: FloatArray | None = None
+) -> tuple[str, str]:
+    """Add a site to each body at the joint frame, or at `offset` (3,) in the frame's axes."""
     names = f"{name}:0", f"{name}:1"
     sides = ((joint.body0, joint.body0_from_joint), (joint.body1, joint.body1_from_joint))
     for site, (body, frame) in zip(names, sides, strict=True):
         pose = pose_of(frame)
         if offset is not None:
             pose = compose(pose, make_pose(offset))
-        _add_site(built.body(body), site, pose)
+        add_site(builder.body(body), site, pose)
     return names
 
 
-def _add_site(body: Any, name: str, pose: FloatArray) -> None:
-    site = body.add_site(name=name, group=_SITE_GROUP)
-    place(site, pose)
-
-
-def _equality(built: Built, kind: Any, name: str, objects: tuple[str, str], joint: Joint) -> Any:
-    equality = built.spec.add_equality(
+def _equality(builder: SpecBuilder, kind: Any, name: str, objects: tuple[str, str], joint: Joint) -> Any:
+    equality = builder.spec.add_equality(
         name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, name1=objects[0], name2=objects[1]
     )
-    _stiffen(built, equality, joint)
+    _stiffen(builder, equality, joint)
     return equality
 
 
-def _stiffen(built: Built, equality: Any, joint: Joint) -> None:
-    """Sets how an equality gives way: as its joint says, else so little that it looks rigid."""
-    for name, stiff in (("solref", (_STEPS * built.spec.option.timestep, 1.0)), ("solimp", _SOLIMP)):
+def _stiffen(builder: SpecBuilder, equality: Any, joint: Joint) -> None:
+    """Set the solver parameters of an equality: those of its joint, else nearly rigid ones."""
+    for name, stiff in (("solref", (_STEPS * builder.spec.option.timestep, 1.0)), ("solimp", _SOLIMP)):
         values = joint.solver.get(name, stiff)
         getattr(equality, name)[: len(values)] = values
 
 
-def _add_distance(built: Built, joint: Joint) -> None:
-    """Strings a tendon between the ends, whose length is limited; a rod where both limits are the same."""
+def _add_distance(builder: SpecBuilder, joint: Joint) -> None:
+    """Add a tendon of limited length between the ends; of constant length where both limits are equal."""
     lower, upper = joint.distance if joint.distance is not None else (0.0, math.inf)
     if lower <= 0.0 and math.isinf(upper):
         return
-    tendon = built.spec.add_tendon(name=joint.path)
-    for site in _sites(built, joint, joint.path):
+    tendon = builder.spec.add_tendon(name=joint.path)
+    for site in _sites(builder, joint, joint.path):
         tendon.wrap_site(site)
-    tendon.group = _SITE_GROUP
+    tendon.group = AUXILIARY_GROUP
     if upper - lower < _ROD:
-        equality = built.spec.add_equality(
+        equality = builder.spec.add_equality(
             name=joint.path,
             type=mujoco.mjtEq.mjEQ_TENDON,
             objtype=mujoco.mjtObj.mjOBJ_TENDON,
             name1=joint.path,
         )
         equality.data[:5] = 0.0
-        _stiffen(built, equality, joint)
-        built.rods[joint.path] = 0.5 * (lower + upper)
+        _stiffen(builder, equality, joint)
+        builder.rod_lengths[joint.path] = 0.5 * (lower + upper)
         return
     tendon.limited = 1
     tendon.range = [max(lower, 0.0), upper if math.isfinite(upper) else 1e9]
-    tendon.solref_limit = [_STEPS * built.spec.option.timestep, 1.0]
+    tendon.solref_limit = [_STEPS * builder.spec.option.timestep, 1.0]
     tendon.solimp_limit = _SOLIMP
 
 
-def _add_mimics(built: Built) -> None:
-    offsets = built.offsets
-    for index, joint in enumerate(built.scene.joints):
+def _add_mimics(builder: SpecBuilder) -> None:
+    offsets = builder.offsets
+    for index, joint in enumerate(builder.scene.joints):
         for number, dof in enumerate(joint.dofs):
             if dof.mimic is None:
                 continue
-            follower = built.joint_names[offsets[index] + number]
-            leader = built.joint_names[offsets[dof.mimic.joint] + dof.mimic.dof]
+            follower = builder.joint_names[offsets[index] + number]
+            leader = builder.joint_names[offsets[dof.mimic.joint] + dof.mimic.dof]
             if not follower or not leader or follower == leader:
-                built.report(
+                builder.report(
                     f"mujoco.mimic:{joint.path}",
                     f"{joint.path} does not follow: {'it' if not follower else 'its leader'} is no joint of the model",
                 )
                 continue
-            equality = built.spec.add_equality(
+            equality = builder.spec.add_equality(
                 name=f"{follower}:mimic",
                 type=mujoco.mjtEq.mjEQ_JOINT,
                 objtype=mujoco.mjtObj.mjOBJ_JOINT,
@@ -191,4 +191,4 @@ def _add_mimics(built: Built) -> None:
             powers = (dof.mimic.offset, dof.mimic.multiplier, *dof.mimic.polynomial)
             equality.data[:5] = 0.0
             equality.data[: len(powers)] = powers
-            _stiffen(built, equality, joint)
+            _stiffen(builder, equality, joint)

@@ -1,4 +1,4 @@
-"""Sensors that cast rays: LaserScan, PointCloud2 and Range, each by one call of `mj_multiRay`.
+"""Ray sensors: LaserScan, PointCloud2 and Range, each with one call of `mj_multiRay`.
 
 Ranges follow REP 117: inf where nothing is within `range_max`, -inf where something is nearer than `range_min`.
 """
@@ -12,32 +12,29 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.beside import Arrays
-from usd_ros_bridge.backends.mujoco.built import COLLIDER_GROUP, HIDDEN_GROUP
-from usd_ros_bridge.backends.mujoco.compiled import Compiled
-from usd_ros_bridge.backends.mujoco.noise import Noise
-from usd_ros_bridge.backends.mujoco.sites import site_id
+from usd_ros_bridge.backends.mujoco.async_sensors import Arrays
+from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
+from usd_ros_bridge.backends.mujoco.sensor_site import SensorNoise, site_id
+from usd_ros_bridge.backends.mujoco.spec_builder import COLLIDER_GROUP, HIDDEN_GROUP
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor
-
-FloatArray = NDArray[np.float64]
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _OWN_GROUP: Final = 5
-"""Geom group that no ray hits: what is excluded is in it during a cast."""
+"""Geom group that no ray hits: excluded geoms are in it during a cast."""
 _FAR: Final = 1e10
-_NORMALS: Final = "normal" in (mujoco.mj_multiRay.__doc__ or "")
-"""Whether `mj_multiRay` can also compute normals, and so has one argument more (newer MuJoCo)."""
+RAY_NORMALS: Final = "normal" in (mujoco.mj_multiRay.__doc__ or "")
+"""`mj_multiRay` has an argument for normals (MuJoCo 3.5 and later)."""
 
 
 class RayScene:
-    """The colliders that rays hit, in a model of their own: one robot's at a time can be taken out.
+    """A copy of the model whose colliders rays hit; one robot at a time can be excluded.
 
-    `mj_multiRay` excludes one body. To exclude a robot, its geoms are put into a group that the cast leaves out; the
-    simulation's own model is not touched, which renderers may be reading in another thread. One thread at a time.
+    `mj_multiRay` excludes one body. To exclude a robot, its geoms are put into a group that the cast leaves out. The
+    simulation's own model stays unchanged: renderers may read it in another thread. One thread at a time.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
-        """Copies the model."""
+    def __init__(self, compiled: CompiledModel) -> None:
         self._model = copy.copy(compiled.model)
         robots = np.array([body.robot for body in compiled.scene.bodies], dtype=np.intp)
         of_body = np.full(self._model.nbody, WORLD_BODY, dtype=np.intp)
@@ -46,57 +43,74 @@ class RayScene:
         self._robot_of_geom = of_body[self._model.geom_bodyid]
         self._groups = self._model.geom_group.copy()
         hit = (self._groups == COLLIDER_GROUP) | (self._groups == HIDDEN_GROUP)
-        # MuJoCo lets rays pass through what is fully transparent; a lidar knows no purposes and no opacity.
+        # In MuJoCo rays pass through fully transparent geoms; a lidar knows no purposes and no opacity.
         self._model.geom_rgba[hit, 3] = 1.0
         self._mask = np.zeros(6, dtype=np.uint8)
         self._mask[[COLLIDER_GROUP, HIDDEN_GROUP]] = 1
-        self._out = -1
+        self._excluded = -1
 
     def cast(
-        self, data: Any, point: FloatArray, directions: FloatArray, distances: FloatArray, geoms: NDArray[np.int32],
-        *, robot: int, body: int, reach: float,
-    ) -> None:  # fmt: skip
-        """Casts rays from one point.
+        self,
+        data: Any,
+        point: FloatArray,
+        directions: FloatArray,
+        *,
+        distances: FloatArray,
+        geoms: NDArray[np.int32],
+        robot: int,
+        body: int,
+        reach: float,
+    ) -> None:
+        """Cast rays from one point.
 
         Args:
             data: MjData whose poses are current, of this model or of the one it was copied from.
             point: (3,) in the world, m.
             directions: (N, 3) unit vectors in the world.
-            distances: (N,) becomes m, -1 where nothing is hit.
-            geoms: (N,) becomes ids of what is hit, -1 for nothing.
-            robot: Robot whose bodies are passed through, -1 for none.
-            body: Id of the body that is passed through, -1 for none.
-            reach: Farthest hit that matters, m.
+            distances: (N,) is overwritten: m, -1 without a hit.
+            geoms: (N,) is overwritten: ids of the geoms that are hit, -1 without a hit.
+            robot: Robot whose bodies are excluded, -1 for none.
+            body: Id of the body that is excluded, -1 for none.
+            reach: Longest distance of interest, m.
         """
-        if robot != self._out:
+        if robot != self._excluded:
             self._model.geom_group[:] = self._groups
             if robot >= 0:
                 self._model.geom_group[self._robot_of_geom == robot] = _OWN_GROUP
-            self._out = robot
-        extra = {"normal": None} if _NORMALS else {}
+            self._excluded = robot
+        extra = {"normal": None} if RAY_NORMALS else {}
         mujoco.mj_multiRay(
-            self._model, data, pnt=point, vec=directions.reshape(-1), geomgroup=self._mask, flg_static=True,
-            bodyexclude=body, geomid=geoms, dist=distances, nray=len(distances), cutoff=min(reach, _FAR), **extra,
-        )  # fmt: skip
+            self._model,
+            data,
+            pnt=point,
+            vec=directions.reshape(-1),
+            geomgroup=self._mask,
+            flg_static=True,
+            bodyexclude=body,
+            geomid=geoms,
+            dist=distances,
+            nray=len(distances),
+            cutoff=min(reach, _FAR),
+            **extra,
+        )
 
 
 class Rays:
-    """The rays of one sensor, and what they meet. Arrays are its own and change at the next cast.
+    """The rays of one sensor. Its arrays change at the next cast.
 
     Attributes:
         directions: (N, 3) unit vectors in the sensor's frame.
-        ranges: (N,) m, as REP 117 has them.
+        ranges: (N,) m, inf and -inf as in REP 117.
     """
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: CompiledModel,
         scene: RayScene,
         sensor: RaySensor,
         directions: FloatArray,
-        noise: Noise | None,
+        noise: SensorNoise | None,
     ) -> None:
-        """Looks up where the sensor is and what its rays pass through."""
         count = len(directions)
         self.directions = np.ascontiguousarray(directions)
         self.ranges = np.empty(count)
@@ -113,16 +127,22 @@ class Rays:
             self._body = int(compiled.body_ids[sensor.body])
 
     def cast(self, data: Any, time_ns: int) -> None:
-        """Measures, from poses that are current in `data` (MjData)."""
+        """Measure in the current poses of `data` (MjData)."""
         sensor, distances, ranges = self._sensor, self._distances, self.ranges
         world_from_sensor = data.site_xmat[self._site].reshape(3, 3)
         np.matmul(self.directions, world_from_sensor.T, out=self._turned)
-        # A margin, so that noise may bring nearer what is just out of reach.
+        # A margin: noise may bring a hit that is just out of range into it.
         reach = sensor.range_max + 6.0 * sensor.noise_stddev
         self._scene.cast(
-            data, data.site_xpos[self._site], self._turned, distances, self._geoms,
-            robot=self._robot, body=self._body, reach=reach,
-        )  # fmt: skip
+            data,
+            data.site_xpos[self._site],
+            self._turned,
+            distances=distances,
+            geoms=self._geoms,
+            robot=self._robot,
+            body=self._body,
+            reach=reach,
+        )
         missed = distances < 0.0
         if self._noise is not None:
             distances += sensor.noise_stddev * self._noise.normal(len(distances), time_ns)
@@ -131,8 +151,8 @@ class Rays:
         ranges[missed | (ranges > sensor.range_max)] = np.inf
 
 
-def fan(sensor: RaySensor) -> FloatArray:
-    """Returns the directions (rings * samples, 3) of a scanner: ring by ring, the lowest first, X forward and Z up."""
+def scanner_directions(sensor: RaySensor) -> FloatArray:
+    """Return the directions (rings * samples, 3) of a scanner: ring by ring, the lowest first, X forward, Z up."""
     azimuth = np.linspace(sensor.angle_min, sensor.angle_max, sensor.samples)
     elevation = np.linspace(sensor.elevation_min, sensor.elevation_max, sensor.rings)[:, None]
     flat = np.cos(elevation)
@@ -143,8 +163,8 @@ def fan(sensor: RaySensor) -> FloatArray:
     return directions.reshape(-1, 3)
 
 
-def pinhole(sensor: DepthCloudSensor) -> FloatArray:
-    """Returns the directions (rings * samples, 3) of a camera's points, row by row, in its optical frame."""
+def pinhole_directions(sensor: DepthCloudSensor) -> FloatArray:
+    """Return the directions (rings * samples, 3) of a camera's points, row by row, in its optical frame."""
     right = (np.arange(sensor.samples) + 0.5 - sensor.cx) / sensor.fx
     down = (np.arange(sensor.rings) + 0.5 - sensor.cy) / sensor.fy
     directions = np.ones((sensor.rings, sensor.samples, 3))
@@ -153,8 +173,8 @@ def pinhole(sensor: DepthCloudSensor) -> FloatArray:
     return directions.reshape(-1, 3)
 
 
-def cone(sensor: RangeSensor) -> FloatArray:
-    """Returns the directions (1 + rings * samples, 3) of a cone about X: its axis, then circles out to its edge."""
+def cone_directions(sensor: RangeSensor) -> FloatArray:
+    """Return the directions (1 + rings * samples, 3) of a cone about X: its axis, then circles out to its edge."""
     off_axis = sensor.field_of_view / 2.0 * np.arange(1, sensor.rings + 1)[:, None] / sensor.rings
     around = 2.0 * np.pi * np.arange(sensor.samples) / sensor.samples
     directions = np.empty((sensor.rings, sensor.samples, 3))
@@ -164,36 +184,43 @@ def cone(sensor: RangeSensor) -> FloatArray:
     return np.vstack(([1.0, 0.0, 0.0], directions.reshape(-1, 3)))
 
 
-class Scan:
-    """A LaserScan: the whole turn at one moment, so that `time_increment` is zero."""
+class LaserScanner:
+    """A LaserScan: all rays at one moment, `time_increment` is zero."""
 
-    def __init__(self, compiled: Compiled, scene: RayScene, sensor: RaySensor, noise: Noise | None) -> None:
-        """Prepares the rays."""
-        self._rays = Rays(compiled, scene, sensor, fan(sensor), noise)
+    def __init__(
+        self, compiled: CompiledModel, scene: RayScene, sensor: RaySensor, noise: SensorNoise | None
+    ) -> None:
+        self._rays = Rays(compiled, scene, sensor, scanner_directions(sensor), noise)
         self._fixed = _scalars(
-            angle_min=sensor.angle_min, angle_max=sensor.angle_max, range_min=sensor.range_min,
-            range_max=sensor.range_max, scan_time=1.0 / sensor.rate if sensor.rate > 0.0 else 0.0,
-        )  # fmt: skip
+            angle_min=sensor.angle_min,
+            angle_max=sensor.angle_max,
+            range_min=sensor.range_min,
+            range_max=sensor.range_max,
+            scan_time=1.0 / sensor.rate if sensor.rate > 0.0 else 0.0,
+        )
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the scan of the state in `data`, whose poses are current."""
+        """Return the scan of the state in `data`, whose poses are current."""
         self._rays.cast(data, time_ns)
         ranges = self._rays.ranges.astype(np.float32)
         return {"ranges": ranges, **self._fixed}
 
 
-class Cloud:
-    """A PointCloud2, organised in rings, or as the pixels of a camera; NaN where there is no valid range."""
+class PointCloudScanner:
+    """A PointCloud2, organised in rings or as the pixels of a camera; NaN without a valid range."""
 
-    def __init__(self, compiled: Compiled, scene: RayScene, sensor: RaySensor, noise: Noise | None) -> None:
-        """Prepares the rays."""
-        directions = pinhole(sensor) if isinstance(sensor, DepthCloudSensor) else fan(sensor)
+    def __init__(
+        self, compiled: CompiledModel, scene: RayScene, sensor: RaySensor, noise: SensorNoise | None
+    ) -> None:
+        directions = (
+            pinhole_directions(sensor) if isinstance(sensor, DepthCloudSensor) else scanner_directions(sensor)
+        )
         self._rays = Rays(compiled, scene, sensor, directions, noise)
         self._directions = self._rays.directions.astype(np.float32)
         self._height = np.array(sensor.rings)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the cloud of the state in `data`, whose poses are current."""
+        """Return the cloud of the state in `data`, whose poses are current."""
         self._rays.cast(data, time_ns)
         ranges = self._rays.ranges.astype(np.float32)
         ranges[np.isinf(ranges)] = np.nan
@@ -202,20 +229,23 @@ class Cloud:
 
 
 class RangeFinder:
-    """A Range: the nearest of its cone of rays."""
+    """A Range: the shortest of its cone of rays."""
 
-    def __init__(self, compiled: Compiled, scene: RayScene, sensor: RangeSensor, noise: Noise | None) -> None:
-        """Prepares the rays."""
-        self._rays = Rays(compiled, scene, sensor, cone(sensor), None)
+    def __init__(
+        self, compiled: CompiledModel, scene: RayScene, sensor: RangeSensor, noise: SensorNoise | None
+    ) -> None:
+        self._rays = Rays(compiled, scene, sensor, cone_directions(sensor), None)
         self._sensor = sensor
         self._noise = noise if sensor.noise_stddev > 0.0 else None
         self._fixed = _scalars(
-            field_of_view=sensor.field_of_view, min_range=sensor.range_min, max_range=sensor.range_max,
+            field_of_view=sensor.field_of_view,
+            min_range=sensor.range_min,
+            max_range=sensor.range_max,
             radiation_type=("ultrasound", "infrared").index(sensor.radiation),
-        )  # fmt: skip
+        )
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the range in the state in `data`, whose poses are current."""
+        """Return the range in the state in `data`, whose poses are current."""
         self._rays.cast(data, time_ns)
         sensor, nearest = self._sensor, float(self._rays.ranges.min())
         if self._noise is not None and np.isfinite(nearest):

@@ -1,4 +1,4 @@
-"""A physics scene becomes a MuJoCo specification: docs/mujoco.md has the mapping, row by row."""
+"""Build a MuJoCo specification of a physics scene: docs/mujoco.md has the mapping, row by row."""
 
 from __future__ import annotations
 
@@ -7,28 +7,19 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.bodies import add_bodies, lay_to_sleep
-from usd_ros_bridge.backends.mujoco.built import (
-    COLLIDER_GROUP,
-    DEFAULT_TIMESTEP,
-    HIDDEN_GROUP,
-    VISUAL_GROUP,
-    Built,
-    SpecOptions,
-    dof_offsets,
-)
-from usd_ros_bridge.backends.mujoco.compiled import Compiled
-from usd_ros_bridge.backends.mujoco.controls import actuated_dofs, add_actuators
-from usd_ros_bridge.backends.mujoco.drives import KINDS
-from usd_ros_bridge.backends.mujoco.filters import add_filters
+from usd_ros_bridge.backends.base import Report
+from usd_ros_bridge.backends.mujoco.actuators import add_actuators
+from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
+from usd_ros_bridge.backends.mujoco.collision_filtering import filter_collisions
+from usd_ros_bridge.backends.mujoco.contacts import combine_materials
+from usd_ros_bridge.backends.mujoco.geoms import add_colliders, add_visuals
 from usd_ros_bridge.backends.mujoco.loops import add_loops
-from usd_ros_bridge.backends.mujoco.pairs import combine_materials
-from usd_ros_bridge.backends.mujoco.shapes import add_colliders, add_visuals
-from usd_ros_bridge.backends.protocol import Report
+from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import PhysicsScene
 
-__all__ = ["COLLIDER_GROUP", "HIDDEN_GROUP", "VISUAL_GROUP", "Built", "Compiled", "SpecOptions", "build"]
-
+DEFAULT_TIMESTEP = 0.002
+"""s: length of a step that nobody authored."""
 _INTEGRATORS = {
     "euler": mujoco.mjtIntegrator.mjINT_EULER,
     "rk4": mujoco.mjtIntegrator.mjINT_RK4,
@@ -60,56 +51,41 @@ _OPTIONS = (
     "viscosity",
     "o_margin",
 )
-"""Numbers of `option` that have the same name in a scene's solver attributes."""
+"""Numbers of `option` with the same name in a scene's solver attributes."""
 _VECTORS = ("wind", "magnetic", "o_solref", "o_solimp", "o_friction")
-"""Likewise those of several numbers."""
-_FEWEST = 20
-"""Solver iterations that are allowed at least: other engines' counts, often 1, mean something else."""
+"""Likewise, vectors."""
+_LEAST_ITERATIONS = 20
+"""Least limit of solver iterations: other engines' counts, often 1, have another meaning."""
 _IMPRATIO = 10.0
-"""How much stiffer friction is than contact: what stands on a slope then stands still."""
+"""Stiffness of friction over that of contact: bodies on a slope do not creep."""
 
 
-def build(scene: PhysicsScene, report: Report, *, options: SpecOptions | None = None) -> Built:
-    """Makes a MuJoCo specification of a scene.
+def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | None = None) -> SpecBuilder:
+    """Build a MuJoCo specification of a scene.
 
     Args:
-        scene: What to simulate.
-        report: Takes what cannot be mapped: one report for each prim, of a kind that begins with `mujoco.`.
-        options: What the caller decides.
+        scene: The scene.
+        report: Receives what cannot be mapped: one report for each prim, of a kind that begins with `mujoco.`.
+        options: Options of the backend.
 
     Returns:
         The specification, to which sites, cameras and sensors may be added before it is compiled.
     """
-    dofs = sum(len(joint.dofs) for joint in scene.joints)
-    offsets = dof_offsets(scene)
-    built = Built(
-        spec=mujoco.MjSpec(),
-        scene=scene,
-        report=report,
-        options=options or SpecOptions(),
-        offsets=offsets,
-        actuated=actuated_dofs(scene, offsets),
-        joint_names=[""] * dofs,
-        actuator_names={kind: [""] * dofs for kind in KINDS},
-        mimicked=frozenset(
-            dof.mimic.joint for joint in scene.joints for dof in joint.dofs if dof.mimic is not None
-        ),
-        apart_bodies=frozenset(scene.apart_bodies),
-    )
-    _set_options(built)
-    add_bodies(built)
-    add_colliders(built)
-    add_visuals(built)
-    add_loops(built)
-    add_actuators(built)
-    lay_to_sleep(built)
-    add_filters(built)
-    combine_materials(built)
-    return built
+    builder = SpecBuilder(scene, report, options or MujocoOptions())
+    _set_options(builder)
+    add_bodies(builder)
+    add_colliders(builder)
+    add_visuals(builder)
+    add_loops(builder)
+    add_actuators(builder)
+    set_sleep_policies(builder)
+    filter_collisions(builder)
+    combine_materials(builder)
+    return builder
 
 
-def _set_options(built: Built) -> None:
-    scene, options, spec = built.scene, built.options, built.spec
+def _set_options(builder: SpecBuilder) -> None:
+    scene, options, spec = builder.scene, builder.options, builder.spec
     spec.modelname = "usd_ros_bridge"
     spec.compiler.degree = False
     spec.compiler.autolimits = False
@@ -132,29 +108,29 @@ def _set_options(built: Built) -> None:
     spec.option.disableactuator = sum(
         1 << group for group in {*scene.solver.get("disabled_actuator_groups", ())} if 0 <= group <= 30
     )
-    _set_flags(built)
-    _set_masses(built)
+    _set_flags(builder)
+    _set_masses(builder)
 
 
 def _iterations(scene: PhysicsScene, default: int) -> int:
-    """Returns the solver's iterations: exactly as many as asked for where MuJoCo's own schema is in use."""
+    """Return the solver's iterations: exactly those authored where the asset uses MuJoCo's own schema."""
     wanted = int(scene.solver.get("iterations", 0)) or default
-    return wanted if scene.mujoco_options else max(wanted, _FEWEST)
+    return wanted if scene.mujoco_options else max(wanted, _LEAST_ITERATIONS)
 
 
-def _set_flags(built: Built) -> None:
-    """Sets MuJoCo's switches as authored; those that nobody authored are the bridge's own or MuJoCo's.
+def _set_flags(builder: SpecBuilder) -> None:
+    """Set MuJoCo's flags as authored, else to the bridge's or MuJoCo's defaults.
 
-    Releases differ in what they have switches for, and in whether they are on unless disabled.
+    Releases differ in their flags, and in which of them are on by default.
     """
-    scene, option = built.scene, built.spec.option
+    scene, option = builder.scene, builder.spec.option
     filters_parents = not any(joint.collides for joint in scene.joints)
     chosen = {"filterparent": False, "multiccd": False} | {
         name.removeprefix("flag_"): bool(value)
         for name, value in scene.solver.items()
         if name.startswith("flag_")
     }
-    # A joint whose bodies collide says so in UsdPhysics' words; MuJoCo's rule would keep them apart.
+    # A joint may enable collisions of its bodies (physics:collisionEnabled); MuJoCo's rule would disable them.
     chosen["filterparent"] &= filters_parents
     for name, on in chosen.items():
         disable = getattr(mujoco.mjtDisableBit, f"mjDSBL_{name.upper()}", None)
@@ -164,7 +140,7 @@ def _set_flags(built: Built) -> None:
         elif enable is not None:
             option.enableflags = _with_bit(option.enableflags, enable, on=on)
         elif name in ("spring", "damper") and not on:
-            # Releases that have one switch for both.
+            # Some releases have one flag for both.
             both = not (chosen.get("spring", True) or chosen.get("damper", True))
             option.disableflags |= mujoco.mjtDisableBit.mjDSBL_PASSIVE if both else 0
 
@@ -173,9 +149,9 @@ def _with_bit(bits: int, bit: Any, *, on: bool) -> int:
     return bits | int(bit) if on else bits & ~int(bit)
 
 
-def _set_masses(built: Built) -> None:
-    """Sets what MuJoCo's compiler does to masses and moments of inertia."""
-    solver, compiler = built.scene.solver, built.spec.compiler
+def _set_masses(builder: SpecBuilder) -> None:
+    """Set the compiler's bounds of masses and moments of inertia."""
+    solver, compiler = builder.scene.solver, builder.spec.compiler
     compiler.balanceinertia = bool(solver.get("balance_inertia", False))
     compiler.boundmass = float(solver.get("bound_mass", 0.0))
     compiler.boundinertia = float(solver.get("bound_inertia", 0.0))

@@ -1,4 +1,4 @@
-"""The backend: commands to Newton's controls, Newton's arrays to the plan's rows."""
+"""The newton backend: commands to Newton's controls, Newton's arrays to the plan's rows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.array import ArrayBackend
-from usd_ros_bridge.backends.newton.engine import Engine, FloatArray
-from usd_ros_bridge.backends.newton.rows import Rows, find_free, find_rows
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
-from usd_ros_bridge.backends.settings import number_in, parse_settings, setting
-from usd_ros_bridge.backends.timeline import PoseTracks, stage_range
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BackendError, choices
-from usd_ros_bridge.model.options import SOLVERS
+from usd_ros_bridge.backends.backend_options import number_in, option_value, parse_options
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.newton.engine import Engine, FloatArray, NewtonRows, find_free, find_newton_rows
+from usd_ros_bridge.backends.time_samples import PoseTracks, stage_range
+from usd_ros_bridge.errors import BackendError, choices, quoted
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.ranges import STEP
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.model.transforms import rotate
+from usd_ros_bridge.options import SOLVERS
+from usd_ros_bridge.ranges import STEP
+from usd_ros_bridge.spatial.transforms import rotate
 
 _DEFAULT_SECONDS = 0.002
 
@@ -26,13 +24,13 @@ _UNITS = frozenset({"1.1.meters_per_unit", "1.1.kilograms_per_unit"})
 
 
 class NewtonBackend:
-    """Simulates the stage by `newton.ModelBuilder.add_usd` and SolverMuJoCo: MuJoCo on the CPU, MuJoCo Warp on a GPU.
+    """Simulate the stage by `newton.ModelBuilder.add_usd` and SolverMuJoCo: MuJoCo on the CPU, MuJoCo Warp on a GPU.
 
-    - Targets of position and velocity go to the joints' drives, efforts are added to what those exert; each holds until
+    - Position and velocity targets go to the joints' drives, efforts are added to those of the drives; each holds until
       the joint's next command of the same kind.
-    - Velocities and efforts are those of the joints; an effort is the drive's own of the step that led to the state.
-    - Kinematic bodies with time samples go where these say, and carry what lies on them.
-    - A pose moves a free body, at rest. Twists are refused: under physics a body moves by forces.
+    - Velocities and efforts are those of the joints; an effort is that of the drive in the last step.
+    - Kinematic bodies follow their time samples, and move the objects that lie on them.
+    - A pose moves a free body, at rest. Twists are refused: forces move bodies.
     - The stage must be in metres and kilograms: Newton's import does not convert units.
     """
 
@@ -41,52 +39,52 @@ class NewtonBackend:
     def __init__(self) -> None:
         self._context: BackendContext | None = None
         self._engine: Engine | None = None
-        self._rows: Rows | None = None
+        self._rows: NewtonRows | None = None
         self._view: ArrayBackend | None = None
         self._animations: _Animations | None = None
         self._start_ns: int | None = None
         self._steps = 0
 
     def open(self, context: BackendContext) -> None:
-        """Imports the stage.
+        """Import the stage.
 
         Raises:
             BackendError: An option is not possible, there is no stage, or Newton cannot import it.
         """
-        values = parse_settings(
+        values = parse_options(
             "newton",
             context.options,
             {"dt": number_in(STEP), "device": str, "schema_resolvers": _solvers},
         )
         plan = context.plan
         authored = None if plan.physics is None else plan.physics.timestep
-        seconds = setting(values, "dt", float, authored or _DEFAULT_SECONDS)
+        seconds = option_value(values, "dt", float, authored or _DEFAULT_SECONDS)
         step_ns = round(seconds * 1e9)
         _check_units(plan)
         engine = Engine(
             _stage(plan),
-            solvers=setting(values, "schema_resolvers", tuple, SOLVERS),
-            device=setting(values, "device", str, ""),
+            solvers=option_value(values, "schema_resolvers", tuple, SOLVERS),
+            device=option_value(values, "device", str, ""),
         )
         self.capabilities = Capabilities(joint_driven=False, step_ns=step_ns)
         self._context, self._engine = context, engine
-        self._rows = find_rows(plan, engine, context.report)
-        self._view = _view(plan, engine, self._rows)
+        self._rows = find_newton_rows(plan, engine, context.report)
+        self._view = _make_view(plan, engine, self._rows)
         self._animations = _Animations(context, engine)
         if self._animations:
-            self._animations.show(0.0)
+            self._animations.update(0.0)
         self._view.open(BackendContext(plan=plan, report=context.report))
         self._start_ns, self._steps = None, 0
 
     def inputs(self) -> tuple[BackendInput, ...]:
-        """Needs nothing from outside."""
+        """Return no inputs."""
         return ()
 
     def receive(self, key: str, sample: object) -> None:
-        """Never called: there are no inputs."""
+        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
-        """Advances to its last own step at or before `time_ns`; the first call is one step on from rest."""
+        """Advance to the last step at or before `time_ns`; the first call makes one step from the initial state."""
         engine, view = self._engine, self._view
         assert engine is not None, "the backend is not open"
         assert view is not None
@@ -99,27 +97,27 @@ class NewtonBackend:
         if steps > 0 and self._animations:
             for number in range(self._steps + 1, self._steps + steps + 1):
                 engine.step(1, step_ns * 1e-9)
-                self._animations.show(number * step_ns * 1e-9)
+                self._animations.update(number * step_ns * 1e-9)
         elif steps > 0:
             engine.step(steps, step_ns * 1e-9)
         self._steps += max(0, steps)
         return view.step(self._start_ns + self._steps * step_ns, commands)
 
     def reset(self) -> None:
-        """Goes back to the state that was imported."""
+        """Go back to the imported state."""
         assert self._engine is not None, "the backend is not open"
         assert self._view is not None
         self._engine.reset()
         if self._animations:
-            self._animations.show(0.0)
+            self._animations.update(0.0)
         self._view.reset()
         self._start_ns, self._steps = None, 0
 
     def close(self) -> None:
-        """Lets the model go."""
+        """Free the model."""
         self._context = self._engine = self._rows = self._view = self._animations = None
 
-    # --- Own ---------------------------------------------------------------------------------------------------
+    # --- Private -----------------------------------------------------------------------------------------------
 
     def _command(self, commands: Commands) -> None:
         engine, rows, context = self._engine, self._rows, self._context
@@ -154,13 +152,15 @@ class NewtonBackend:
                 context.report("newton.pose", f"{body} hangs from a joint: it cannot be put elsewhere")
                 continue
             first, rate = rows.free[row], rows.free_rates[row]
-            engine.place(np.arange(first, first + 7), commands.body_pose[row], np.arange(rate, rate + 6))
+            engine.set_free_joint(
+                np.arange(first, first + 7), commands.body_pose[row], np.arange(rate, rate + 6)
+            )
         if not np.isnan(commands.body_twist).all():
             context.report("newton.twist", "twists of bodies are ignored: under physics, forces move them")
 
 
 class _Animations:
-    """Kinematic bodies with time samples: put where they are before each step, with their velocities."""
+    """Kinematic bodies with time samples: set their poses and velocities before each step."""
 
     def __init__(self, context: BackendContext, engine: Engine) -> None:
         plan, layout = context.plan, context.plan.layout
@@ -188,24 +188,24 @@ class _Animations:
     def __bool__(self) -> bool:
         return bool(self._joints)
 
-    def show(self, seconds: float) -> None:
-        """Puts the bodies where their samples have them, `seconds` since the start."""
-        now, goes_on = self._played.stage_seconds(seconds)
+    def update(self, seconds: float) -> None:
+        """Set the bodies to their samples, `seconds` since the start."""
+        now, advances = self._played.stage_seconds(seconds)
         poses, twists = self._tracks.at(now)
         centers = self._engine.model.body_com.numpy()
         for (coordinates, rates), body, pose, origin in zip(
-            self._joints, self._bodies, poses, twists * goes_on, strict=True
+            self._joints, self._bodies, poses, twists * advances, strict=True
         ):
             # Newton's velocities are those of centres of mass.
             twist = origin.copy()
             twist[:3] += np.cross(twist[3:], rotate(pose[3:], centers[body].astype(np.float64)))
-            self._engine.place(coordinates, pose, rates, twist)
+            self._engine.set_free_joint(coordinates, pose, rates, twist)
 
 
-def _view(plan: BridgePlan, engine: Engine, rows: Rows) -> ArrayBackend:
-    """Returns what shows Newton's arrays of the moment in the plan's rows.
+def _make_view(plan: BridgePlan, engine: Engine, rows: NewtonRows) -> ArrayBackend:
+    """Return a backend that reads Newton's current arrays in the plan's rows.
 
-    Every source is a callable: the states that they are read from change places at every step.
+    Every source is a callable: the engine swaps its states at every step.
     """
     centers = np.zeros((0, 3), dtype=np.float32)
     if engine.bodies:
@@ -225,7 +225,7 @@ def _view(plan: BridgePlan, engine: Engine, rows: Rows) -> ArrayBackend:
 
 
 def _origin_twist(engine: Engine, centers: FloatArray) -> FloatArray:
-    """Returns the twists at the bodies' origins: Newton has those of the centres of mass."""
+    """Return the twists of the bodies' origins; Newton has those of the centres of mass."""
     pose, twist = engine.body_pose(), engine.body_twist()
     vector, scalar = pose[:, 3:6], pose[:, 6:7]
     turn = 2.0 * np.cross(vector, centers)

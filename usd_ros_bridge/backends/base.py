@@ -1,7 +1,7 @@
-"""The protocol between the bridge and what moves the robot: a simulator, a kinematic model, a topic, a recording.
+"""The interface between the bridge and a backend: a simulator, a kinematic model, a topic, a recording.
 
-A backend never sees rclpy. It says what it needs from outside (`BackendInput`), takes `Commands`, gives `State`.
-Other distributions register theirs under the entry-point group `usd_ros_bridge.backends`.
+A backend never sees rclpy. It names the topics that it needs (`BackendInput`), receives `Commands` and returns `State`.
+Other distributions register backends in the entry-point group `usd_ros_bridge.backends`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from usd_ros_bridge.model.state import Commands, SensorSample, State
 ENTRY_POINT_GROUP = "usd_ros_bridge.backends"
 
 Report = Callable[[str, str], None]
-"""`report(kind, message)`: a warning for people, shown once per kind and counted after that. Any thread."""
+"""`report(kind, message)`: warn; a kind is shown once, and counted after that. From any thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a backend can do.
+    """Capabilities of a backend.
 
     Attributes:
         joint_driven: Bodies below a joint follow from joint positions; State.body_pose then holds the root bodies
             (and animated Xforms) only. False: every row of State.body_pose is measured.
         kinematic: Commands move bodies and joints directly; a Twist may move a base.
-        topic_driven: The state arrives by an input; the loop ticks on arrival and does not wait for a deadline.
-        commands: `step` heeds commands. False: command subscriptions exist, but what they receive is dropped.
-        every_step: `Backend.step` is to be called at every step, even where nothing arrived and nothing is due. False
-            where the state follows from time and commands alone, so that one long step does what many short ones do:
-            steps in which nothing happens then cost next to nothing.
-        sensors: Prim paths of the interfaces whose measurements `SensorBackend.sense` gives.
+        topic_driven: The state arrives on topics; the loop ticks on arrival and does not wait for a deadline.
+        commands: `step` executes commands. False: command subscriptions exist, but drop what they receive.
+        every_step: Call `Backend.step` at every step, even if nothing arrived and nothing is due. False: the state
+            follows from time and commands alone, one long step equals many short ones. The bridge then skips steps
+            in which nothing happens.
+        sensors: Prim paths of the interfaces that `SensorBackend.sense` measures.
         services: Prim paths of the service servers whose requests `ServiceBackend.serve` answers.
-        actions: Prim paths of the action servers whose goals `ActionBackend.follow` follows.
-        step_ns: Length of the backend's own fixed time step, nanoseconds, where it owns time: the loop then steps it on
-            that grid and tells everybody else the time on /clock. 0 where it follows the time that it is given.
-        beside: Those of `sensors` that are measured beside the loop, at their own rate: `sense` is asked for them at
-            every tick and returns a new sample as soon as there is one, with the stamp of the state it shows.
+        actions: Prim paths of the action servers whose goals `ActionBackend.execute` executes.
+        step_ns: Length of the backend's own fixed time step, nanoseconds: the backend owns time, the loop steps it on
+            that grid and publishes its time on /clock. 0: the backend follows the time that it is given.
+        async_sensors: Those of `sensors` that are measured asynchronously, at their own rate: the bridge calls `sense`
+            at every tick, which returns a new sample as soon as there is one, with the stamp of the measured state.
     """
 
     joint_driven: bool = True
@@ -53,15 +53,15 @@ class Capabilities:
     services: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
     step_ns: int = 0
-    beside: frozenset[str] = frozenset()
+    async_sensors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendInput:
-    """A topic that a backend needs. The bridge subscribes, decodes and hands samples to `Backend.receive`.
+    """A topic that a backend needs. The bridge subscribes, decodes and passes samples to `Backend.receive`.
 
     Attributes:
-        key: What `receive` is called with.
+        key: First argument of `receive`.
         robot: Index in BridgePlan.robots: decides the domain and the namespace of a relative topic name.
         topic: Topic name, relative to the robot's namespace or absolute.
         type: Interface type; its codec decides the type of sample (JointState: JointStateSample).
@@ -79,7 +79,7 @@ class BackendInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendContext:
-    """What a backend is opened with.
+    """Arguments of `Backend.open`.
 
     Attributes:
         plan: The plan, with its layout and scene.
@@ -96,15 +96,15 @@ class BackendContext:
 
 @runtime_checkable
 class Backend(Protocol):
-    """Moves robots. Constructed without arguments; acquires in `open`, releases in `close`. One thread at a time."""
+    """Move robots. Constructed without arguments; acquires in `open`, frees in `close`. One thread at a time."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do; fixed once open."""
+        """Return the capabilities; they do not change while the backend is open."""
         ...
 
     def open(self, context: BackendContext) -> None:
-        """Gets ready to step.
+        """Prepare for `step`.
 
         Raises:
             BackendError: An option is unknown or its value is not possible; the message names what is.
@@ -112,20 +112,20 @@ class Backend(Protocol):
         ...
 
     def inputs(self) -> tuple[BackendInput, ...]:
-        """Returns the topics that this backend needs. Called once, after `open`."""
+        """Return the topics that this backend needs. Called once, after `open`."""
         ...
 
     def receive(self, key: str, sample: object) -> None:
-        """Takes one sample of the input `key`; called from the thread that steps, before `step`."""
+        """Receive a sample of the input `key`; called from the thread that steps, before `step`."""
         ...
 
     def step(self, time_ns: int, commands: Commands) -> State:
-        """Advances to bridge time `time_ns` and returns the state there.
+        """Advance to bridge time `time_ns` and return the state.
 
         Args:
-            time_ns: Never less than at the last call, except after `reset`. Of a backend that owns time a multiple of
-                its `step_ns`, as many steps on as that is later than at the last call; the first call after `open` or
-                `reset` is one step on from the state at rest, whatever its time.
+            time_ns: Never less than at the last call, except after `reset`. For a backend that owns time, a multiple of
+                its `step_ns`: the backend makes the steps since the last call. The first call after `open` or `reset`
+                makes one step from the initial state, whatever its time.
             commands: Targets; NaN commands nothing. Not kept.
 
         Returns:
@@ -134,25 +134,25 @@ class Backend(Protocol):
         ...
 
     def reset(self) -> None:
-        """Goes back to the state at rest; the next `step` may be at any time."""
+        """Go back to the initial state; the next `step` may be at any time."""
         ...
 
     def close(self) -> None:
-        """Releases everything. Idempotent."""
+        """Free everything. Idempotent."""
         ...
 
 
 def needs_physics(backend: object) -> bool:
-    """Returns whether a backend simulates: its `needs_physics` is true, and `plan.physics` is there in `open`.
+    """Return whether a backend needs `plan.physics` in `open`: its attribute `needs_physics` is true.
 
-    An attribute of the class, because it is asked for before the backend is opened.
+    It is an attribute of the class, because it is read before the backend is opened.
     """
     return bool(getattr(backend, "needs_physics", False))
 
 
 @runtime_checkable
 class SensorBackend(Protocol):
-    """A backend that measures: what `Backend` does, and the arrays of the sensors in `Capabilities.sensors`.
+    """A backend that measures the sensors in `Capabilities.sensors`.
 
     Names and units of the arrays, by the type of the interface:
 
@@ -180,7 +180,7 @@ class SensorBackend(Protocol):
     """
 
     def sense(self, prim: str) -> SensorSample | None:
-        """Returns the newest measurement of the interface at `prim`; None: there is none yet.
+        """Return the newest measurement of the interface at `prim`, None before the first one.
 
         Called from the thread that steps, after `step`, at most once per step and prim. The arrays belong to the
         backend and may change at the next step.
@@ -190,12 +190,12 @@ class SensorBackend(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EntityState:
-    """How a body moves, in the world frame.
+    """Motion of a body in the world frame.
 
     Attributes:
         pose: (7,) `world_from_body`.
         twist: (6,) linear then angular velocity of the body's origin.
-        acceleration: (6,) likewise, None where it is not known.
+        acceleration: (6,) likewise, None for an unknown one.
     """
 
     pose: NDArray[np.float64]
@@ -205,17 +205,17 @@ class EntityState:
 
 @runtime_checkable
 class EntityBackend(Protocol):
-    """A backend whose bodies can be looked at and moved by path, those without a row in the layout included.
+    """A backend whose bodies can be read and moved by path, even those without a row in the layout.
 
-    All of it is called from the thread that steps, between two steps.
+    All methods are called from the thread that steps, between two steps.
     """
 
     def entities(self) -> tuple[str, ...]:
-        """Returns the prim paths of all bodies."""
+        """Return the prim paths of all bodies."""
         ...
 
     def entity_state(self, path: str) -> EntityState:
-        """Returns how a body moves now.
+        """Return the current motion of a body.
 
         Raises:
             KeyError: There is no such body.
@@ -225,10 +225,10 @@ class EntityBackend(Protocol):
     def set_entity_state(
         self, path: str, *, pose: NDArray[np.float64] | None = None, twist: NDArray[np.float64] | None = None
     ) -> str:
-        """Puts a body, and all that hangs from it by joints, elsewhere.
+        """Set the state of a body; its descendants move with it.
 
         Returns:
-            "", or why it is not possible: a body below a joint is where its joints put it.
+            "", or why it is not possible: joints determine the pose of a body below a joint.
 
         Raises:
             KeyError: There is no such body.
@@ -236,9 +236,9 @@ class EntityBackend(Protocol):
         ...
 
     def entity_bounds(self, path: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Returns the lowest and highest corner (3,) of a body's colliders and of all that hangs from it.
+        """Return the lowest and highest corner (3,) of the colliders of a body and of its descendants.
 
-        The box is aligned with the body's own axes, m; None where nothing there collides.
+        The box is aligned with the body's axes, m; None without colliders.
 
         Raises:
             KeyError: There is no such body.
@@ -247,15 +247,15 @@ class EntityBackend(Protocol):
 
 
 @runtime_checkable
-class SuccessorBackend(Protocol):
-    """A backend that can be followed by another of its kind where the asset changed: entities came or went."""
+class StateTransferBackend(Protocol):
+    """A backend that can transfer its state to another instance when the asset changes: entities came or went."""
 
-    def successor(self) -> Backend:
-        """Returns a backend of the same kind, not open yet."""
+    def new_instance(self) -> Backend:
+        """Return another backend of the same type, not open."""
         ...
 
-    def take_over(self, other: Any) -> None:
-        """Goes on from the state of another, open one of its kind: time, bodies, joints and targets that both have.
+    def transfer_state(self, old: Any) -> None:
+        """Copy the state of another, open instance, by name: time, bodies, joints and targets that both have.
 
         Called once, after `open` and before the first `step`, from the thread that steps.
         """
@@ -264,10 +264,10 @@ class SuccessorBackend(Protocol):
 
 @runtime_checkable
 class ServiceBackend(Protocol):
-    """A backend that serves services: what `Backend` does, and answers for those in `Capabilities.services`."""
+    """A backend that serves the services in `Capabilities.services`."""
 
     def serve(self, prim: str, request: object, response: object) -> object:
-        """Answers a request to the server at `prim`; called from the thread that steps, before `step`.
+        """Answer a request to the server at `prim`; called from the thread that steps, before `step`.
 
         Args:
             prim: Prim path of the server.
@@ -275,48 +275,48 @@ class ServiceBackend(Protocol):
             response: A response to fill in.
 
         Returns:
-            A response of the server's type, or None for the one that was filled in. What it raises is answered as a
+            A response of the server's type, or None for the one that was filled in. An exception is answered as a
             refusal and reported.
         """
         ...
 
 
 class Goal(Protocol):
-    """An accepted goal, as a handler or a backend sees it. From any thread."""
+    """An accepted goal, for a handler or a backend. From any thread."""
 
     @property
     def request(self) -> Any:
-        """The goal message."""
+        """Return the goal message."""
         ...
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether whoever follows it should end: the client asked, the time is over, or the bridge closes."""
+        """Return whether the execution should end: the client asked, time is up, or the bridge closes."""
         ...
 
     @property
     def time_ns(self) -> int:
-        """Bridge time, nanoseconds."""
+        """Return bridge time, nanoseconds."""
         ...
 
     def feedback(self, feedback: Any) -> None:
-        """Sends a feedback message to the client."""
+        """Send a feedback message to the client."""
         ...
 
 
 @runtime_checkable
 class ActionBackend(Protocol):
-    """A backend that follows goals: what `Backend` does, and those of the actions in `Capabilities.actions`."""
+    """A backend that executes goals of the actions in `Capabilities.actions`."""
 
-    def follow(self, prim: str, goal: Goal) -> object:
-        """Follows one goal to its end; called in a thread of its own, beside the one that steps.
+    def execute(self, prim: str, goal: Goal) -> object:
+        """Execute one goal to its end; called in a thread of its own, not the one that steps.
 
         Args:
             prim: Prim path of the server.
             goal: The goal; `feedback` and the result are messages of the server's type.
 
         Returns:
-            The result, which ends the goal succeeded, or canceled where that was asked for. What it raises ends the
-            goal aborted and is reported.
+            The result: the goal has succeeded, or is canceled if that was requested. An exception aborts the goal
+            and is reported.
         """
         ...

@@ -1,4 +1,4 @@
-"""Options of backends: `key=value` texts become typed values; a mistake names what is possible."""
+"""Options of backends: parse `key=value` texts; errors list the possible values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BackendError, choices
-from usd_ros_bridge.model.ranges import NumberRange
+from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.ranges import NumberRange
 
 T = TypeVar("T")
 
-Parser = Callable[[str], object]
-"""Turns an option's text into a value; raises ValueError with what is possible."""
+OptionParser = Callable[[str], object]
+"""Parse an option's text; raise ValueError with the possible values."""
 
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -24,15 +23,15 @@ _TOPIC_NAME = re.compile(rf"/?{_SEGMENT}(/{_SEGMENT})*")
 
 
 def flag(text: str) -> bool:
-    """Returns a truth value."""
+    """Parse a truth value."""
     value = _FLAGS.get(text.strip().lower())
     if value is None:
         raise ValueError("true or false")
     return value
 
 
-def number_in(possible: NumberRange) -> Parser:
-    """Return what reads a number in a range."""
+def number_in(possible: NumberRange) -> OptionParser:
+    """Return a parser of a number in a range."""
 
     def parse(text: str) -> float:
         try:
@@ -46,8 +45,8 @@ def number_in(possible: NumberRange) -> Parser:
     return parse
 
 
-def count_in(possible: NumberRange) -> Parser:
-    """Return what reads a whole number in a range."""
+def count_in(possible: NumberRange) -> OptionParser:
+    """Return a parser of a whole number in a range."""
 
     def parse(text: str) -> int:
         text = text.strip()
@@ -60,22 +59,22 @@ def count_in(possible: NumberRange) -> Parser:
 
 
 def topic_name(text: str) -> str:
-    """Returns a topic name, relative or absolute, that ROS 2 accepts."""
+    """Parse a topic name, relative or absolute."""
     name = text.strip()
     if not _TOPIC_NAME.fullmatch(name):
         raise ValueError("a topic name")
     return name
 
 
-def parse_settings(
-    backend: str, options: Mapping[str, str], parsers: Mapping[str, Parser]
+def parse_options(
+    backend: str, options: Mapping[str, str], parsers: Mapping[str, OptionParser]
 ) -> dict[str, object]:
-    """Checks a backend's options.
+    """Parse a backend's options.
 
     Args:
         backend: Name of the backend, for messages.
         options: Texts by key.
-        parsers: By every key that is possible.
+        parsers: Parsers by key.
 
     Returns:
         Values by key, of the given options only.
@@ -99,8 +98,8 @@ def parse_settings(
     return values
 
 
-def setting(values: Mapping[str, object], key: str, kind: type[T], default: T) -> T:
-    """Returns a parsed option, or `default` where it was not given."""
+def option_value(values: Mapping[str, object], key: str, kind: type[T], default: T) -> T:
+    """Return a parsed option, or `default`."""
     value = values.get(key, default)
     assert isinstance(value, kind)
     return value

@@ -1,7 +1,4 @@
-"""Time samples of many tracks at once: one search finds the segment of every track, whatever its own key times.
-
-And which part of the stage's time is played, by every backend alike.
-"""
+"""Time samples: the range of stage time that is played, many tracks interpolated at once, and animated bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import (
+from usd_ros_bridge.spatial.transforms import (
     FloatArray,
     compose,
     exponential,
@@ -27,13 +24,13 @@ from usd_ros_bridge.model.transforms import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRange:
-    """What is played.
+    """The range of stage time that is played.
 
     Attributes:
         start: Seconds of the stage.
         end: Seconds of the stage.
         rate: Stage seconds per second.
-        loop: Whether it goes on at the start after the end; else it stays at the end.
+        loop: Restart at the end; False stays at the end.
     """
 
     start: float = 0.0
@@ -42,7 +39,7 @@ class StageRange:
     loop: bool = True
 
     def stage_seconds(self, elapsed: float) -> tuple[float, bool]:
-        """Returns the stage's time and whether it goes on from there."""
+        """Return the stage's time and whether it advances."""
         passed, length = elapsed * self.rate, self.end - self.start
         if length <= 0.0:
             return self.start, False
@@ -52,7 +49,7 @@ class StageRange:
 
 
 def stage_range(plan: BridgePlan, *, loop: bool = True) -> StageRange:
-    """Returns the range that the stage authors, else that of its samples."""
+    """Return the stage's authored range, else that of its samples."""
     scene = plan.scene
     if scene.start is not None and scene.end is not None and scene.start < scene.end:
         return StageRange(start=scene.start, end=scene.end, loop=loop)
@@ -67,12 +64,12 @@ def stage_range(plan: BridgePlan, *, loop: bool = True) -> StageRange:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Where a time lies in each of N tracks.
+    """Position of a time in each of N tracks.
 
     Attributes:
-        lower: (N,) index of the key before, among the keys of all tracks.
-        fraction: (N,) 0 at that key, 1 at the next; held before the first and after the last.
-        rate: (N,) fraction per second, 0 where held.
+        lower: (N,) index of the previous key, among the keys of all tracks.
+        fraction: (N,) 0 at that key, 1 at the next; clamped before the first and after the last.
+        rate: (N,) fraction per second, 0 where clamped.
     """
 
     lower: NDArray[np.intp]
@@ -84,11 +81,10 @@ class Keys:
     """Key times of N tracks, ragged, in one array.
 
     Attributes:
-        next: (K,) index of the key after each key, itself for the last of a track.
+        next: (K,) index of the next key of each key, itself for the last one of a track.
     """
 
     def __init__(self, times: Sequence[FloatArray]) -> None:
-        """Takes the key times of each track: seconds, increasing, at least one."""
         counts = np.array([len(time) for time in times], dtype=np.intp)
         self._time = np.concatenate([np.zeros(0), *times])
         self._last = np.cumsum(counts) - 1
@@ -97,14 +93,14 @@ class Keys:
         self.next[self._last] = self._last
         duration = self._time[self.next] - self._time
         self._per_second = np.divide(1.0, duration, out=np.zeros_like(duration), where=duration > 0.0)
-        # Each track is moved to a stretch of its own, which makes all keys one increasing array to search in.
+        # Shift each track to an interval of its own: all keys are one increasing array to search in.
         self._origin = float(self._time.min(initial=0.0))
         self._length = float(self._time.max(initial=0.0)) - self._origin + 1.0
         self._shift = self._length * np.arange(len(times))
         self._sorted = self._time - self._origin + np.repeat(self._shift, counts)
 
     def locate(self, seconds: float) -> Segments:
-        """Finds the segment of each track at one time."""
+        """Find the segment of each track at one time."""
         within = min(max(seconds - self._origin, 0.0), self._length - 1.0)
         found = np.searchsorted(self._sorted, within + self._shift, side="right") - 1
         lower = np.clip(found, self._first, np.maximum(self._last - 1, self._first))
@@ -114,16 +110,15 @@ class Keys:
 
 
 class ScalarTracks:
-    """Scalars of N tracks, interpolated linearly, as OpenUSD does."""
+    """Scalars of N tracks, interpolated linearly, as in OpenUSD."""
 
     def __init__(self, times: Sequence[FloatArray], values: Sequence[FloatArray]) -> None:
-        """Takes key times in seconds and one value per key."""
         self._keys = Keys(times)
         self._value = np.concatenate([np.zeros(0), *values])
         self._change = self._value[self._keys.next] - self._value
 
     def at(self, seconds: float) -> tuple[FloatArray, FloatArray]:
-        """Returns values (N,) and their change per second (N,)."""
+        """Return values (N,) and their change per second (N,)."""
         where = self._keys.locate(seconds)
         change = self._change[where.lower]
         return self._value[where.lower] + where.fraction * change, where.rate * change
@@ -133,7 +128,6 @@ class PoseTracks:
     """Poses of N tracks: positions interpolated linearly, rotations along the shortest arc."""
 
     def __init__(self, times: Sequence[FloatArray], poses: Sequence[FloatArray]) -> None:
-        """Takes key times in seconds and one pose (7,) per key."""
         self._keys = Keys(times)
         self._pose = np.concatenate([np.zeros((0, 7)), *poses])
         self._pose[:, 3:] = normalized(self._pose[:, 3:])
@@ -142,7 +136,7 @@ class PoseTracks:
         self._change = np.concatenate((after[:, :3] - self._pose[:, :3], rotation_vector(turn)), axis=-1)
 
     def at(self, seconds: float) -> tuple[FloatArray, FloatArray]:
-        """Returns poses (N, 7) and their twists (N, 6): linear then angular, in the frame of the poses."""
+        """Return poses (N, 7) and their twists (N, 6): linear then angular, in the frame of the poses."""
         where = self._keys.locate(seconds)
         return self._between(where.lower, where.fraction), where.rate[:, None] * self._change[where.lower]
 
@@ -152,19 +146,19 @@ class PoseTracks:
         return np.concatenate((self._pose[lower, :3] + part[:, :3], normalized(rotation)), axis=-1)
 
 
-class AnimatedRows:
-    """Kinematic bodies and Xforms that the stage's time samples move, under any backend.
+class AnimatedBodies:
+    """Kinematic bodies and Xforms that the stage's time samples move, for any backend.
 
-    A body that was commanded follows its samples no more, until a reset.
+    After a command, a body stops following its samples until a reset.
     """
 
     def __init__(self, plan: BridgePlan, *, loop: bool = True, skipped: Container[int] = ()) -> None:
-        """Bakes the samples.
+        """Initialize.
 
         Args:
             plan: The plan.
-            loop: Whether what is at the end of the stage's range goes on at its start.
-            skipped: Layout rows that something else moves.
+            loop: Restart at the end of the stage's range.
+            skipped: Layout rows to leave out.
         """
         layout = plan.layout
         tracks = [
@@ -191,56 +185,58 @@ class AnimatedRows:
         return bool(self._rows.size)
 
     def reset(self) -> None:
-        """Starts over at the next state."""
+        """Start over at the next update."""
         self._start_ns = None
         self._follows[:] = True
 
-    def release(self, rows: NDArray[np.intp], state: State) -> None:
-        """Ends that rows follow their samples: they were commanded, and stand still but for that."""
-        freed = np.isin(self._rows, rows) & self._follows
-        self._follows[freed] = False
+    def stop_samples(self, rows: NDArray[np.intp], state: State) -> None:
+        """Stop the samples of rows that were commanded."""
+        stopped = np.isin(self._rows, rows) & self._follows
+        self._follows[stopped] = False
         if state.body_twist is not None:
-            state.body_twist[self._rows[freed]] = 0.0
+            state.body_twist[self._rows[stopped]] = 0.0
 
-    def take_over(self, other: AnimatedRows) -> None:
-        """Goes on at the time that another has come to, with what was commanded."""
-        self._start_ns = other._start_ns
-        freed = {other._paths[row] for row in other._rows[~other._follows].tolist()}
-        self._follows = np.array([self._paths[row] not in freed for row in self._rows.tolist()], dtype=bool)
+    def transfer_state(self, old: AnimatedBodies) -> None:
+        """Copy the start time, and which bodies were commanded."""
+        self._start_ns = old._start_ns
+        stopped = {old._paths[row] for row in old._rows[~old._follows].tolist()}
+        self._follows = np.array([self._paths[row] not in stopped for row in self._rows.tolist()], dtype=bool)
 
-    def show_at(self, state: State, time_ns: int) -> None:
-        """Writes poses and twists for a bridge time; the first one is the start."""
+    def update(self, state: State, time_ns: int) -> None:
+        """Write poses and twists at a bridge time; the first one is the start."""
         if not self._rows.size:
             return
         if self._start_ns is None:
             self._start_ns = time_ns
-        self.show(state, (time_ns - self._start_ns) * 1e-9)
+        self.update_elapsed(state, (time_ns - self._start_ns) * 1e-9)
 
-    def show(self, state: State, elapsed: float) -> None:
-        """Writes poses and twists into a state.
+    def update_elapsed(self, state: State, elapsed: float) -> None:
+        """Write poses and twists at a time since the start.
 
         Args:
-            state: The poses of what carries the rows are current.
+            state: The state; poses of the carriers of the rows are current.
             elapsed: Seconds since the start.
         """
         if not self._rows.size:
             return
-        seconds, goes_on = self._played.stage_seconds(elapsed)
+        seconds, advances = self._played.stage_seconds(elapsed)
         poses, twists = self._tracks.at(seconds)
-        twists = (self._played.rate if goes_on else 0.0) * twists
-        # What carries others comes before them.
+        twists = (self._played.rate if advances else 0.0) * twists
+        # Carriers come first.
         for number in np.flatnonzero(self._follows).tolist():
             row, carrier = self._rows[number], self._carriers[number]
             pose, twist = poses[number], twists[number]
             if carrier >= 0:
-                pose, twist = _carry(state, int(carrier), pose, twist)
+                pose, twist = _in_world(state, int(carrier), pose, twist)
             state.body_pose[row] = pose
             if state.body_twist is not None:
                 state.body_twist[row] = twist
 
 
-def _carry(state: State, carrier: int, pose: FloatArray, twist: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns a pose and a twist within a body as those in the world."""
+def _in_world(
+    state: State, carrier: int, pose: FloatArray, twist: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Convert a pose and a twist in a carrier to those in the world."""
     world_from_carrier = state.body_pose[carrier]
     turn = world_from_carrier[3:]
     moved = np.concatenate((rotate(turn, twist[:3]), rotate(turn, twist[3:])))

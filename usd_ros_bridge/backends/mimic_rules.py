@@ -1,4 +1,4 @@
-"""What backends share: the state at rest, and joints that follow others."""
+"""Mimic rules: joints that follow others, for backends without a physics engine."""
 
 from __future__ import annotations
 
@@ -9,45 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import FloatArray
-
-
-def rest_state(plan: BridgePlan) -> State:
-    """Returns the authored state in arrays of its own: nothing moves, efforts are unknown."""
-    layout = plan.layout
-    dofs = len(layout.dofs)
-    return State(
-        time_ns=0,
-        joint_position=layout.joint_position.astype(np.float64, copy=True),
-        joint_velocity=np.zeros(dofs),
-        joint_effort=np.full(dofs, np.nan),
-        body_pose=layout.body_pose.astype(np.float64, copy=True),
-        body_twist=np.zeros((len(layout.bodies), 6)),
-    )
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followers:
-    """Degrees of freedom that follow others: `position[rows] = multipliers * position[leaders] + offsets`."""
+    """Mimic rules with resolved leaders: `position[rows] = multipliers * position[leaders] + offsets`."""
 
     rows: NDArray[np.intp]
     leaders: NDArray[np.intp]
     multipliers: FloatArray
     offsets: FloatArray
 
-    def follow(self, position: FloatArray, velocity: FloatArray) -> None:
-        """Makes them follow, in place."""
+    def apply(self, position: FloatArray, velocity: FloatArray) -> None:
+        """Write positions and velocities of the followers, in place."""
         if self.rows.size:
             position[self.rows] = self.multipliers * position[self.leaders] + self.offsets
             velocity[self.rows] = self.multipliers * velocity[self.leaders]
 
 
 class MimicRules:
-    """Joints that follow others, chains resolved. One whose chain never ends has no rule; planning reports it."""
+    """Mimic rules of all robots. A joint in a circular chain has no rule; planning reports it."""
 
     def __init__(self, plan: BridgePlan) -> None:
-        """Collects the rules of all robots."""
         self._rules = {
             dof.row: dof.mimic
             for robot in plan.robots
@@ -57,19 +41,18 @@ class MimicRules:
         }
 
     def resolve(self, followers: Collection[int], known: Set[int]) -> dict[int, tuple[int, float, float]]:
-        """Walks up from followers to the first leaders that are in `known` or follow nothing.
+        """Resolve chains: find the first leader of each follower that is in `known` or follows nothing.
 
-        A chain costs as many steps as it has joints, however many followers it is walked for.
+        The cost is linear in the number of joints.
 
         Args:
             followers: Layout rows.
-            known: Layout rows whose values are given, followers or not.
+            known: Layout rows with values of their own.
 
         Returns:
-            The leader's row, multiplier and offset, by follower: of those not in `known` that follow something, and
-            whose chain ends.
+            The leader's row, multiplier and offset, by follower; followers in `known` and circular chains are left out.
         """
-        # What is being walked has no rule yet: who comes back to it is in a circle.
+        # A row of the current chain has no rule yet: a chain that returns to it is circular.
         found: dict[int, tuple[int, float, float] | None] = {}
         for follower in followers:
             chain = []
@@ -89,7 +72,7 @@ class MimicRules:
         return {row: resolved for row in followers if (resolved := found.get(row)) is not None}
 
     def followers(self, known: Collection[int] | None = None) -> Followers:
-        """Returns all that follow; with `known`, those not in it whose leader is."""
+        """Return all followers; with `known`, those outside of it whose leader is in it."""
         given = known if isinstance(known, Set) else frozenset(known or ())
         rules = self.resolve(sorted(self._rules), given)
         entries = [(row, *rule) for row, rule in rules.items() if known is None or rule[0] in given]

@@ -1,4 +1,4 @@
-"""MuJoCo's arrays become the plan's state: by index maps made once, in a handful of numpy calls per step."""
+"""Read the plan's state from MuJoCo's arrays: by index maps made once, in few numpy calls per step."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.built import Built
-from usd_ros_bridge.backends.mujoco.compiled import FloatArray, IndexArray
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
-from usd_ros_bridge.backends.rest import rest_state
-from usd_ros_bridge.backends.timeline import AnimatedRows
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
+from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
+from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 _TWIST = 6
 _SENSOR = "usd_ros_bridge twist: "
 
 
-def equip_twists(built: Built, scene: PhysicsScene) -> None:
-    """Has MuJoCo compute the twist of every body that has a row: for less than numpy could."""
-    for index, _ in _shown_bodies(scene):
-        name = built.bodies[index].name
+def add_twist_sensors(builder: SpecBuilder, scene: PhysicsScene) -> None:
+    """Add sensors for the twist of every body with a row: MuJoCo computes it faster than numpy."""
+    for index, _ in _bodies_with_rows(scene):
+        name = builder.bodies[index].name
         for kind in ("FRAMELINVEL", "FRAMEANGVEL"):
-            built.spec.add_sensor(
+            builder.spec.add_sensor(
                 name=f"{_SENSOR}{kind} {name}",
                 type=getattr(mujoco.mjtSensor, f"mjSENS_{kind}"),
                 objtype=mujoco.mjtObj.mjOBJ_XBODY,
@@ -34,22 +33,22 @@ def equip_twists(built: Built, scene: PhysicsScene) -> None:
 
 
 class StateReader:
-    """Reads the state of a simulation that `equip_twists` was called for. Rows that it knows nothing of stay at rest.
+    """Read the state of a simulation that has twist sensors. Rows that are not simulated stay at rest.
 
     Attributes:
         state: The state; its arrays change at every `read`.
     """
 
     def __init__(self, simulation: Simulation, plan: BridgePlan, *, loop: bool = True) -> None:
-        """Makes the index maps.
+        """Initialize.
 
         Args:
-            simulation: What is read.
-            plan: Whose rows are written.
-            loop: Whether time samples of what is not simulated start over at their end.
+            simulation: The simulation.
+            plan: The plan with the rows.
+            loop: Restart the time samples of bodies that are not simulated at their end.
         """
         self._simulation = simulation
-        self.state: State = rest_state(plan)
+        self.state: State = State.initial(plan.layout)
         scene, compiled, data = simulation.compiled.scene, simulation.compiled, simulation.data
         dofs = [
             (dof.row, flat)
@@ -61,27 +60,27 @@ class StateReader:
         addresses = compiled.dof_of_dof[flat]
         state = self.state
         self._joints = (
-            _Column(
+            _JointReader(
                 data.qpos,
                 compiled.qpos_of_dof[flat],
                 rows,
                 state.joint_position,
                 zero=compiled.qpos_at_zero(flat),
             ),
-            _Column(data.qvel, addresses, rows, state.joint_velocity),
-            _Column(data.qfrc_actuator, addresses, rows, state.joint_effort),
+            _JointReader(data.qvel, addresses, rows, state.joint_velocity),
+            _JointReader(data.qfrc_actuator, addresses, rows, state.joint_effort),
         )
-        self._balls = _Angles(simulation, state)
-        bodies = _shown_bodies(scene)
+        self._balls = _BallJointReader(simulation, state)
+        bodies = _bodies_with_rows(scene)
         ids = compiled.body_ids[[index for index, _ in bodies]]
         self._ids, self._rows = ids, np.array([row for _, row in bodies], dtype=np.intp)
-        self._poses = _Poses(data, ids, self._rows, state.body_pose)
-        self._twists = _Twists(simulation, bodies, state)
-        self._animated = AnimatedRows(plan, loop=loop, skipped={row for _, row in bodies})
-        self._shows_animations = bool(self._animated)
+        self._poses = _PoseReader(data, ids, self._rows, state.body_pose)
+        self._twists = _TwistReader(simulation, bodies, state)
+        self._animated = AnimatedBodies(plan, loop=loop, skipped={row for _, row in bodies})
+        self._has_animations = bool(self._animated)
 
     def read(self) -> State:
-        """Reads the current state; efforts are those that act in it."""
+        """Read the current state; efforts are those that act in it."""
         simulation = self._simulation
         mujoco.mj_fwdActuation(simulation.model, simulation.data)
         position, velocity, effort = self._joints
@@ -93,14 +92,14 @@ class StateReader:
         self._twists.read()
         if simulation.kinematic.moving:
             assert self.state.body_twist is not None
-            simulation.kinematic.show(self._ids, self._rows, self.state.body_twist)
-        if self._shows_animations:
-            self._animated.show(self.state, float(simulation.data.time))
+            simulation.kinematic.add_to_twists(self._ids, self._rows, self.state.body_twist)
+        if self._has_animations:
+            self._animated.update_elapsed(self.state, float(simulation.data.time))
         self.state.time_ns = simulation.time_ns
         return self.state
 
     def stand_still(self) -> State:
-        """Shows the state that was read last as one in which nothing moves."""
+        """Return the last state with all velocities zero."""
         state = self.state
         state.joint_velocity.fill(0.0)
         if state.body_twist is not None:
@@ -109,21 +108,21 @@ class StateReader:
         return state
 
 
-def _shown_bodies(scene: PhysicsScene) -> list[tuple[int, int]]:
-    """Returns index in the scene and row of the bodies that have a row, in the order of the rows."""
+def _bodies_with_rows(scene: PhysicsScene) -> list[tuple[int, int]]:
+    """Return index in the scene and row of all bodies with a row, in the order of the rows."""
     found = [(index, body.row) for index, body in enumerate(scene.bodies) if body.row >= 0]
     return sorted(found, key=lambda pair: pair[1])
 
 
 def _slice_or_rows(rows: IndexArray) -> slice | IndexArray:
-    """Returns a slice where rows follow one another: numpy copies those several times as fast."""
+    """Return a slice where rows are consecutive: numpy copies it several times as fast."""
     if rows.size and np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
         return slice(int(rows[0]), int(rows[0]) + rows.size)
     return rows
 
 
-class _Column:
-    """Numbers of one of MuJoCo's arrays, by row of one of the state's."""
+class _JointReader:
+    """Copy numbers of one of MuJoCo's arrays to rows of one of the state's."""
 
     def __init__(
         self,
@@ -141,11 +140,11 @@ class _Column:
         self._target, self._rows = target, where
         self._whole = target[where] if isinstance(where, slice) else None
         self._values = np.empty(rows.size)
-        # What is taken off: nothing, for all but a few of MuJoCo's own assets.
+        # Position 0 in MuJoCo's coordinate: zero, except in some converted MJCFs.
         self._zero = zero[order] if zero is not None and zero.any() else None
 
     def read(self) -> None:
-        # The mode spares numpy a copy of what it would leave untouched if an index were out of range.
+        # With another mode numpy makes a copy, to leave the output unchanged if an index is out of range.
         if self._whole is not None:
             self._source.take(self._addresses, out=self._whole, mode="clip")
         elif self._addresses.size:
@@ -154,8 +153,8 @@ class _Column:
             self._target[self._rows] -= self._zero
 
 
-class _Angles:
-    """Ball joints: their quaternions as the angles that the plan knows them by. Nothing drives them."""
+class _BallJointReader:
+    """Read the angles of ball joints from their quaternions. No drive acts on them."""
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._balls, self._data, self._state = simulation.compiled.balls, simulation.data, state
@@ -172,8 +171,8 @@ class _Angles:
         self._state.joint_velocity[self._rows] = self._balls.rates(data.qpos, data.qvel)[shown]
 
 
-class _Poses:
-    """Poses of bodies: MuJoCo has positions and quaternions apart, the scalar part first."""
+class _PoseReader:
+    """Read poses of bodies: MuJoCo has separate arrays of positions and quaternions, the scalar part first."""
 
     def __init__(self, data: Any, ids: IndexArray, rows: IndexArray, target: FloatArray) -> None:
         where, found = _slice_or_rows(rows), _slice_or_rows(ids)
@@ -186,29 +185,26 @@ class _Poses:
         self._xpos, self._xquat = data.xpos, data.xquat
         if isinstance(found, slice):
             self._xpos, self._xquat = data.xpos[found], data.xquat[found]
-        self._set_parts(self._xpos, self._xquat)
+        position, quaternion = self._xpos, self._xquat
         if self._ids is not None:
-            self._position, self._quaternion = np.empty((ids.size, 3)), np.empty((ids.size, 4))
-            self._set_parts(self._position, self._quaternion)
-
-    def _set_parts(self, position: FloatArray, quaternion: FloatArray) -> None:
-        self._from_position, self._from_vector, self._from_scalar = (
-            position, quaternion[:, 1:], quaternion[:, 0],
-        )  # fmt: skip
+            position, quaternion = np.empty((ids.size, 3)), np.empty((ids.size, 4))
+            self._position, self._quaternion = position, quaternion
+        self._source_position = position
+        self._source_vector, self._source_scalar = quaternion[:, 1:], quaternion[:, 0]
 
     def read(self) -> None:
         if self._ids is not None:
             self._xpos.take(self._ids, axis=0, out=self._position, mode="clip")
             self._xquat.take(self._ids, axis=0, out=self._quaternion, mode="clip")
-        self._translation[...] = self._from_position
-        self._vector[...] = self._from_vector
-        self._scalar[...] = self._from_scalar
+        self._translation[...] = self._source_position
+        self._vector[...] = self._source_vector
+        self._scalar[...] = self._source_scalar
         if self._rows is not None:
             self._target[self._rows] = self._own
 
 
-class _Twists:
-    """Twists of bodies: MuJoCo's sensors hold them as the state does, linear then angular, row by row."""
+class _TwistReader:
+    """Read twists of bodies: the sensor data has the state's order, linear then angular, row by row."""
 
     def __init__(self, simulation: Simulation, bodies: list[tuple[int, int]], state: State) -> None:
         self._state = state

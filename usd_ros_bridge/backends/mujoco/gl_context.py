@@ -1,4 +1,7 @@
-"""Finds an OpenGL that renders without a window (EGL, else OSMesa), and makes contexts of it."""
+"""OpenGL contexts without a window: find a library that works (EGL, else OSMesa), and make contexts.
+
+This module does not import MuJoCo, whose import reads MUJOCO_GL.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import BackendError, choices
+from usd_ros_bridge.errors import BackendError, choices, quoted
 
 GlKind = Literal["egl", "osmesa"]
 
@@ -26,7 +28,7 @@ PACKAGES: Mapping[GlKind, str] = {"egl": "libegl1 and libgl1-mesa-dri", "osmesa"
 
 VARIABLE = "MUJOCO_GL"
 _OFF = ("disable", "disabled", "off", "false", "0")
-# What mujoco takes for "a window": nothing is said about rendering without one.
+# Values of mujoco that mean "with a window": they do not choose a library without one.
 _ANY = ("", "enable", "enabled", "on", "true", "1", "glfw", "glx")
 _PLATFORM = "PYOPENGL_PLATFORM"
 
@@ -39,7 +41,7 @@ context = GLContext(16, 16)
 context.make_current()
 drawn = mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), 50)
 print(drawn.offWidth, flush=True)
-# Not through the libraries' own ends: some drivers crash there, after all has gone well.
+# Skip the exit handlers of the libraries: some drivers crash there after everything has worked.
 os._exit(0 if drawn.offWidth else 1)
 """
 
@@ -50,10 +52,10 @@ _kept_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlChoice:
-    """Which OpenGL renders.
+    """An OpenGL library, or why there is none.
 
     Attributes:
-        kind: None where there is none.
+        kind: The library, None for none.
         reason: Why there is none.
     """
 
@@ -61,25 +63,17 @@ class GlChoice:
     reason: str = ""
 
 
-def gl_option(text: str) -> str:
-    """Returns the backend's option `gl`; raises ValueError with what is possible."""
-    value = text.strip().lower()
-    if value not in ("auto", "none", *KINDS):
-        raise ValueError("auto, egl, osmesa or none")
-    return value
+def gl_kinds(option: str, environ: Mapping[str, str]) -> tuple[GlKind, ...]:
+    """Return the libraries to try, in order.
 
-
-def wanted_kinds(option: str, environ: Mapping[str, str]) -> tuple[GlKind, ...]:
-    """Returns what is to be tried, in order.
-
-    The backend's option decides; where it is `auto`, the variable MUJOCO_GL does, which every user of MuJoCo knows.
+    The backend's option decides; where it is `auto`, MuJoCo's variable MUJOCO_GL does.
 
     Args:
         option: auto, egl, osmesa or none.
         environ: Environment variables.
 
     Raises:
-        BackendError: MUJOCO_GL has a value that MuJoCo does not know either.
+        BackendError: MUJOCO_GL has an unknown value.
     """
     named = environ.get("MUJOCO_GL", "").strip().lower()
     possible = (*KINDS, "disable", "glfw")
@@ -94,15 +88,15 @@ def wanted_kinds(option: str, environ: Mapping[str, str]) -> tuple[GlKind, ...]:
 
 
 def find_gl(option: str) -> GlChoice:
-    """Returns the first OpenGL that works, tried in a process of its own: a broken driver crashes that one alone.
+    """Return the first OpenGL that works, tested in a process of its own: a broken driver crashes only that one.
 
     Args:
         option: auto, egl, osmesa or none.
 
     Raises:
-        BackendError: MUJOCO_GL has a value that does not exist.
+        BackendError: MUJOCO_GL has an unknown value.
     """
-    kinds = wanted_kinds(option, os.environ)
+    kinds = gl_kinds(option, os.environ)
     if not kinds:
         return GlChoice(kind=None, reason="it was switched off")
     reasons = []
@@ -116,9 +110,9 @@ def find_gl(option: str) -> GlChoice:
 
 @cache
 def probe(kind: GlKind) -> str:
-    """Returns "" where a context of this kind can be made and drawn to, else why not. Asked once per process."""
+    """Return "" where a context of this kind works, else why not. Tested once per process."""
     if "python" not in Path(sys.executable or "").name.lower():
-        # A host with an interpreter inside: its executable is no Python that could be asked.
+        # A host that embeds Python: its executable is no interpreter that could run the test.
         return ""
     environment = {**os.environ, VARIABLE: kind, _PLATFORM: kind, "PYTHONPATH": os.pathsep.join(sys.path)}
     try:
@@ -143,32 +137,32 @@ def probe(kind: GlKind) -> str:
 
 
 def make_context(kind: GlKind, width: int, height: int) -> Any:
-    """Returns a mujoco GLContext that is current in the calling thread.
+    """Return a mujoco GLContext that is current in the calling thread.
 
     Args:
-        kind: What it is made of; one kind per process, because PyOpenGL binds to one.
-        width: Pixels, of the largest picture.
+        kind: Library; one per process, because PyOpenGL binds to one.
+        width: Pixels, of the largest image.
         height: Pixels.
 
     Raises:
-        Exception: What the libraries raise where it cannot be made.
+        Exception: An exception of the libraries: there is no context.
     """
-    context = _take_kept(kind)
+    context = _pop_kept(kind)
     if context is not None:
         context.make_current()
         return context
-    # PyOpenGL is told its platform by a variable, which it reads once.
+    # PyOpenGL reads its platform from a variable, once.
     with _variables({_PLATFORM: kind}):
         context = import_module(f"mujoco.{kind}").GLContext(width, height)
     context.make_current()
     return context
 
 
-def give_back(kind: GlKind, context: Any) -> None:
-    """Takes a context back that is current in the calling thread, and keeps one for the next who wants it.
+def recycle_context(kind: GlKind, context: Any) -> None:
+    """Keep a context, current in the calling thread, for the next `make_context`.
 
-    A new one costs MuJoCo 0.1 s to get ready, and holds up all Python threads meanwhile: where a scene follows
-    another one, time would stumble.
+    A new one takes MuJoCo 0.1 s and blocks all Python threads meanwhile, which would delay ticks when a simulation
+    follows another one.
     """
     if kind != "egl":
         context.free()
@@ -177,7 +171,7 @@ def give_back(kind: GlKind, context: Any) -> None:
 
     display = import_module("mujoco.egl").EGL_DISPLAY
     EGL.eglMakeCurrent(display, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
-    # Once, and after mujoco's own, which ends the display: what was registered last is called first.
+    # Registered after mujoco's handler, which ends the display: the last one is called first.
     _free_at_exit()
     with _kept_lock:
         spare, _kept[:] = list(_kept), [context]
@@ -185,7 +179,7 @@ def give_back(kind: GlKind, context: Any) -> None:
         each.free()
 
 
-def _take_kept(kind: GlKind) -> Any:
+def _pop_kept(kind: GlKind) -> Any:
     with _kept_lock:
         return _kept.pop() if _kept and kind == "egl" else None
 
@@ -196,31 +190,31 @@ def _free_at_exit() -> None:
 
 
 def _free_kept() -> None:
-    context = _take_kept("egl")
+    context = _pop_kept("egl")
     if context is not None:
         context.free()
 
 
 def import_mujoco() -> None:
-    """Imports MuJoCo, also where its own look at MUJOCO_GL makes that fail: physics needs no OpenGL.
+    """Import MuJoCo, even where MUJOCO_GL makes its import fail: physics needs no OpenGL.
 
     Raises:
-        BackendError: MUJOCO_GL has a value that does not exist.
+        BackendError: MUJOCO_GL has an unknown value.
         ImportError: MuJoCo is not installed.
     """
-    wanted_kinds("auto", os.environ)
+    gl_kinds("auto", os.environ)
     try:
         import_module("mujoco")
     except ImportError:
         raise
-    except Exception:  # noqa: BLE001 - what PyOpenGL raises where the library that it was told of is not there
+    except Exception:  # noqa: BLE001 - PyOpenGL raises it where the library is missing
         with _variables({VARIABLE: "disable"}):
             import_module("mujoco")
 
 
 @contextmanager
 def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables, and leaves them as they were: they are the host's."""
+    """Set environment variables, and restore them afterwards: they belong to the host."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

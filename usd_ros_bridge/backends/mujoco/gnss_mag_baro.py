@@ -1,4 +1,4 @@
-"""What the earth is measured by: NavSatFix, MagneticField, FluidPressure and Temperature."""
+"""Sensors of the earth: GNSS receiver, magnetometer, barometer and thermometer."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from math import atan2, cos, degrees, hypot, radians, sin, sqrt
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.beside import Arrays
-from usd_ros_bridge.backends.mujoco.compiled import Compiled
-from usd_ros_bridge.backends.mujoco.noise import Noise
-from usd_ros_bridge.backends.mujoco.sites import site_id
+from usd_ros_bridge.backends.mujoco.async_sensors import Arrays
+from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
+from usd_ros_bridge.backends.mujoco.sensor_site import SensorNoise, site_id
 from usd_ros_bridge.model.sensors import BarometerSensor, GnssSensor, MagnetometerSensor, ThermometerSensor
+from usd_ros_bridge.spatial.transforms import FloatArray
 
-FloatArray = NDArray[np.float64]
-
-# WGS 84, NGA.STND.0036, section 3.4: the two that define the ellipsoid, and what follows from them.
+# WGS 84, NGA.STND.0036, section 3.4: the two parameters that define the ellipsoid, and the eccentricity.
 _A: Final = 6_378_137.0
 _F: Final = 1.0 / 298.257223563
 _E2: Final = _F * (2.0 - _F)
@@ -29,7 +26,7 @@ _EXPONENT: Final = 5.25588
 
 
 def to_ecef(latitude: float, longitude: float, altitude: float) -> FloatArray:
-    """Returns an earth-centred position (3,), m, of degrees and m above the WGS 84 ellipsoid."""
+    """Convert degrees and m above the WGS 84 ellipsoid to an earth-centred position (3,), m."""
     phi, lam = radians(latitude), radians(longitude)
     normal = _A / sqrt(1.0 - _E2 * sin(phi) ** 2)
     flat = (normal + altitude) * cos(phi)
@@ -37,7 +34,7 @@ def to_ecef(latitude: float, longitude: float, altitude: float) -> FloatArray:
 
 
 def to_geodetic(x: float, y: float, z: float) -> tuple[float, float, float]:
-    """Returns latitude and longitude in degrees and m above the WGS 84 ellipsoid of an earth-centred position.
+    """Convert an earth-centred position to latitude and longitude in degrees and m above the WGS 84 ellipsoid.
 
     Bowring's iteration on the reduced latitude: three rounds are exact to double precision wherever a robot may be.
     """
@@ -54,11 +51,10 @@ def to_geodetic(x: float, y: float, z: float) -> tuple[float, float, float]:
     return degrees(phi), degrees(atan2(y, x)), altitude
 
 
-class Fix:
-    """A NavSatFix: the site's place in the east-north-up frame of the origin, as WGS 84 has it."""
+class Gnss:
+    """A NavSatFix: the site's position in the east-north-up frame of the origin, in WGS 84."""
 
-    def __init__(self, compiled: Compiled, sensor: GnssSensor, noise: Noise | None) -> None:
-        """Computes what the origin fixes."""
+    def __init__(self, compiled: CompiledModel, sensor: GnssSensor, noise: SensorNoise | None) -> None:
         self._site = site_id(compiled, sensor)
         phi, lam, turn = radians(sensor.latitude), radians(sensor.longitude), sensor.heading
         east = [-sin(lam), cos(lam), 0.0]
@@ -74,7 +70,7 @@ class Fix:
         self._covariance = np.diag(sensor.position_covariance).reshape(9)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the fix of the state in `data`, whose poses are current."""
+        """Return the fix of the state in `data`, whose poses are current."""
         enu = self._enu_from_world @ data.site_xpos[self._site]
         if self._noise is not None:
             enu = enu + self._deviation * self._noise.normal(3, time_ns)
@@ -83,17 +79,18 @@ class Fix:
 
 
 class Magnetometer:
-    """A MagneticField: the earth's, in the sensor's axes."""
+    """A MagneticField: that of the earth, in the sensor's axes."""
 
-    def __init__(self, compiled: Compiled, sensor: MagnetometerSensor, noise: Noise | None) -> None:
-        """Looks up where the sensor is."""
+    def __init__(
+        self, compiled: CompiledModel, sensor: MagnetometerSensor, noise: SensorNoise | None
+    ) -> None:
         self._site, self._field = site_id(compiled, sensor), np.array(sensor.field)
         self._deviation = sensor.noise_stddev
         self._noise = noise if sensor.noise_stddev > 0.0 else None
         self._covariance = (np.eye(3) * sensor.noise_stddev**2).reshape(9)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the field in the state in `data`, whose poses are current."""
+        """Return the field in the state in `data`, whose poses are current."""
         field = data.site_xmat[self._site].reshape(3, 3).T @ self._field
         if self._noise is not None:
             field = field + self._deviation * self._noise.normal(3, time_ns)
@@ -103,14 +100,13 @@ class Magnetometer:
 class Barometer:
     """A FluidPressure: that of the standard atmosphere at the sensor's altitude."""
 
-    def __init__(self, compiled: Compiled, sensor: BarometerSensor, noise: Noise | None) -> None:
-        """Looks up where the sensor is."""
+    def __init__(self, compiled: CompiledModel, sensor: BarometerSensor, noise: SensorNoise | None) -> None:
         self._site, self._sensor = site_id(compiled, sensor), sensor
         self._noise = noise if sensor.noise_stddev > 0.0 else None
         self._variance = np.array(sensor.noise_stddev**2)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the pressure in the state in `data`, whose poses are current."""
+        """Return the pressure in the state in `data`, whose poses are current."""
         altitude = self._sensor.altitude + float(data.site_xpos[self._site, 2])
         pressure = self._sensor.sea_level_pressure * max(1.0 - _LAPSE_PER_M * altitude, 0.0) ** _EXPONENT
         if self._noise is not None:
@@ -121,14 +117,13 @@ class Barometer:
 class Thermometer:
     """A Temperature: a fixed one, or that of the standard atmosphere at the sensor's altitude."""
 
-    def __init__(self, compiled: Compiled, sensor: ThermometerSensor, noise: Noise | None) -> None:
-        """Looks up where the sensor is."""
+    def __init__(self, compiled: CompiledModel, sensor: ThermometerSensor, noise: SensorNoise | None) -> None:
         self._site, self._sensor = site_id(compiled, sensor), sensor
         self._noise = noise if sensor.noise_stddev > 0.0 else None
         self._variance = np.array(sensor.noise_stddev**2)
 
     def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Returns the temperature in the state in `data`, whose poses are current."""
+        """Return the temperature in the state in `data`, whose poses are current."""
         temperature = self._sensor.temperature
         if temperature is None:
             altitude = self._sensor.altitude + float(data.site_xpos[self._site, 2])

@@ -1,0 +1,322 @@
+"""Convex parts of colliding meshes: MuJoCo collides only convex hulls.
+
+Meshes that ask for it are decomposed by CoACD, and cached in the user's cache directory. The result depends on the mesh
+and the settings alone (a fixed seed), so that a simulation is repeatable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
+from usd_ros_bridge.model.physics import Box, Collider, Mesh, Shape, Sphere
+from usd_ros_bridge.spatial.transforms import FloatArray
+from usd_ros_bridge.spatial.transforms import pose as make_pose
+
+_FLAT = 1e-4
+"""Thickness over extent below which a mesh is flat and has no hull."""
+_SLAB = 0.05
+"""Thickness over extent of the plate below a flat static mesh."""
+_DEEPEST = 0.02
+"""m: greatest thickness of the prism below a triangle of a static mesh; it protrudes behind thinner walls."""
+_PLATE = 1e-3
+"""m: thickness of the plate of a flat mesh on a body that moves."""
+_CONVEX = 0.99
+"""Share of its hull that a convex mesh fills."""
+MOST_PRISMS = 10_000
+"""Most triangles of a static mesh that collides triangle by triangle."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvexPart:
+    """A convex part of a collider.
+
+    Attributes:
+        shape: The shape.
+        pose: `shape_from_part` (7,), None for the identity.
+        faithful: It looks like the collider, and may be shown instead of it.
+    """
+
+    shape: Shape
+    pose: FloatArray | None = None
+    faithful: bool = True
+
+
+def convex_parts(builder: SpecBuilder, collider: Collider, mesh: Mesh, *, static: bool) -> list[ConvexPart]:
+    """Return the convex parts of a colliding mesh, by its approximation; none for a mesh without triangles.
+
+    Args:
+        builder: The specification.
+        collider: The collider.
+        mesh: Its triangles.
+        static: The simulation never moves it.
+    """
+    path = collider.path
+    points, triangles = np.asarray(mesh.points, dtype=np.float64), np.asarray(mesh.triangles)
+    used = points[np.unique(triangles)] if len(triangles) else points[:0]
+    if len(used) < 3 or not np.all(np.isfinite(used)):
+        report_shape(
+            builder, path, "the mesh has no triangles, or points that are not finite: it does not collide"
+        )
+        return []
+    if mesh.approximation == "boundingSphere":
+        return [_bounding_sphere(used)]
+    if mesh.approximation == "boundingCube":
+        return [_bounding_box(used)]
+    thin = _flatness(used)
+    if thin is not None:
+        return _flat_parts(points, triangles, thin, static=static, exact=mesh.approximation == "none")
+    if mesh.approximation == "convexDecomposition":
+        return _decomposed(builder, collider, mesh)
+    if mesh.approximation in ("none", "meshSimplification") and not _is_convex(points, triangles, used):
+        if static and len(triangles) <= MOST_PRISMS:
+            return _prisms(points, triangles)
+        if static:
+            report_shape(
+                builder,
+                path,
+                f"the mesh has {len(triangles)} triangles, more than the {MOST_PRISMS} that collide one by one: it is "
+                "decomposed into convex parts",
+            )
+            return _decomposed(builder, collider, mesh)
+        report_shape(
+            builder,
+            path,
+            f"a mesh that moves cannot collide as it is (approximation {mesh.approximation}): its convex hull does; "
+            "author convexDecomposition to keep its hollows",
+        )
+    return [ConvexPart(mesh)]
+
+
+def _bounding_sphere(points: FloatArray) -> ConvexPart:
+    center = 0.5 * (points.min(axis=0) + points.max(axis=0))
+    radius = float(np.linalg.norm(points - center, axis=1).max())
+    return ConvexPart(Sphere(max(radius, _PLATE)), pose=make_pose(center), faithful=False)
+
+
+def _bounding_box(points: FloatArray) -> ConvexPart:
+    low, high = points.min(axis=0), points.max(axis=0)
+    x, y, z = np.maximum(0.5 * (high - low), 0.5 * _PLATE).tolist()
+    return ConvexPart(Box((x, y, z)), pose=make_pose(0.5 * (low + high)), faithful=False)
+
+
+def _flatness(points: FloatArray) -> FloatArray | None:
+    """Return the normal of points in a plane, or of a plane through points on a line; None for others."""
+    centered = points - points.mean(axis=0)
+    _, _, axes = np.linalg.svd(centered[:: max(1, len(centered) // 5000)], full_matrices=False)
+    extents = np.ptp(centered @ axes.T, axis=0)
+    return axes[2] if extents[2] <= _FLAT * max(extents[0], 1e-12) else None
+
+
+def _flat_parts(
+    points: FloatArray, triangles: NDArray[np.int32], normal: FloatArray, *, static: bool, exact: bool
+) -> list[ConvexPart]:
+    """Return a plate: below the front of the triangles where it is static, centred where it moves."""
+    corners = points[triangles]
+    areas = 0.5 * np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    if float(np.sum(areas @ normal)) < 0.0:
+        normal = -normal
+    used = points[np.unique(triangles)]
+    extent = float(np.linalg.norm(np.ptp(used, axis=0)))
+    depth = _SLAB * extent if static else _PLATE
+    lift = 0.0 if static else 0.5 * depth
+    if not exact or not static or _fills_outline(used, normal, float(np.linalg.norm(areas, axis=1).sum())):
+        return [ConvexPart(_extruded(used + lift * normal, normal, depth), faithful=False)]
+    return [
+        ConvexPart(_extruded(corner + lift * normal, normal, depth), faithful=False) for corner in corners
+    ]
+
+
+def _fills_outline(points: FloatArray, normal: FloatArray, area: float) -> bool:
+    """Return whether flat triangles cover their convex outline."""
+    first = np.cross(normal, [1.0, 0.0, 0.0] if abs(normal[0]) < 0.9 else [0.0, 1.0, 0.0])
+    first /= np.linalg.norm(first)
+    flat = np.column_stack([points @ first, points @ np.cross(normal, first)])
+    return area >= _CONVEX * _outline_area(flat)
+
+
+def _outline_area(points: FloatArray) -> float:
+    """Return the area of the convex outline of points in a plane (Andrew's monotone chain)."""
+    ordered = sorted(map(tuple, points.tolist()))
+
+    def chain(candidates: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+        kept: list[tuple[float, ...]] = []
+        for x, y in candidates:
+            while len(kept) >= 2 and _turn(kept[-2], kept[-1], (x, y)) <= 0.0:
+                kept.pop()
+            kept.append((x, y))
+        return kept[:-1]
+
+    outline = np.array(chain(ordered) + chain(ordered[::-1]))
+    x, y = outline[:, 0], outline[:, 1]
+    return 0.5 * abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
+
+
+def _turn(a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...]) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _extruded(points: FloatArray, normal: FloatArray, depth: float) -> Mesh:
+    return Mesh(np.vstack([points, points - depth * normal]), np.zeros((0, 3), dtype=np.int32), "convexHull")
+
+
+def _is_convex(points: FloatArray, triangles: NDArray[np.int32], used: FloatArray) -> bool:
+    """Return whether a mesh is its own convex hull: closed, without a point above any of its triangles."""
+    corners = points[triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(normals, axis=1)
+    # An open mesh is hollow from one side; so is a room, whose triangles face inwards.
+    if np.linalg.norm(normals.sum(axis=0)) > (1.0 - _CONVEX) * lengths.sum():
+        return False
+    proper = lengths > 0.0
+    normals, origins = normals[proper] / lengths[proper, None], corners[proper, 0]
+    size = float(np.linalg.norm(np.ptp(used, axis=0)))
+    above = _farthest(used, normals) - np.einsum("ij,ij->i", normals, origins)
+    return not bool(np.any(above > 0.5 * (1.0 - _CONVEX) * size))
+
+
+def _farthest(points: FloatArray, normals: FloatArray) -> FloatArray:
+    """Return the extent of the points along each normal, a block of normals at a time."""
+    block = max(1, 4_000_000 // max(1, len(points)))
+    return np.concatenate(
+        [(normals[i : i + block] @ points.T).max(axis=1) for i in range(0, len(normals), block)]
+    )
+
+
+def _prisms(points: FloatArray, triangles: NDArray[np.int32]) -> list[ConvexPart]:
+    """Return a prism below each triangle: the surface itself collides, from its front."""
+    corners = points[triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(normals, axis=1)
+    extent = float(np.linalg.norm(np.ptp(corners.reshape(-1, 3), axis=0)))
+    depth = min(_SLAB * extent, _DEEPEST)
+    return [
+        ConvexPart(_extruded(corner, normal / length, depth), faithful=False)
+        for corner, normal, length in zip(corners, normals, lengths.tolist(), strict=True)
+        if length > (_FLAT * extent) ** 2
+    ]
+
+
+def _decomposed(builder: SpecBuilder, collider: Collider, mesh: Mesh) -> list[ConvexPart]:
+    hulls = decompose(
+        mesh,
+        builder.options,
+        lambda message: report_shape(builder, collider.path, message),
+        max_hulls=collider.solver.get("max_hulls"),
+    )
+    if len(hulls) == 1:
+        return [ConvexPart(hulls[0])]
+    return [ConvexPart(hull, faithful=False) for hull in hulls if _flatness(hull.points) is None]
+
+
+def report_shape(builder: SpecBuilder, path: str, message: str) -> None:
+    """Report that a shape collides in another form, or not at all."""
+    builder.report(f"mujoco.shape:{path}", f"{path}: {message}")
+
+
+THRESHOLD = 0.05
+"""Greatest concavity of a part in CoACD, of the mesh scaled to a cube of size 2."""
+_FORMAT = b"1"
+"""Version of the settings here: another one invalidates the cache."""
+_NO_TRIANGLES = np.zeros((0, 3), dtype=np.int32)
+
+
+def decompose(
+    mesh: Mesh, options: MujocoOptions, explain: Callable[[str], None], *, max_hulls: int | None = None
+) -> list[Mesh]:
+    """Return convex parts of a mesh, or the mesh itself, whose convex hull collides, where that fails.
+
+    Args:
+        mesh: The triangles.
+        options: Options of the backend.
+        explain: Receives the reason of a failure.
+        max_hulls: Authored number of parts at most.
+    """
+    if not options.decompose:
+        return [mesh]
+    most = max_hulls if max_hulls is not None and max_hulls > 0 else options.max_hulls
+    file = cache_directory() / f"{_digest(mesh, most)}.npz"
+    parts = _load(file)
+    if parts is None:
+        if importlib.util.find_spec("coacd") is None:
+            explain("module coacd is missing (the extra [mujoco] has it): its convex hull collides")
+            return [mesh]
+        parts = _run(mesh, most, file, options.decompose_seconds, explain)
+    return [Mesh(points, _NO_TRIANGLES, "convexHull") for points in parts] or [mesh]
+
+
+def cache_directory() -> Path:
+    """Return the cache directory: `usd_ros_bridge/coacd` in XDG_CACHE_HOME, else in ~/.cache."""
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (root if root.is_absolute() else Path("~/.cache").expanduser()) / "usd_ros_bridge" / "coacd"
+
+
+def _digest(mesh: Mesh, max_hulls: int) -> str:
+    digest = hashlib.sha256(_FORMAT + f" {THRESHOLD} {max_hulls} ".encode())
+    digest.update(np.ascontiguousarray(mesh.points, dtype=np.float64).tobytes())
+    digest.update(b" ")
+    digest.update(np.ascontiguousarray(mesh.triangles, dtype=np.int32).tobytes())
+    return digest.hexdigest()
+
+
+def _load(file: Path) -> list[FloatArray] | None:
+    """Return the parts in a file, None for a file that is missing or broken."""
+    try:
+        with np.load(file) as stored:
+            return [np.asarray(stored[name], dtype=np.float64) for name in stored.files]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _run(
+    mesh: Mesh, max_hulls: int, file: Path, seconds: float, explain: Callable[[str], None]
+) -> list[FloatArray]:
+    worker = Path(__file__).with_name("decompose_worker.py")
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(
+            source,
+            points=np.asarray(mesh.points, dtype=np.float64),
+            triangles=np.asarray(mesh.triangles, dtype=np.int32),
+            threshold=THRESHOLD,
+            max_hulls=max_hulls,
+        )
+        # An application that embeds Python may have no path of an interpreter.
+        command = [sys.executable or "python3", str(worker), str(source), str(target)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=seconds)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            explain(f"it takes more than {seconds:g} s to decompose: its convex hull collides")
+            return []
+        except (OSError, subprocess.CalledProcessError) as error:
+            explain(f"CoACD could not decompose it ({type(error).__name__}): its convex hull collides")
+            return []
+        parts = _load(target)
+        if parts:
+            _cache(target, file)
+        return parts or []
+
+
+def _cache(made: Path, file: Path) -> None:
+    """Put a result into the cache, atomically; ignore a cache that cannot be written."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(made.read_bytes())
+        Path(name).replace(file)
+    except OSError:
+        return
