@@ -1,1 +1,1 @@
-"""Exports: a plan as JSON and, later, other formats. Pure."""
+"""A plan in other formats: JSON, URDF, mesh files. Pure."""

@@ -1,4 +1,4 @@
-"""Formats of mesh files: binary STL, and OBJ with MTL where a mesh has textures or several colours."""
+"""Formats of mesh files: binary STL; OBJ with MTL for meshes with textures or several colours."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.looks import Look, srgb
+from usd_ros_bridge.model.appearance import Look, srgb
 from usd_ros_bridge.model.physics import Mesh
 
 STL_HEADER_BYTES: Final = 84
 STL_TRIANGLE_BYTES: Final = 50
 ROWS_AT_A_TIME: Final = 65536
-"""Rows of text made in one go: more take memory and no less time."""
+"""Rows of text formatted at once: more take more memory, and as much time."""
 
 _STL_TRIANGLE: Final = np.dtype([("normal", "<f4", (3,)), ("corners", "<f4", (3, 3)), ("attributes", "<u2")])
 _STEPS: Final = 10_000
-"""Of a component of a normal, from 0 to 1."""
+"""Steps of a component of a normal, from 0 to 1."""
 _ALL: Final = 3
 """Columns of a corner: point, texture coordinates, normal."""
 _TITLE: Final = b"usd_ros_bridge, metres"
-"""Begins with anything but `solid`, by which STL as text is told."""
+"""Must not begin with `solid`, the mark of STL as text."""
 
 
 def stl_bytes(mesh: Mesh) -> bytes:
-    """Returns a mesh as binary STL: triangles in metres, no colours."""
+    """Return a mesh as binary STL: triangles in metres, no colours."""
     corners = mesh.points[mesh.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(normals, axis=1, keepdims=True)
@@ -38,12 +38,12 @@ def stl_bytes(mesh: Mesh) -> bytes:
 
 
 def stl_size(triangles: int) -> int:
-    """Returns how many bytes binary STL of as many triangles has."""
+    """Return the size of a binary STL file in bytes."""
     return STL_HEADER_BYTES + STL_TRIANGLE_BYTES * triangles
 
 
 def obj_bytes(mesh: Mesh, *, library: str) -> bytes:
-    """Returns a mesh with a skin as OBJ: metres, Z up, one group of faces for each look.
+    """Return a mesh with a skin as OBJ: metres, Z up, one group of faces for each look.
 
     Args:
         mesh: The mesh.
@@ -74,7 +74,7 @@ def obj_bytes(mesh: Mesh, *, library: str) -> bytes:
 
 
 def _distinct(normals: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Returns normals to four digits, each once, and which of them each was."""
+    """Return the distinct normals, rounded to four digits, and the row of each normal among them."""
     steps = np.clip(np.round(normals * _STEPS), -_STEPS, _STEPS).astype(np.int64) + _STEPS
     base = 2 * _STEPS + 1
     keys, of_row = np.unique((steps[:, 0] * base + steps[:, 1]) * base + steps[:, 2], return_inverse=True)
@@ -89,7 +89,7 @@ def _lines(form: str, rows: NDArray[Any]) -> Iterator[bytes]:
 
 
 def mtl_bytes(looks: tuple[Look, ...], images: Mapping[str, str]) -> bytes:
-    """Returns looks as MTL: matte, colours as screens take them.
+    """Return looks as MTL: matte, colours in sRGB.
 
     Args:
         looks: The looks.
@@ -101,13 +101,18 @@ def mtl_bytes(looks: tuple[Look, ...], images: Mapping[str, str]) -> bytes:
         color = f"{red:.6g} {green:.6g} {blue:.6g}"
         # Ambient light shows the same colour; RViz takes half of it.
         lines += [
-            f"newmtl {look_name(number)}", f"Ka {color}", f"Kd {color}", "Ks 0 0 0", f"d {opacity:.6g}", "illum 1",
-        ]  # fmt: skip
+            f"newmtl {look_name(number)}",
+            f"Ka {color}",
+            f"Kd {color}",
+            "Ks 0 0 0",
+            f"d {opacity:.6g}",
+            "illum 1",
+        ]
         if look.texture:
             lines.append(f"map_Kd {images[look.texture]}")
     return "\n".join([*lines, ""]).encode("ascii")
 
 
 def look_name(number: int) -> str:
-    """Returns the name of a look in OBJ and MTL."""
+    """Return the name of a look in OBJ and MTL."""
     return f"look_{number}"

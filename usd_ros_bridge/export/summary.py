@@ -1,4 +1,4 @@
-"""The plan in short, as JSON for tools that look at a running bridge: what there is, and why something is not."""
+"""Summary of a plan as JSON, for tools that inspect a running bridge: all interfaces, and why some are disabled."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, InterfacePlan, RobotPlan, TopicPlan
 
 VERSION = 1
-"""Of the form of the summary: it grows when a key goes away or changes its meaning, not when one is added."""
+"""Format version of the summary: it grows when a key goes or changes its meaning, not when one is added."""
 
 MAX_FINDINGS = 100
 
 
 def plan_summary(plan: BridgePlan, *, disabled: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Returns a plan in short, as values that `json.dumps` takes with `allow_nan=False`.
+    """Return the summary of a plan as values that `json.dumps` takes with `allow_nan=False`.
 
-    Keys whose value would be empty, none or the default are left out; `disabled`, which says why, is there on what is
-    not live, and nowhere else. Everything about a plan is in `plan_to_json`.
+    Keys with an empty or default value are left out. `disabled` is the reason why an interface is not live. For the
+    complete plan, see `plan_to_json`.
 
     Args:
         plan: The plan.
-        disabled: By prim path, why an interface that the plan enables is not there: what was found when it was opened.
+        disabled: Reasons, found when interfaces were opened, why an enabled one is not live, by prim path.
     """
     found = disabled or {}
     return {
@@ -42,7 +42,7 @@ def plan_summary(plan: BridgePlan, *, disabled: Mapping[str, str] | None = None)
 
 
 def plan_summary_text(plan: BridgePlan, *, disabled: Mapping[str, str] | None = None) -> str:
-    """Returns `plan_summary` as one line of ASCII JSON."""
+    """Return `plan_summary` as one line of ASCII JSON."""
     return json.dumps(plan_summary(plan, disabled=disabled), separators=(",", ":"), allow_nan=False)
 
 

@@ -1,7 +1,6 @@
-"""A robot of a plan as URDF: what robot_state_publisher, RViz, MoveIt and Nav2 read a robot from.
+"""The URDF document of a robot: links are the frames of /tf, joints are those of JointState.
 
-It says what the bridge publishes, in URDF's words: links are the frames of /tf, joints are those of JointState. Of the
-asset it is the resolved variant, and nothing that URDF has no word for (REP 0158 sections 3.7 and 3.8).
+It describes the selected variants of the asset, as far as URDF can (REP 0158 sections 3.7 and 3.8).
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from usd_ros_bridge.export.urdf_joints import UrdfJoint
-from usd_ros_bridge.export.urdf_looks import Shapes
-from usd_ros_bridge.export.urdf_meshes import MeshFiles
-from usd_ros_bridge.export.urdf_scene import SortedScene, sort_scene
-from usd_ros_bridge.export.urdf_tree import LinkTree, link_tree
-from usd_ros_bridge.export.urdf_xml import add_inertial, add_joint, document
+from usd_ros_bridge.errors import escaped
+from usd_ros_bridge.export.mesh_files import MeshCache
+from usd_ros_bridge.export.urdf.elements import add_inertial, add_joint
+from usd_ros_bridge.export.urdf.urdf_joints import UrdfJoint
+from usd_ros_bridge.export.urdf.urdf_links import LinkTree, link_tree
+from usd_ros_bridge.export.urdf.urdf_visuals import LinkShapes, UrdfScene, urdf_scene
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 
@@ -29,9 +28,9 @@ class Urdf:
         text: The XML document.
         links: Names of the links, the root first, parents before children.
         joints: Names of the joints, in the order of the links that they lead to.
-        added_links: Those of `links` that are no frame of the bridge: massless ones, between the several degrees of
-            freedom of a joint, or where a joint's axis does not pass through its child's origin.
-        diagnostics: What URDF cannot say, and what of the asset was left out.
+        added_links: Those of `links` that are not frames of the bridge: massless links between the degrees of freedom
+            of a joint, or on a joint's axis that does not pass through the origin of its child.
+        diagnostics: What URDF cannot express, and what was left out.
     """
 
     name: str
@@ -42,37 +41,37 @@ class Urdf:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def robot_urdf(plan: BridgePlan, robot: int, *, meshes: MeshFiles | None = None) -> Urdf:
-    """Returns a robot of a plan as URDF: see `UrdfExporter`, which is faster for several robots of one plan.
+def robot_urdf(plan: BridgePlan, robot: int, *, meshes: MeshCache | None = None) -> Urdf:
+    """Return a robot of a plan as URDF. For several robots of one plan, `UrdfExporter` is faster.
 
     Args:
         plan: The plan.
         robot: Index in `plan.robots`.
-        meshes: Puts meshes into files; None leaves them out.
+        meshes: Where mesh files go. None leaves meshes out.
     """
     return UrdfExporter(plan, meshes=meshes).robot(robot)
 
 
 class UrdfExporter:
-    """Makes the URDFs of a plan's robots."""
+    """Export robots of a plan as URDF."""
 
-    def __init__(self, plan: BridgePlan, *, meshes: MeshFiles | None = None) -> None:
-        """Sorts what the plan has to what carries it.
+    def __init__(self, plan: BridgePlan, *, meshes: MeshCache | None = None) -> None:
+        """Index the physics of the plan.
 
         Args:
             plan: The plan. Masses, shapes, friction and damping are those of `plan.physics`; a plan without physics
                 gives links and joints only.
-            meshes: Puts meshes into files; None leaves them out.
+            meshes: Where mesh files go. None leaves meshes out.
         """
         self._plan = plan
         self._meshes = meshes
-        self._scene = sort_scene(plan)
+        self._scene = urdf_scene(plan)
 
     def robot(self, number: int) -> Urdf:
-        """Returns a robot as URDF; it never raises for what an asset says.
+        """Return a robot as URDF. Faults of the asset are diagnostics, never exceptions.
 
-        Frame ids are without prefix: who reads the URDF adds it (`frame_prefix` of robot_state_publisher, "TF Prefix"
-        of RViz).
+        Frame ids have no prefix: readers of the URDF add it (`frame_prefix` of robot_state_publisher, "TF Prefix" of
+        RViz).
 
         Args:
             number: Index in `plan.robots`.
@@ -82,32 +81,32 @@ class UrdfExporter:
             return self._write(robot)
         except CONTAINED as error:
             fault = internal_fault(robot.path, "writing this robot as URDF", error)
-            root = _root(robot)
-            return Urdf(name=root.attrib["name"], text=document(root), diagnostics=(fault,))
+            root = _robot_element(robot)
+            return Urdf(name=root.attrib["name"], text=document_text(root), diagnostics=(fault,))
 
     def _write(self, robot: RobotPlan) -> Urdf:
         tree = link_tree(robot)
-        shapes = Shapes(
-            robot, tree.frames, self._scene, body_pose=self._plan.layout.body_pose, files=self._meshes
+        shapes = LinkShapes(
+            robot, tree.frames, self._scene, body_pose=self._plan.layout.body_pose, meshes=self._meshes
         )
         return _Writer(robot, tree, self._scene, shapes).write()
 
 
 class _Writer:
-    """One robot on its way into a document."""
+    """Write one robot into a document."""
 
-    def __init__(self, robot: RobotPlan, tree: LinkTree, scene: SortedScene, shapes: Shapes) -> None:
+    def __init__(self, robot: RobotPlan, tree: LinkTree, scene: UrdfScene, shapes: LinkShapes) -> None:
         self._robot = robot
         self._tree = tree
         self._scene = scene
         self._shapes = shapes
-        self._root = _root(robot)
+        self._root = _robot_element(robot)
         self._leaders = {
             joint.dof.row: joint.name for chain in tree.joints.values() for joint in chain if joint.dof
         }
         self._links: list[str] = []
         self._joints: list[str] = []
-        self._findings = list(tree.diagnostics)
+        self._diagnostics = list(tree.diagnostics)
 
     def write(self) -> Urdf:
         robot, tree = self._robot, self._tree
@@ -119,11 +118,11 @@ class _Writer:
             self._root.insert(place, material)
         return Urdf(
             name=self._root.attrib["name"],
-            text=document(self._root),
+            text=document_text(self._root),
             links=tuple(self._links),
             joints=tuple(self._joints),
             added_links=tree.added,
-            diagnostics=(*self._findings, *self._loops(), *self._shapes.diagnostics),
+            diagnostics=(*self._diagnostics, *self._loops(), *self._shapes.diagnostics),
         )
 
     def _add_frame(self, frame: FramePlan, chain: Sequence[UrdfJoint]) -> None:
@@ -150,15 +149,17 @@ class _Writer:
             if name is not None:
                 leader = name, dof.mimic.multiplier, dof.mimic.offset
             else:
-                self._findings.append(_lost_leader(joint.name, path))
+                self._diagnostics.append(_missing_leader(joint.name, path))
         physics = None if dof is None else self._scene.dofs.get(dof.row)
         add_joint(self._root, joint, physics=physics, leader=leader)
 
     def _loops(self) -> list[Diagnostic]:
-        # A distance joint leads to its child, and holds it in no tree of an engine.
+        # A distance joint is an edge of the bridge's tree, and closes a loop for engines.
         edges = {joint.path for joint in self._robot.joints}
         frames = [self._robot.frames[number] for number in self._tree.frames]
-        closing = dict.fromkeys(path for frame in frames for path in self._scene.closing.get(frame.path, ()))
+        closing = dict.fromkeys(
+            path for frame in frames for path in self._scene.loop_joints.get(frame.path, ())
+        )
         return [
             Diagnostic(
                 code="3.8.loop",
@@ -171,11 +172,11 @@ class _Writer:
         ]
 
 
-def _root(robot: RobotPlan) -> ET.Element:
+def _robot_element(robot: RobotPlan) -> ET.Element:
     return ET.Element("robot", {"name": robot.name or robot.path.rpartition("/")[2]})
 
 
-def _lost_leader(name: str, path: str) -> Diagnostic:
+def _missing_leader(name: str, path: str) -> Diagnostic:
     return Diagnostic(
         code="3.8.mimic",
         severity="warning",
@@ -183,3 +184,12 @@ def _lost_leader(name: str, path: str) -> Diagnostic:
         message=f"the joint {name} follows one that is no part of the URDF; there, it follows none",
         remedy="connect both to the robot's base",
     )
+
+
+def document_text(root: ET.Element) -> str:
+    """Return a document with one element per line."""
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.attrib[name] = escaped(value)
+    ET.indent(root)
+    return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

@@ -1,4 +1,4 @@
-"""URDF's elements: numbers, poses and joints as XML attributes."""
+"""XML elements of URDF: origins, inertials, joints, geometries and materials."""
 
 from __future__ import annotations
 
@@ -7,41 +7,30 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from usd_ros_bridge.export.urdf_joints import UrdfJoint
-from usd_ros_bridge.export.urdf_poses import normalized, roll_pitch_yaw, rotation_matrix
-from usd_ros_bridge.model.diagnostics import escaped
-from usd_ros_bridge.model.looks import Color, srgb
+from usd_ros_bridge.export.urdf.urdf_joints import UrdfJoint
+from usd_ros_bridge.model.appearance import Color, srgb
 from usd_ros_bridge.model.physics import Dof, Inertial
-from usd_ros_bridge.model.plan import Pose
+from usd_ros_bridge.spatial.pose import Pose, normalized, roll_pitch_yaw, rotation_matrix
 
 UNLIMITED: Final = 1e9
-"""What a limit says that there is none of (rad, m, rad/s, m/s, N m or N): URDF requires numbers, and its parsers take
-no infinity."""
+"""Written for a limit that does not exist (rad, m, rad/s, m/s, N m or N): URDF requires numbers, and its parsers reject
+infinity."""
 
 _ROUNDING: Final = 1e-12
 
 
-def document(root: ET.Element) -> str:
-    """Returns a document with one element per line."""
-    for element in root.iter():
-        for name, value in element.attrib.items():
-            element.attrib[name] = escaped(value)
-    ET.indent(root)
-    return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
 def number(value: float) -> str:
-    """Returns a number with twelve digits, beyond which it is rounding."""
+    """Return a number with twelve digits. The rest is rounding."""
     return f"{value + 0.0:.12g}"
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Returns numbers, 0 where only rounding keeps them from it."""
+    """Return numbers; those that differ from 0 by rounding alone are 0."""
     return " ".join(number(0.0 if abs(value) < _ROUNDING else value) for value in values)
 
 
 def add_origin(element: ET.Element, parent_from_child: Pose) -> None:
-    """Adds the `origin` of a pose, none for the identity."""
+    """Add the `origin` of a pose; the identity needs none."""
     attributes = {
         "xyz": numbers(parent_from_child.translation),
         "rpy": numbers(roll_pitch_yaw(parent_from_child.rotation)),
@@ -51,7 +40,7 @@ def add_origin(element: ET.Element, parent_from_child: Pose) -> None:
 
 
 def add_inertial(link: ET.Element, inertial: Inertial) -> None:
-    """Adds mass, centre of mass, and the inertia about it as a matrix in the link's axes; nothing for no mass."""
+    """Add mass, centre of mass, and the inertia matrix about it in the link's axes. A link without mass gets none."""
     if not inertial.mass > 0.0:
         return
     element = ET.SubElement(link, "inertial")
@@ -64,7 +53,7 @@ def add_inertial(link: ET.Element, inertial: Inertial) -> None:
 
 
 def _inertia(inertial: Inertial) -> dict[str, float]:
-    """Returns `R diag(moments) R^T` by the names of URDF's attributes, R from the principal axes to the link's."""
+    """Return `R diag(moments) R^T` by URDF's attribute names. R rotates the principal axes to the link's."""
     axes = rotation_matrix(normalized(Pose(rotation=inertial.principal)).rotation)
     return {
         f"i{'xyz'[row]}{'xyz'[column]}": sum(
@@ -79,13 +68,13 @@ def _inertia(inertial: Inertial) -> dict[str, float]:
 def add_joint(
     robot: ET.Element, joint: UrdfJoint, *, physics: Dof | None, leader: tuple[str, float, float] | None
 ) -> None:
-    """Adds a joint.
+    """Add a joint.
 
     Args:
         robot: The document's root.
         joint: The joint.
-        physics: What engines know of its degree of freedom, None where nothing does.
-        leader: Name of the joint that it mimics, multiplier and offset (rad or m); None where it mimics none.
+        physics: Its degree of freedom in the physics scene, None if it has none.
+        leader: Name of the joint that it mimics, multiplier and offset (rad or m); None if it mimics none.
     """
     element = ET.SubElement(robot, "joint", {"name": joint.name, "type": joint.type})
     add_origin(element, joint.origin)
@@ -122,25 +111,25 @@ def _finite(value: float) -> float:
 
 def _add_dynamics(element: ET.Element, dof: Dof) -> None:
     passive = {"damping": 0.0 if dof.drive is not None else dof.damping, "friction": dof.friction}
-    told = {name: number(value) for name, value in passive.items() if value > 0.0}
-    if told:
-        ET.SubElement(element, "dynamics", told)
+    present = {name: number(value) for name, value in passive.items() if value > 0.0}
+    if present:
+        ET.SubElement(element, "dynamics", present)
 
 
-class Materials:
-    """Colours, each said once at the top of the document and named by visuals."""
+class UrdfMaterials:
+    """Colours of a document: each is defined once at the top, and visuals refer to it by name."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
 
     def add_to(self, visual: ET.Element, color: Color) -> None:
-        """Makes a visual refer to a colour: linear as in OpenUSD, sRGB as in URDF."""
+        """Refer to a colour in a visual: linear as in OpenUSD, sRGB in the document."""
         rgba = " ".join(number(round(value, 6)) for value in srgb(color))
         name = self._names.setdefault(rgba, f"color_{len(self._names) + 1}")
         ET.SubElement(visual, "material", {"name": name})
 
     def define(self) -> list[ET.Element]:
-        """Returns the definitions of all colours referred to so far."""
+        """Return the definitions of all colours referred to so far."""
         found = []
         for rgba, name in self._names.items():
             material = ET.Element("material", {"name": name})
@@ -150,5 +139,5 @@ class Materials:
 
 
 def add_geometry(shape: ET.Element, tag: str, attributes: Mapping[str, str]) -> None:
-    """Adds the geometry of a visual or collision."""
+    """Add the geometry of a visual or collision."""
     ET.SubElement(ET.SubElement(shape, "geometry"), tag, dict(attributes))

@@ -1,4 +1,4 @@
-"""Which frames of a robot are links of its URDF, and by which joints they hang together (REP 0158 section 3.7)."""
+"""Links of a URDF: the frames of a robot as a tree, and the joints between them (REP 0158 section 3.7)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from usd_ros_bridge.export.urdf_joints import UrdfJoint, edge_chain
-from usd_ros_bridge.export.urdf_names import LinkNames
-from usd_ros_bridge.export.urdf_poses import normalized
+from usd_ros_bridge.export.urdf.urdf_joints import LinkNames, UrdfJoint, edge_chain
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan
+from usd_ros_bridge.spatial.pose import normalized
 
-MOST_NAMED: Final = 8
-"""Frames in one message."""
+MAX_NAMED: Final = 8
+"""Frames that one message names."""
 
 PARENT_FRAME = -1
-"""Where an index of a frame is asked for: the frame that the robot hangs from, which is none of its own."""
+"""In place of the index of a frame: the robot's parent frame, which is not a frame of the robot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,11 +24,11 @@ class LinkTree:
 
     Attributes:
         root: Name of the root link.
-        frames: Indices in RobotPlan.frames of the frames that are links, parents first; the root first where it is one
+        frames: Indices in RobotPlan.frames of the frames that are links, parents first; the root first if it is one
             of them.
-        joints: By frame, the joints that lead to it from its parent; none lead to the root.
-        added: Massless links between joints, which are no frames.
-        diagnostics: What was left out.
+        joints: By frame, the joints that lead to it from its parent. The root has none.
+        added: Massless links between joints. They are not frames.
+        diagnostics: Frames that were left out.
     """
 
     root: str
@@ -40,23 +39,25 @@ class LinkTree:
 
 
 def link_tree(robot: RobotPlan) -> LinkTree:
-    """Returns a robot's frames as a tree of links.
+    """Return a robot's frames as a tree of links.
 
-    The root of a robot that is free is its base: what it hangs from is no part of it. That of any other is its topmost
-    frame, the context's, and so it is where the base is but a body among other frames, without joints (a crate in a
-    cell). Where several frames hang from the parent frame, or joints move the topmost one, it is the parent frame.
+    The root of a free robot is its base. The root of any other robot is its topmost frame, that of the context; also
+    if the base is a body among other frames, without joints (a crate in a cell). The parent frame is the root if
+    several frames are its children, or if joints move the topmost frame.
     """
     root, members = _members(robot)
     names = LinkNames(robot)
     joints = {number: _joints_to(robot, number, names) for number in members if number != root}
-    findings = _left_out(robot, members) if robot.base >= 0 and root == robot.base else []
-    findings += [_floating(robot.frames[number]) for number, chain in joints.items() if _floats(chain)]
+    diagnostics = _left_out(robot, members) if robot.base >= 0 and root == robot.base else []
+    diagnostics += [
+        _floating(robot.frames[number]) for number, chain in joints.items() if chain[0].type == "floating"
+    ]
     return LinkTree(
         root=robot.parent_frame if root == PARENT_FRAME else robot.frames[root].id,
         frames=members,
         joints=joints,
         added=tuple(names.added),
-        diagnostics=tuple(findings),
+        diagnostics=tuple(diagnostics),
     )
 
 
@@ -66,17 +67,17 @@ def _members(robot: RobotPlan) -> tuple[int, tuple[int, ...]]:
         for number, frame in enumerate(robot.frames):
             if frame.parent_index in found:
                 found.add(number)
-        if robot.edges or robot.frames[robot.base].parent_index < 0 or not _lost(robot, found):
+        if robot.edges or robot.frames[robot.base].parent_index < 0 or not _unconnected(robot, found):
             return robot.base, (robot.base, *sorted(found - {robot.base}))
     tops = [number for number, frame in enumerate(robot.frames) if frame.parent_index < 0]
-    whole = tuple(range(len(robot.frames)))
+    everything = tuple(range(len(robot.frames)))
     if len(tops) == 1 and not _has_dofs(robot, robot.frames[tops[0]]):
-        return tops[0], whole
-    return PARENT_FRAME, whole
+        return tops[0], everything
+    return PARENT_FRAME, everything
 
 
-def _lost(robot: RobotPlan, members: Collection[int]) -> list[FramePlan]:
-    """The frames that are no members. The context of a robot that moves stays where it is, by design."""
+def _unconnected(robot: RobotPlan, members: Collection[int]) -> list[FramePlan]:
+    """Return the frames that are not members. The context of a robot that moves is left out by design."""
     frames = enumerate(robot.frames)
     return [frame for number, frame in frames if number not in members and frame.path != robot.path]
 
@@ -101,15 +102,11 @@ def _joints_to(robot: RobotPlan, number: int, names: LinkNames) -> tuple[UrdfJoi
     )
 
 
-def _floats(chain: tuple[UrdfJoint, ...]) -> bool:
-    return chain[0].type == "floating"
-
-
 def _left_out(robot: RobotPlan, members: tuple[int, ...]) -> list[Diagnostic]:
-    lost = _lost(robot, set(members))
+    lost = _unconnected(robot, set(members))
     if not lost:
         return []
-    names = ", ".join(frame.id for frame in lost[:MOST_NAMED]) + (", ..." if len(lost) > MOST_NAMED else "")
+    names = ", ".join(frame.id for frame in lost[:MAX_NAMED]) + (", ..." if len(lost) > MAX_NAMED else "")
     return [
         Diagnostic(
             code="3.8.frame",

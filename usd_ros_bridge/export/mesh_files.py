@@ -1,0 +1,362 @@
+"""Mesh files of a URDF: a directory that holds every mesh once, named after its content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import zipfile
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.export.mesh_formats import mtl_bytes, obj_bytes, stl_bytes, stl_size
+from usd_ros_bridge.model.appearance import GREY, Color, Skin
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.physics import Mesh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshFile:
+    """A file that holds a mesh, in metres.
+
+    Attributes:
+        uri: The `filename` of a URDF's `<mesh>`: `file://` or `package://`.
+        has_colors: Whether the file has colours or a texture. The URDF then gives no colour.
+        diagnostics: Textures that could not be written, and are not in the file.
+    """
+
+    uri: str
+    has_colors: bool = False
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+MAX_TRIANGLES: Final = 1_000_000
+"""Triangles of one mesh: 50 MB of STL."""
+
+_FORMAT: Final = b"1"
+"""Version of the files' content, part of the digest that names them."""
+_DIGITS: Final = 32
+"""Hexadecimal digits in the name of a file."""
+_MAX_REMEMBERED: Final = 1024
+"""Meshes whose files are remembered, without hashing them again."""
+_numbers = count()
+
+
+def default_directory() -> Path:
+    """Return the default directory of mesh files: `usd_ros_bridge/meshes` in XDG_CACHE_HOME, else in ~/.cache.
+
+    Raises:
+        OptionError: The user has no home directory.
+    """
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        root = root if root.is_absolute() else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise OptionError("there is no home directory for mesh files: give a directory") from error
+    return root / "usd_ros_bridge" / "meshes"
+
+
+class MeshCache:
+    """Write meshes to files, each once: as binary STL, or as OBJ with MTL and copies of images if a mesh has a skin.
+
+    A file is named after its content. It is written under another name and renamed when complete: processes may share
+    a directory. Existing files are never deleted, and replaced only if they are too short (the machine went
+    down while one was written).
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str] | None = None, *, max_triangles: int = MAX_TRIANGLES
+    ) -> None:
+        """Choose the directory.
+
+        Args:
+            directory: Directory of the files, created with the first file. None: see `default_directory`.
+            max_triangles: Triangles of the largest mesh that is written.
+
+        Raises:
+            OptionError: No directory is given, and the user has no home directory.
+        """
+        self.directory = default_directory() if directory is None else Path(directory)
+        self._max_triangles = max_triangles
+        self._uri = directory_uri(self.directory)
+        self._images: dict[str, str | Diagnostic] = {}
+        self._known: dict[tuple[int, bool], tuple[Mesh, MeshFile]] = {}
+        self._unwritable: Diagnostic | None = None
+
+    def write(self, mesh: Mesh, *, path: str, color: Color | None = None) -> MeshFile | Diagnostic:
+        """Return the file that holds `mesh`. Write it unless it exists.
+
+        Args:
+            mesh: In the frame of its shape, metres, scale folded in.
+            path: Path of the prim, for diagnostics.
+            color: Colour of a visual; None for a collision, whose skin is not written.
+
+        Returns:
+            The file, or why there is none. If the directory is not writable, all meshes without a file give the same
+            diagnostic, which names no prim.
+        """
+        key = (id(mesh), color is not None and mesh.skin is not None)
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        if len(mesh.triangles) > self._max_triangles:
+            return _left_out(
+                path,
+                f"{len(mesh.triangles)} triangles are more than {self._max_triangles}",
+                "simplify the mesh",
+            )
+        try:
+            found = self._write_mesh(mesh, path, color)
+        except OSError as error:
+            self._unwritable = self._unwritable or _not_writable(self.directory, error)
+            return self._unwritable
+        if isinstance(found, MeshFile) and not found.diagnostics:
+            if len(self._known) >= _MAX_REMEMBERED:
+                self._known.clear()
+            self._known[key] = (mesh, found)
+        return found
+
+    def _write_mesh(self, mesh: Mesh, path: str, color: Color | None) -> MeshFile | Diagnostic:
+        skin = None if color is None else mesh.skin
+        faults: tuple[Diagnostic, ...] = ()
+        if skin is not None:
+            skin, faults = self._with_images(skin, path, color or GREY)
+        name = _digest(mesh, skin, self._images)
+        fault = ""
+        if skin is None:
+            name += ".stl"
+            if not self._is_complete(name, stl_size(len(mesh.triangles))):
+                fault = _fault(mesh)
+                if not fault:
+                    self._write_file(name, stl_bytes(mesh))
+        elif not (self._is_complete(f"{name}.obj") and self._is_complete(f"{name}.mtl")):
+            fault = _fault(mesh)
+            if not fault:
+                images = {texture: image for texture, image in self._images.items() if isinstance(image, str)}
+                self._write_file(f"{name}.mtl", mtl_bytes(skin.looks, images))
+                self._write_file(f"{name}.obj", obj_bytes(replace(mesh, skin=skin), library=f"{name}.mtl"))
+        if fault:
+            return _left_out(path, fault, "author finite points and faces that name them")
+        name += ".obj" if skin is not None else ""
+        return MeshFile(uri=f"{self._uri}/{name}", has_colors=skin is not None, diagnostics=faults)
+
+    # --- Images ---
+
+    def _with_images(self, skin: Skin, path: str, color: Color) -> tuple[Skin | None, tuple[Diagnostic, ...]]:
+        """Return a skin whose textures are all in the directory, None if one colour is left; and missing textures."""
+        images = {
+            look.texture: self._image(look.texture)
+            for look in skin.looks
+            if look.texture and skin.uv is not None
+        }
+        faults = tuple(replace(each, path=path) for each in images.values() if isinstance(each, Diagnostic))
+        looks = tuple(
+            replace(look, color=color, texture="")
+            if look.texture and not isinstance(images.get(look.texture), str)
+            else look
+            for look in skin.looks
+        )
+        textured = any(look.texture for look in looks)
+        if not textured and skin.normals is None and len(set(looks)) == 1:
+            return None, faults
+        without = skin if textured else replace(skin, uv=None, uv_triangles=None)
+        return replace(without, looks=looks), faults
+
+    def _image(self, texture: str) -> str | Diagnostic:
+        """Return the file name of the copy of an image, which is written unless it exists."""
+        found = self._images.get(texture)
+        if found is None:
+            found = self._images[texture] = self._copy(texture)
+        return found
+
+    def _copy(self, texture: str) -> str | Diagnostic:
+        try:
+            content, suffix = read_image(texture)
+        except ImageError as error:
+            return Diagnostic(
+                code="3.8.texture",
+                severity="warning",
+                path="",
+                message=f"{quoted(texture)} is left out: {error}",
+                remedy="use a PNG or JPEG image",
+            )
+        name = f"{hashlib.sha256(content).hexdigest()[:_DIGITS]}{suffix}"
+        if not self._is_complete(name, len(content)):
+            self._write_file(name, content)
+        return name
+
+    # --- Files ---
+
+    def _is_complete(self, name: str, size: int | None = None) -> bool:
+        try:
+            found = (self.directory / name).stat().st_size
+        except OSError:
+            return False
+        return found > 0 if size is None else found == size
+
+    def _write_file(self, name: str, content: bytes) -> None:
+        """Write a file.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        if self._unwritable is not None:
+            raise OSError
+        self.directory.mkdir(parents=True, exist_ok=True)
+        part = self.directory / f".{name}.{os.getpid()}.{next(_numbers)}.part"
+        try:
+            part.write_bytes(content)
+            part.replace(self.directory / name)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def _digest(mesh: Mesh, skin: Skin | None, images: dict[str, str | Diagnostic]) -> str:
+    """Return the name of a mesh's files, without extension."""
+    digest = hashlib.sha256(_FORMAT)
+    arrays: list[NDArray[Any] | None] = [mesh.points, mesh.triangles]
+    if skin is not None:
+        looks = [(look.color, images[look.texture] if look.texture else "") for look in skin.looks]
+        digest.update(repr(looks).encode())
+        arrays += [skin.look_rows, skin.uv, skin.uv_triangles, skin.normals, skin.normal_triangles]
+    for array in arrays:
+        if array is None:
+            digest.update(b" - ")
+        else:
+            digest.update(f" {array.dtype} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _fault(mesh: Mesh) -> str:
+    """Return why a mesh cannot be written, "" if it can."""
+    points, triangles = mesh.points, mesh.triangles
+    if not len(triangles):
+        return "the mesh has no triangles"
+    if triangles.min() < 0 or triangles.max() >= len(points):
+        return "triangles name points that are not there"
+    corners = points[triangles]
+    if not np.isfinite(corners).all():
+        return "the mesh has points that are not finite"
+    if not np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]).any():
+        return "the mesh has no area"
+    return ""
+
+
+def _left_out(path: str, fault: str, remedy: str) -> Diagnostic:
+    return Diagnostic(
+        code="3.8.mesh",
+        severity="warning",
+        path=path,
+        message=f"{fault}; it is not in the URDF",
+        remedy=remedy,
+    )
+
+
+def _not_writable(directory: Path, error: OSError) -> Diagnostic:
+    return Diagnostic(
+        code="3.8.mesh_directory",
+        severity="error",
+        path="",
+        message=f"no mesh files can be written to {quoted(directory)} ({error.strerror or error}); meshes that are not "
+        "there yet are left out",
+        remedy="make it writable, or give another directory (--meshes)",
+    )
+
+
+def directory_uri(directory: Path) -> str:
+    """Return the URI of a directory, without a slash at the end.
+
+    The URI is `package://name/path` if the directory is in the share of a package of the ament index, so that other
+    machines that have the package find it. The index is read from its files: no ROS installation is needed. Any other
+    directory is `file:///path` (RFC 8089).
+    """
+    for path in dict.fromkeys((_absolute(directory), directory.resolve())):
+        for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+            if prefix and (found := _in_share(path, Path(prefix))):
+                return found
+    return _absolute(directory).as_uri()
+
+
+def _in_share(path: Path, prefix: Path) -> str:
+    for share in (prefix / "share", prefix.resolve() / "share"):
+        if path.is_relative_to(share) and path != share:
+            name = path.relative_to(share).parts[0]
+            if (prefix / "share/ament_index/resource_index/packages" / name).is_file():
+                return f"package://{path.relative_to(share).as_posix()}"
+    return ""
+
+
+def _absolute(path: Path) -> Path:
+    """Return an absolute path without `..`. Symbolic links stay: a package may be installed by links."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+MAX_IMAGE_BYTES: Final = 64 * 2**20
+
+SIGNATURES: Final[dict[str, tuple[bytes, ...]]] = {
+    ".png": (b"\x89PNG\r\n\x1a\n",),
+    ".jpg": (b"\xff\xd8\xff",),
+    ".jpeg": (b"\xff\xd8\xff",),
+    ".bmp": (b"BM",),
+    ".gif": (b"GIF8",),
+    ".tif": (b"II*\0", b"MM\0*"),
+    ".tiff": (b"II*\0", b"MM\0*"),
+    ".tga": (b"",),
+}
+"""First bytes of the images that RViz loads, by extension."""
+
+
+class ImageError(Exception):
+    """An image cannot be used; the message says why."""
+
+
+def read_image(texture: str) -> tuple[bytes, str]:
+    """Return the bytes of an image, and its extension in lower case.
+
+    Args:
+        texture: Path of a file, `file.usdz[image.png]` for one in a package.
+
+    Raises:
+        ImageError: There is none, it is too large, or it is no image of a known kind.
+    """
+    package, _, inner = texture.rstrip("]").partition("[") if texture.endswith("]") else (texture, "", "")
+    suffix = Path(inner or package).suffix.lower()
+    if suffix not in SIGNATURES:
+        raise ImageError(f"images {suffix or 'without an extension'} are not shown by RViz")
+    try:
+        content = _read_packed(package, inner) if inner else _read_file(package)
+    except (OSError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise ImageError(f"it cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if not content.startswith(SIGNATURES[suffix]) or not content:
+        raise ImageError(f"it is no {suffix[1:]} image")
+    return content, suffix
+
+
+def _read_file(path: str) -> bytes:
+    # Never waits for a FIFO that took the place of the file.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ImageError("it is no regular file")
+        _check_size(found.st_size)
+        return stream.read(MAX_IMAGE_BYTES)
+
+
+def _read_packed(package: str, inner: str) -> bytes:
+    with zipfile.ZipFile(package) as archive:
+        _check_size(archive.getinfo(inner).file_size)
+        return archive.read(inner)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_IMAGE_BYTES:
+        raise ImageError(f"it has {size / 2**20:.0f} MiB, more than {MAX_IMAGE_BYTES // 2**20}")
