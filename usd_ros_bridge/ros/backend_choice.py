@@ -1,4 +1,4 @@
-"""Which backend a bridge gets: the one that was asked for, or by `auto` the one that fits the asset."""
+"""Backend choice: the named backend, or by `auto` the one that fits the asset."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from typing import NamedTuple, TypeVar
 
 from usd_ros_bridge.api import add_physics
-from usd_ros_bridge.backends.protocol import Backend, Report, needs_physics
+from usd_ros_bridge.backends.base import Backend, Report, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.runtime import Runtime
 
 RuntimeT = TypeVar("RuntimeT", bound=Runtime)
 
@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
 
 def wants_physics(backend: str | Backend, *, follows_clock: bool = False) -> bool:
-    """Returns whether `choose` is going to look at the stage's physics.
+    """Return whether `choose` is going to look at the stage's physics.
 
     Args:
         backend: As for `choose`.
@@ -55,7 +55,7 @@ def wants_physics(backend: str | Backend, *, follows_clock: bool = False) -> boo
 def choose(
     plan: BridgePlan, backend: str | Backend, *, follows_clock: bool = False, inform: Report
 ) -> Choice:
-    """Returns the backend that was asked for.
+    """Return the backend that was asked for.
 
     `auto` stands for `mujoco` where that is installed and the asset has drives, actuators, or bodies that fall; else
     for `kinematic`. So it does where a robot would fall and nothing is there to land on: a robot's own file, without a
@@ -100,7 +100,7 @@ def choose(
 def open_chosen(
     choice: Choice, make: Callable[[BridgePlan, Backend], RuntimeT], report: Report
 ) -> tuple[RuntimeT, str]:
-    """Opens the backend that was chosen, or in its place the one that can move anything.
+    """Open the backend that was chosen, or in its place the one that can move anything.
 
     Args:
         choice: As `choose` returns it.
@@ -127,7 +127,7 @@ def open_chosen(
 
 
 def falls_forever(scene: PhysicsScene) -> bool:
-    """Returns whether a robot falls and nothing can stop it: all that collides is on bodies that fall, too."""
+    """Return whether a robot falls and nothing can stop it: all that collides is on bodies that fall, too."""
     if not any(scene.gravity):
         return False
     falling = any(

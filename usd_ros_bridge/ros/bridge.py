@@ -1,42 +1,79 @@
-"""The facade: a plan and a backend as live ROS 2 interfaces, in a process of its own or in a host's loop."""
+"""Bridge: a plan and a backend as live ROS 2 interfaces, in a process of its own or in a host's loop."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from usd_ros_bridge.backends.protocol import Backend
-from usd_ros_bridge.model.errors import BridgeError
-from usd_ros_bridge.model.options import PlanOptions, RemoteControl, VariantSelection
+from usd_ros_bridge.backends.base import Backend, BackendInput
+from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.ranges import TIMEOUT
-from usd_ros_bridge.ros.assembly import Assembly, AssemblyOptions, Opened
-from usd_ros_bridge.ros.calls import Call
-from usd_ros_bridge.ros.clock import with_sim_time
-from usd_ros_bridge.ros.description import DescriptionOptions
-from usd_ros_bridge.ros.diagnostics import DEFAULT_RATE, DiagnosticsOptions
+from usd_ros_bridge.options import BridgeOptions, PlanOptions, VariantSelection
+from usd_ros_bridge.planning import disable_conflicts, leave_offered
+from usd_ros_bridge.ranges import TIMEOUT
+from usd_ros_bridge.reporting import OnceReporter, limited
+from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
+from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
+from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
+from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
+from usd_ros_bridge.ros.change.live_parameters import LiveParameters
+from usd_ros_bridge.ros.controller_parameters import ControllerParameters
+from usd_ros_bridge.ros.description.plan_summary import PlanSummary
+from usd_ros_bridge.ros.description.robot_description import Descriptions
+from usd_ros_bridge.ros.diagnostics.diagnostics_publisher import DiagnosticsPublisher
+from usd_ros_bridge.ros.diagnostics.graph_monitor import CHECK_RATE, GraphMonitor
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.handlers import HandlerRegistry, Handlers
-from usd_ros_bridge.ros.live.live import LiveOptions
-from usd_ros_bridge.ros.live.protocol import Changes
+from usd_ros_bridge.ros.endpoints.backend_inputs import input_conflicts
+from usd_ros_bridge.ros.endpoints.calls import Call
+from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bind_installed
+from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
+from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.node_log import NodeLog
-from usd_ros_bridge.ros.overview import overview, summary
-from usd_ros_bridge.ros.own_time import OwnTime
-from usd_ros_bridge.ros.plan_parts import PlanParts
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
-from usd_ros_bridge.ros.status import BridgeStatus
+from usd_ros_bridge.ros.simulation.spawn_services import make_spawn_context
+from usd_ros_bridge.ros.tf.robot_transforms import RobotTransforms
+from usd_ros_bridge.ros.time.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.controllers import ControllerStatus
-from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.options import RuntimeOptions
-from usd_ros_bridge.runtime.report import Reporter, limited
-from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
+from usd_ros_bridge.runtime.controller_manager import ControllerStatus
+from usd_ros_bridge.runtime.loop import Loop
+from usd_ros_bridge.runtime.plan_binding import PlanComponent
+from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl
 
 NODE_NAME = "usd_ros_bridge"
-DEFAULT_TF_RATE = 50.0
+QUIT_S = 0.2
+"""Delay of the end, so that the answer to the request is sent, seconds."""
+
 Show = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BridgeParts:
+    """Parts of an open bridge. For tests and tools: they may differ in every release."""
+
+    backend_name: str
+    domains: Domains
+    runtime: GuardedRuntime
+    clock: RosClock | SimTime
+    loop: Loop | OwnTimeLoop
+    transforms: RobotTransforms
+    interfaces: Interfaces
+    controller_parameters: ControllerParameters
+    descriptions: Descriptions
+    summary: PlanSummary
+    changes: ChangeCoordinator
+    reloader: AssetReloader
+
+    def rows(self) -> Iterator[InterfaceStatus]:
+        """Yield the status of the plan's interfaces, each made when it is needed."""
+        yield from self.interfaces.rows()
+        yield from self.transforms.rows(self.runtime.now_ns)
+        yield from self.descriptions.status()
 
 
 class Bridge(HandlerRegistry):
@@ -57,127 +94,82 @@ class Bridge(HandlerRegistry):
         plan: BridgePlan,
         backend: str | Backend = "kinematic",
         *,
-        backend_options: Mapping[str, str] | None = None,
+        options: BridgeOptions | None = None,
         node: Any = None,
-        node_name: str = NODE_NAME,
-        namespace: str | None = None,
-        domain_id: int | None = None,
-        tf_rate: float | None = DEFAULT_TF_RATE,
-        use_sim_time: bool | None = None,
-        parameter_overrides: Sequence[Any] = (),
-        ros_args: Sequence[str] = (),
-        threaded: bool = True,
-        domains: Domains | None = None,
-        seed: int = 0,
-        controller_rate: float = 100.0,
-        time_options: TimeOptions | None = None,
-        spawning: SpawnOptions | None = None,
-        handlers: Sequence[str] | None = None,
-        scene_edits: bool = False,
-        follow_edits: bool = True,
-        watch: bool = False,
-        remote_control: RemoteControl = "all",
-        publish_unmatched: bool = False,
-        publish_description: bool = True,
-        mesh_directory: str | os.PathLike[str] | None = None,
-        publish_diagnostics: bool = True,
-        diagnostics_rate: float = DEFAULT_RATE,
         report: Show | None = None,
         inform: Show | None = None,
     ) -> None:
-        """Stores what to run; `open` acquires.
+        """Store the arguments; `open` acquires.
 
         Args:
-            plan: What to bring to life.
-            backend: Name of an installed backend, `auto`, or one made by the caller and not open yet. `auto` is
-                `mujoco` where that is installed and the asset has drives, actuators or bodies that fall, else
+            plan: Plan to run.
+            backend: Name of an installed backend, `auto`, or a backend of the caller's that is not open yet. `auto` is
+                `mujoco` if that is installed and the asset has drives, actuators or bodies that fall, else
                 `kinematic`.
-            backend_options: The backend's `key=value` options, as text.
-            node: A host's rclpy node, in a running executor of the host's, to use instead of an own one.
-            node_name: Name of the bridge's own node.
-            namespace: Namespace of the bridge's own node. Names of interfaces are the plan's (PlanOptions.namespace).
-            domain_id: Domain of what names none; None for the process's (ROS_DOMAIN_ID) or the handed-in node's.
-            tf_rate: How often moving transforms are sent, Hz; None at every step.
-            use_sim_time: Whether the bridge's own node follows /clock; None as the two below say.
-            parameter_overrides: rclpy Parameters for the bridge's own node.
-            ros_args: ROS arguments (`--ros-args -r ...`) for the bridge's own contexts.
-            threaded: Run callbacks in background threads; False leaves them to `poll`.
-            domains: Domains that are open already and are taken over, and closed, by the bridge; the options that
-                make nodes are ignored then.
-            seed: Seed for anything random in the backend.
-            controller_rate: How often `spin` runs controllers while they are busy, Hz; `step` always does.
-            time_options: How time passes where the backend owns it; the defaults where None.
-            spawning: What may be spawned by simulation_interfaces where the backend owns time; nothing where None.
-            handlers: Names of the installed packages' handlers that are asked to serve; None for all of them.
-            scene_edits: Whether built-in services may edit the session layer of a stage that the caller opened.
-            follow_edits: Go on with what edits make of the plan's stage while the bridge runs.
-            watch: Read files of the asset again where they change, and go on with that.
-            remote_control: What other nodes may do through the services and parameters of the bridge's node: `all`,
-                `read_only` (ask, but change nothing) or `none`. Interfaces of the asset are not meant.
-            publish_unmatched: Publish also while nobody subscribes, as benchmarks must; else such topics stay idle.
-            publish_description: Describe each robot as URDF on `<its namespace>/robot_description`, once it is open.
-            mesh_directory: Where mesh files for descriptions are put; None for the user's cache.
-            publish_diagnostics: Tell on /diagnostics how every interface, the backend and the TF trees are.
-            diagnostics_rate: How often, Hz of wall time, 10 at most.
-            report: Shows a warning `(kind, message)`; the node's logger by default.
-            inform: Shows something worth knowing `(kind, message)`; the node's logger by default.
+            options: Everything else; the defaults if None.
+            node: rclpy node of the host, in a running executor of the host, to use instead of an own one. Or open
+                `Domains`, which the bridge closes.
+            report: Show a warning `(kind, message)`; the node's logger by default.
+            inform: Show news `(kind, message)`; the node's logger by default.
         """
         super().__init__(Handlers(plan))
-        log = NodeLog(NODE_NAME)
-        reporter, inform = Reporter(report or log.warn), limited(inform or log.inform)
+        self._options = options or BridgeOptions()
+        self._chosen_backend = backend
+        self._log = NodeLog(NODE_NAME)
+        self._reporter, self._inform = (
+            OnceReporter(report or self._log.warn),
+            limited(inform or self._log.inform),
+        )
         self._workers = Workers()
-        options = AssemblyOptions(
-            backend=backend,
-            runtime=RuntimeOptions(
-                backend_options=dict(backend_options or {}), seed=seed, controller_rate=controller_rate
-            ),
-            time=time_options or TimeOptions(),
-            spawning=spawning or SpawnOptions(),
-            live=LiveOptions(edits=scene_edits, follow=follow_edits, watch=watch, tf_rate=tf_rate),
-            installed=None if handlers is None else tuple(handlers),
-            remote_control=remote_control,
-            make_domains=lambda: Domains(
-                node=node,
-                node_name=node_name,
-                namespace=namespace,
-                domain_id=domain_id,
-                ros_args=ros_args,
-                parameter_overrides=with_sim_time(parameter_overrides, use_sim_time),
-                threaded=threaded,
-                report=reporter.report,
-            ),
-            make_parts=partial(
-                PlanParts, handlers=self._handlers, workers=self._workers, tf_rate=tf_rate,
-                scene_edits=scene_edits, publish_unmatched=publish_unmatched, inform=inform,
-                description=DescriptionOptions(publish=publish_description, meshes=mesh_directory),
-                diagnostics=DiagnosticsOptions(publish=publish_diagnostics, rate=diagnostics_rate),
-            ),
-        )  # fmt: skip
-        self._assembly = Assembly(
-            plan, options, handlers=self._handlers, workers=self._workers, domains=domains,
-            reporter=reporter, inform=inform, log=log,
-        )  # fmt: skip
+        # Held by ticks, and by the thread that closes the bridge.
+        self._lock = threading.RLock()
+        self._domains = node if isinstance(node, Domains) else self._make_domains(node)
+        self._resources = ExitStack()
+        self._resources.callback(self._domains.close)
+        # Last first.
+        self._stops: list[Callable[[], None]] = [self._domains.stop, self._workers.close]
+        self._opened: BridgeParts | None = None
+        # Known before all is open: `stop` may come from a signal handler meanwhile.
+        self._loop: Loop | OwnTimeLoop | None = None
+        self._was_opened = False
+        self._closed = False
+        self._spinning = False
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
     def open(self) -> Bridge:
-        """Opens the backend and creates every enabled interface; returns itself.
+        """Open the backend and all enabled interfaces. Return the bridge.
 
         Raises:
             BackendError: The backend is unknown, not installed, or refuses its options.
             BridgeError: The bridge was opened before, or the ROS arguments are not valid.
         """
-        self._assembly.check()
+        if self._was_opened or self._closed:
+            raise BridgeError("a bridge is opened once; make another one")
+        self._options.check()
+        self._was_opened = True
         try:
-            self._assembly.open()
+            self._opened = self._open()
         except BaseException:
             self.close()
             raise
         return self
 
     def close(self) -> None:
-        """Ends everything that `open` began. Idempotent, from any thread, also while callbacks run."""
-        self._assembly.close()
+        """Close everything that `open` opened. Idempotent, from any thread, also while callbacks run."""
+        # Objects that refer to each other, to the plan and to its stage are released here, in this thread. A stage
+        # that waits for the garbage collector is freed in any thread, perhaps while OpenUSD notifies other stages of
+        # changes in another one: the process would end.
+        self._closed = True
+        self._log.node = None
+        # Threads end before what they use, and outside of the lock, which none of them needs to end.
+        for stop in reversed(self._stops):
+            stop()
+        with self._lock:
+            self._resources.close()
+            self._opened = self._loop = None
+            self._stops.clear()
+            self._handlers.close()
 
     def __enter__(self) -> Bridge:
         return self.open()
@@ -188,7 +180,7 @@ class Bridge(HandlerRegistry):
     # --- Running -----------------------------------------------------------------------------------------------
 
     def step(self, time_ns: int | None = None) -> bool:
-        """Does everything once, from the host's thread: takes what arrived, steps the backend, sends what is due.
+        """Tick once, from the host's thread: apply what arrived, step the backend, publish what is due.
 
         Args:
             time_ns: Bridge time, nanoseconds, which stamps what is sent; None for the ROS time of the bridge's node.
@@ -201,11 +193,11 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open, or `spin` runs in another thread.
         """
-        opened = self._opened()
-        runtime, clock = opened.runtime, opened.clock
-        if self._assembly.spinning:
+        parts = self.parts
+        runtime, clock = parts.runtime, parts.clock
+        if self._spinning:
             raise BridgeError("step() while spin() runs: one of the two drives the bridge")
-        if isinstance(clock, OwnTime):
+        if isinstance(clock, SimTime):
             return clock.step(None if time_ns is None else int(time_ns))
         now = clock.now_ns() if time_ns is None else int(time_ns)
         if now is None:
@@ -213,46 +205,59 @@ class Bridge(HandlerRegistry):
         runtime.follow_host(now)
         return runtime.tick(now)
 
-    def poll(self) -> None:
-        """Runs callbacks that wait, where no background thread does (`threaded=False`), and returns at once."""
-        self._opened().domains.poll()
-
-    def spin(self) -> None:
-        """Runs until `stop` or `close`, in the calling thread.
+    def post(self, job: Callable[[], None]) -> None:
+        """Run a job once in the tick thread, at the start of the next tick. Thread-safe.
 
         Raises:
             BridgeError: The bridge is not open.
         """
-        loop = self._opened().loop
-        self._assembly.spinning = True
+        self.parts.runtime.post(job)
+
+    def poll(self) -> None:
+        """Run callbacks that wait, where no background thread does (`threaded=False`), and return at once."""
+        self.parts.domains.poll()
+
+    def spin(self) -> None:
+        """Run until `stop` or `close`, in the calling thread.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        loop = self.parts.loop
+        self._spinning = True
         try:
             loop.run()
         finally:
-            self._assembly.spinning = False
+            self._spinning = False
 
     def stop(self) -> None:
-        """Ends `spin` after the tick in progress; from any thread or signal handler."""
-        self._assembly.stop()
+        """End `spin` after the tick in progress; from any thread or signal handler."""
+        loop = self._loop
+        if loop is not None:
+            loop.stop()
 
     def reset(self) -> None:
-        """Takes the backend back to the state at rest; the next `step` may be at any time.
+        """Reset the backend to the state at rest; the next `step` may be at any time.
 
         Where the backend owns time, it starts over, while `spin` runs between two ticks: `time.reset` tells when.
         """
-        opened = self._opened()
-        runtime, clock = opened.runtime, opened.clock
-        if isinstance(clock, OwnTime):
-            clock.reset(spinning=self._assembly.spinning)
+        parts = self.parts
+        if isinstance(parts.clock, SimTime):
+            parts.clock.reset(spinning=self._spinning)
             return
-        runtime.reset()
+        parts.runtime.reset()
 
     # --- Asking ------------------------------------------------------------------------------------------------
 
     def call(
-        self, target: str, request: Any, *, timeout: float | None = None,
+        self,
+        target: str,
+        request: Any,
+        *,
+        timeout: float | None = None,
         feedback: Callable[[Any], object] | None = None,
-    ) -> Call:  # fmt: skip
-        """Calls the server that a client of the plan is for, as soon as there is one.
+    ) -> Call:
+        """Call the server that a client of the plan is for, as soon as there is one.
 
         Args:
             target: Prim path or absolute name of the client.
@@ -266,17 +271,17 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: The bridge is not open, there is no such client, or the request does not fit its type.
         """
-        parts = self._opened().parts
+        parts = self.parts
         if timeout is not None:
             TIMEOUT.check("timeout", timeout)
         return parts.interfaces.call(target, request, timeout=timeout, feedback=feedback)
 
     def controllers(self) -> tuple[ControllerStatus, ...]:
-        """Returns which controllers there are, and which of them are active."""
-        return self._opened().runtime.controllers.status()
+        """Return which controllers there are, and which of them are active."""
+        return self.parts.runtime.controllers.status()
 
     def switch_controllers(self, *, activate: Iterable[str] = (), deactivate: Iterable[str] = ()) -> Call:
-        """Switches controllers by prim path, at the start of the next tick: all of them, or none.
+        """Switch controllers by prim path, at the start of the next tick: all of them, or none.
 
         Returns:
             The switch under way: `await` it, or ask for its `result()`, to know that it happened.
@@ -284,18 +289,32 @@ class Bridge(HandlerRegistry):
         Raises:
             BridgeError: It is not possible: a path is unknown, a controller faulty, or a joint claimed twice.
         """
-        return self._opened().parts.switch_controllers(tuple(activate), tuple(deactivate))
+        parts, on, off = self.parts, tuple(activate), tuple(deactivate)
+        runtime, controllers = parts.runtime, parts.runtime.controllers
+        if reason := controllers.refusal(on, off):
+            raise BridgeError(reason)
+
+        def switch() -> None:
+            runtime.controllers.switch(on, off)
+            parts.controller_parameters.show()
+
+        posted: list[Future[None]] = []
+        controllers.announce(on, off, lambda: posted.append(run_in_tick(runtime, switch)))
+        posted[0].add_done_callback(
+            lambda done: runtime.controllers.withdraw(on, off) if done.cancelled() else None
+        )
+        return self._make_call(posted[0])
 
     # --- Change ------------------------------------------------------------------------------------------------
 
     @property
-    def changes(self) -> Changes:
-        """The way to change what runs: what parameters, services and watchers of files ask.
+    def changes(self) -> ChangeCoordinator:
+        """Change of the running bridge, whoever requests them: parameters, services, file watchers, the host.
 
         Raises:
             BridgeError: The bridge is not open.
         """
-        return self._opened().live.changer
+        return self.parts.changes
 
     def change(
         self,
@@ -304,7 +323,7 @@ class Bridge(HandlerRegistry):
         plan_options: PlanOptions | None = None,
         edit: Callable[[Any], None] | None = None,
     ) -> Call:
-        """Goes on with another choice of variants, other options, or an edited stage. Only differences close and open.
+        """Change variants, options or the stage of the running bridge. Only differences close and open.
 
         Args:
             variants: All selections that are to override authored ones; None for those that do.
@@ -321,64 +340,283 @@ class Bridge(HandlerRegistry):
         """
         options = None if plan_options is None else (lambda _: plan_options)
         future = self.changes.request(why="a change", variants=variants, options=options, edit=edit)
-        return self._opened().live.waited(future)
+        return self._make_call(future)
 
     def reload(self) -> Call:
-        """Reads the files of the asset again, and goes on with what they are, as `change` does.
+        """Read the files of the asset again, and change to their content, as `change` does.
 
         Raises:
             BridgeError: The bridge is not open.
         """
-        return self._opened().live.reload()
+        return self._make_call(self.parts.reloader.reload())
 
     # --- Looking in --------------------------------------------------------------------------------------------
 
     @property
     def node(self) -> Any:
         """The rclpy node of the default domain."""
-        return self._opened().domains.main.node
+        return self.parts.domains.main.node
 
     @property
     def time(self) -> TimeControl | None:
-        """Pauses, steps and resets, from any thread; None where the backend does not own time."""
-        clock = self._opened().clock
-        return clock.control if isinstance(clock, OwnTime) else None
+        """Pause, steps and resets, from any thread; None where the backend does not own time."""
+        clock = self.parts.clock
+        return clock.control if isinstance(clock, SimTime) else None
 
     @property
-    def runtime(self) -> Runtime:
-        """The runtime: emitters and sinks of one's own are added there."""
-        return self._opened().runtime
-
-    def status(self) -> BridgeStatus:
-        """Returns what the bridge is doing, from any thread.
+    def parts(self) -> BridgeParts:
+        """The parts of the open bridge, for tests and tools.
 
         Raises:
             BridgeError: The bridge is not open.
         """
-        with self._assembly.lock:
-            opened = self._opened()
-            return overview(
-                self.plan,
-                self._assembly.backend_name,
-                opened.runtime,
-                opened.parts,
-                opened.live,
-                opened.clock if isinstance(opened.clock, OwnTime) else None,
+        parts = self._opened
+        if parts is None or self._closed:
+            raise BridgeError("the bridge is not open")
+        return parts
+
+    def status(self) -> BridgeStatus:
+        """Return what the bridge is doing, from any thread.
+
+        Raises:
+            BridgeError: The bridge is not open.
+        """
+        with self._lock:
+            parts = self.parts
+            runtime, transforms = parts.runtime, parts.transforms
+            counters = runtime.status()
+            own_time = parts.clock if isinstance(parts.clock, SimTime) else None
+            rows = [
+                *parts.interfaces.status(),
+                *transforms.status(counters.time_ns or 0),
+                *parts.descriptions.status(),
+                *parts.reloader.status(),
+                *(() if own_time is None else own_time.interfaces()),
+            ]
+            return BridgeStatus(
+                asset=self.plan.asset,
+                backend=parts.backend_name,
+                time_ns=counters.time_ns,
+                ticks=counters.ticks,
+                tick_seconds=runtime.tick_seconds,
+                backend_errors=counters.backend_errors,
+                interfaces=tuple(rows),
+                moving_frames=transforms.moving,
+                static_frames=transforms.static,
+                robots=self.plan.robots,
+                diagnostics=self.plan.diagnostics,
+                reports=counters.reports,
+                time=None if own_time is None else own_time.status(),
             )
 
     def summary(self) -> str:
-        """Returns one line for a log: how much of what is live.
+        """Return one line for a log: what is live.
 
         Raises:
             BridgeError: The bridge is not open.
         """
-        parts = self._opened().parts
-        return summary(parts.interfaces, parts.transforms)
+        parts = self.parts
+        counts, transforms = parts.interfaces.counts(), parts.transforms
+        words = [_counted(counts[kind], kind) for kind in ("topic", "service", "action")]
+        frames = f"{_counted(transforms.moving, 'moving frame')} and {transforms.static} static"
+        return f"{', '.join(words)}, {frames}: ready"
+
+    # --- Opening -----------------------------------------------------------------------------------------------
+
+    def _open(self) -> BridgeParts:
+        """Open everything, in order. `close` closes what is open, in reverse, if something fails."""
+        domains, report = self._domains, self._reporter.report
+        bind_installed(self._handlers, self._options.handlers, report)
+        # Before any node: a name that does not exist is the only message then.
+        is_auto = self._chosen_backend == AUTO
+        choice = None if is_auto else choose(self.plan, self._chosen_backend, inform=self._inform)
+        self._log.node = domains.main.node
+        if choice is None:
+            follows = bool(domains.main.node.get_clock().ros_time_is_active)
+            choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
+        runtime, backend_name = open_chosen(choice, self._make_runtime, report)
+        self._resources.callback(runtime.close)
+        served = self._served_plan(runtime.plan, runtime.inputs)
+        parts = self._make_parts(served, runtime, backend_name)
+        self._loop = parts.loop
+        self._stops += [runtime.stop, parts.loop.stop]
+        self._open_interfaces(served, parts)
+        monitor = GraphMonitor(lambda: runtime.plan, domains, report=report)
+        runtime.add_publication(monitor, name="graph monitor", rate=CHECK_RATE)
+        return parts
+
+    def _make_domains(self, node: Any) -> Domains:
+        """Return domains whose nodes are created at their first use."""
+        options = self._options
+        return Domains(
+            node=node,
+            node_name=options.node_name,
+            namespace=options.node_namespace,
+            domain_id=options.domain_id,
+            ros_args=options.ros_args,
+            parameter_overrides=with_sim_time(options.parameter_overrides, options.use_sim_time),
+            threaded=options.threaded,
+            report=self._reporter.report,
+        )
+
+    def _make_runtime(self, plan: BridgePlan, backend: Backend) -> GuardedRuntime:
+        return GuardedRuntime(
+            plan,
+            backend,
+            options=self._options,
+            reporter=self._reporter,
+            lock=self._lock,
+            domains=self._domains,
+        )
+
+    def _make_parts(self, served: BridgePlan, runtime: GuardedRuntime, backend_name: str) -> BridgeParts:
+        options, domains, main = self._options, self._domains, self._domains.main
+        clock, loop = find_time(runtime, domains, self._workers)
+        scene, no_scene = scene_access(runtime.plan, edits=options.scene_edits)
+        changes = ChangeCoordinator(
+            runtime,
+            domains,
+            lock=self._lock,
+            served_plan=self._served_plan,
+        )
+        interfaces = Interfaces(
+            served,
+            domains,
+            runtime,
+            handlers=self._handlers,
+            workers=self._workers,
+            services=Services(self._handlers, runtime, scene, no_scene),
+            forbidden=partial(forbidden_wait, self._workers, runtime),
+            inform=self._inform,
+            publish_unmatched=options.publish_unmatched,
+        )
+        return BridgeParts(
+            backend_name=backend_name,
+            domains=domains,
+            runtime=runtime,
+            clock=clock,
+            loop=loop,
+            transforms=RobotTransforms(
+                served,
+                domains,
+                runtime,
+                rate=options.tf_rate,
+                publish_unmatched=options.publish_unmatched,
+            ),
+            interfaces=interfaces,
+            controller_parameters=ControllerParameters(main.node, runtime),
+            descriptions=Descriptions(
+                served,
+                domains,
+                options=options,
+                in_tick=partial(run_in_tick, runtime),
+                make_way=runtime.wait_for_tick,
+                report=self._reporter.report,
+            ),
+            summary=PlanSummary(served, main, refused=interfaces.refused),
+            changes=changes,
+            reloader=AssetReloader(changes, runtime, main, self._workers),
+        )
+
+    def _open_interfaces(self, served: BridgePlan, parts: BridgeParts) -> None:
+        """Open everything that follows from the plan, and register it for changes."""
+        runtime, main, clock, summary = parts.runtime, parts.domains.main, parts.clock, parts.summary
+        diagnostics = DiagnosticsPublisher(
+            runtime.plan,
+            served,
+            main,
+            runtime,
+            rows=parts.rows,
+            guards=parts.transforms.guards,
+        )
+        parameters, interfaces, transforms = parts.controller_parameters, parts.interfaces, parts.transforms
+        for opened in (transforms, interfaces, parameters, parts.descriptions, summary, diagnostics, clock):
+            self._resources.callback(opened.close)
+        parameters.open()
+        main.start()
+        transforms.open(clock.now_ns() or 0)
+        interfaces.open()
+        parts.descriptions.open()
+        summary.open()
+        diagnostics.open()
+        live_parameters = self._make_live_parameters(parts)
+        components: tuple[PlanComponent, ...] = (
+            self._handlers,
+            transforms,
+            interfaces,
+            live_parameters,
+            parameters,
+            parts.descriptions,
+            diagnostics,
+            summary,
+        )
+        for component in components:
+            parts.changes.register(component)
+        if isinstance(clock, SimTime):
+            parts.changes.register(clock)
+            self._open_own_time(clock, parts)
+        self._open_changes(parts, live_parameters)
+
+    def _open_own_time(self, clock: SimTime, parts: BridgeParts) -> None:
+        clock.open()
+        spawning = make_spawn_context(
+            parts.runtime,
+            request_change=parts.changes.request,
+        )
+        clock.offer(self._handlers, quit_process=self._quit, inform=self._inform, spawning=spawning)
+
+    def _make_live_parameters(self, parts: BridgeParts) -> LiveParameters:
+        runtime, main, transforms = parts.runtime, parts.domains.main, parts.transforms
+        return LiveParameters(
+            main.node,
+            parts.changes,
+            owned=main.owned,
+            controlled=lambda: runtime.controllers.parameter_names().keys(),
+            tf_rate=self._options.tf_rate,
+            set_tf_rate=lambda rate: runtime.post(lambda: transforms.set_rate(rate)),
+            defer=main.defer,
+            remote_control=self._options.remote_control,
+            report=self._reporter.report,
+        )
+
+    def _open_changes(self, parts: BridgeParts, parameters: LiveParameters) -> None:
+        """Accept requests for changes: by the host, edits, parameters, the service ~/reload, and changed files."""
+        changes, reloader = parts.changes, parts.reloader
+        for opened in (reloader, parameters, changes):
+            self._resources.callback(opened.close)
+        # Ended after the loop, which changes wait for.
+        self._stops[-2:-2] = [changes.stop, reloader.stop]
+        changes.open()
+        changes.on_change(self._report_change)
+        parameters.open()
+        reloader.open()
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> Opened:
-        opened = self._assembly.opened
-        if opened is None or self._assembly.closed:
-            raise BridgeError("the bridge is not open")
-        return opened
+    def _served_plan(self, plan: BridgePlan, inputs: Iterable[BackendInput]) -> BridgePlan:
+        """Return a plan without the publishers of topics that the backend needs or the bridge itself publishes."""
+        sourced = {topic.path for topic in plan.topics if self._handlers.get("topic", topic.path) is not None}
+        plan = leave_offered(plan, describes=self._options.publish_description, sourced=sourced)
+        return disable_conflicts(plan, input_conflicts(plan, inputs, self._domains.main))
+
+    def _make_call(self, future: Future[Any]) -> Call:
+        parts = self.parts
+        return Call(
+            future, forbidden=partial(forbidden_wait, self._workers, parts.runtime, parts.domains.main)
+        )
+
+    def _report_change(self, report: ChangeReport) -> None:
+        self._inform(f"change:{report}", str(report))
+        for each in report.found:
+            if each.severity == "error":
+                self._reporter.report(f"change.found:{each}", str(each))
+
+    def _quit(self) -> bool:
+        """End `spin` soon, after the answer to the service that asks for it. Return False if `spin` does not run."""
+        if self._spinning:
+            threading.Timer(QUIT_S, self.stop).start()
+        return self._spinning
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,4 +1,4 @@
-"""The places where rclpy differs between ROS 2 releases, and where it needs a hand; nothing else knows of either."""
+"""Compatibility with rclpy: differences between ROS 2 releases, and all uses of its private members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -62,7 +62,7 @@ _SEND_TRIES = 3
 
 
 def make_executor(context: Any) -> Any:
-    """Returns an EventsExecutor for `context` where this rclpy has one, else a SingleThreadedExecutor.
+    """Return an EventsExecutor for `context` where this rclpy has one, else a SingleThreadedExecutor.
 
     The former costs a tenth per callback and does not slow down with the number of entities.
     """
@@ -82,7 +82,7 @@ def make_executor(context: Any) -> Any:
 
 
 def wake(executor: Any) -> None:
-    """Ends an executor's `spin_once`, from any thread. EventsExecutor's own `wake` has no effect on one that waits."""
+    """End an executor's `spin_once`, from any thread. EventsExecutor's own `wake` has no effect on one that waits."""
     executor.create_task(_nothing)
 
 
@@ -240,18 +240,23 @@ def _rcl_function(name: str) -> Any:
     return function
 
 
+def parameter_overrides(node: Any) -> Mapping[str, Any]:
+    """Return the values that a node was given for its parameters at the start, declared or not."""
+    return getattr(node, "_parameter_overrides", {})
+
+
 def policy_name(kind: Any) -> str:
-    """Returns the name of a QoS policy as an event gives it, in lower case ("reliability")."""
+    """Return the name of a QoS policy as an event gives it, in lower case ("reliability")."""
     return str(qos_policy_name_from_kind(kind)).lower()
 
 
 def publisher_count(subscription: Any) -> int:
-    """Returns how many publishers are matched with `subscription`."""
+    """Return how many publishers are matched with `subscription`."""
     return int(subscription.get_publisher_count())
 
 
 def defer_responses(service: Any, answer: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Lets a service answer later, whatever executor runs its callback.
+    """Defer the answers of a service, whatever executor runs its callback.
 
     rclpy awaits coroutine callbacks in some executors and refuses them in others (Jazzy's EventsExecutor). All of them
     hand what the callback returned, and the request's header, to the service's `send_response`.

@@ -1,4 +1,4 @@
-"""Controllers as parameters of the node: who is active, and the numbers that may change while the bridge runs.
+"""Parameters of controllers: which are active, and the values that may change while the bridge runs.
 
 `enabled.<prim path>` switches, `<prim path>.<name>` is a number. What one request sets together happens together.
 """
@@ -7,39 +7,21 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
 from rclpy.parameter import Parameter
 
-from usd_ros_bridge.model.diagnostics import escaped
-from usd_ros_bridge.model.errors import BridgeError, OptionError
-from usd_ros_bridge.model.options import RemoteControl
-from usd_ros_bridge.model.ranges import NumberRange, controller_range, shown
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ranges import NumberRange, controller_range, shown
 from usd_ros_bridge.ros.parameters import remote_refusal
-from usd_ros_bridge.runtime.controllers import Controllers
+from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.runtime import Runtime
 
 ENABLED = "enabled."
-
-
-class Host(Protocol):
-    """What has controllers and a tick: the runtime."""
-
-    @property
-    def controllers(self) -> Controllers:
-        """The controllers."""
-        ...
-
-    @property
-    def remote_control(self) -> RemoteControl:
-        """Return what other nodes may do."""
-        ...
-
-    def post(self, job: Callable[[], None]) -> None:
-        """Has a job done in the tick's thread, at the start of the next tick."""
-        ...
 
 
 class ControllerParameters:
@@ -49,8 +31,8 @@ class ControllerParameters:
     the next tick. Values that are given at the start (a parameter file) hold before the first.
     """
 
-    def __init__(self, node: Any, runtime: Host) -> None:
-        """Stores whose parameters and which controllers; `open` declares them."""
+    def __init__(self, node: Any, runtime: Runtime) -> None:
+        """Store whose parameters and which controllers; `open` declares them."""
         self._node = node
         self._runtime = runtime
         self._numbers: dict[str, tuple[str, str]] = {}
@@ -60,7 +42,7 @@ class ControllerParameters:
         self._is_open = False
 
     def open(self) -> ControllerParameters:
-        """Declares the parameters, and does at once what values given at the start ask for.
+        """Declare the parameters, and do at once what values given at the start ask for.
 
         Raises:
             OptionError: A value is not possible.
@@ -76,11 +58,13 @@ class ControllerParameters:
         self._is_open = True
         return self
 
-    def revise(self) -> None:
-        """Declares the parameters of controllers that came, and takes back those of controllers that went.
+    def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
+        """Prepare for other controllers, as `PlanComponent.prepare`."""
+        del plan, binding
+        return PreparedChange(cleanup=self._declare_again)
 
-        Where callbacks of the node run, after the runtime has gone on to another plan.
-        """
+    def _declare_again(self) -> None:
+        """Declare parameters of new controllers and undeclare those of controllers that are gone."""
         if not self._is_open:
             return
         before = set(self._declared)
@@ -100,7 +84,7 @@ class ControllerParameters:
         self._show_numbers(before & self._numbers.keys())
 
     def close(self) -> None:
-        """Takes the parameters back. Idempotent."""
+        """Undeclare the parameters. Idempotent."""
         if self._is_open:
             self._is_open = False
             self._node.remove_on_set_parameters_callback(self._check)
@@ -110,7 +94,7 @@ class ControllerParameters:
             self._node.undeclare_parameter(name)
 
     def show(self, *, but: Collection[str] = ()) -> None:
-        """Has the parameters show who is active, after a switch that none of them asked for.
+        """Show which controllers are active, after a switch that no parameter asked for.
 
         Args:
             but: Prim paths of controllers whose parameters are left alone.
@@ -125,7 +109,7 @@ class ControllerParameters:
     # --- Own ---------------------------------------------------------------------------------------------------
 
     def _show_numbers(self, names: Collection[str]) -> None:
-        """Has parameters show the numbers of controllers: what was set stays with those, the rest is the asset's."""
+        """Show the numbers of controllers: a value that was set stays, the others are the asset's."""
         now = {full: self._runtime.controllers.parameter(*self._numbers[full]) for full in names}
         shown = {full: self._node.get_parameter(full).value for full in names}
         self._show(
@@ -147,7 +131,7 @@ class ControllerParameters:
             self._own.showing = False
 
     def _declare_all(self) -> dict[str, Any]:
-        """Declares what is not declared yet; returns the values of all parameters of the controllers that there are."""
+        """Declare what is not declared yet; returns the values of all parameters of the controllers that there are."""
         controllers = self._runtime.controllers
         names = controllers.parameter_names()
         self._wanted = {path: controllers.active(path) for path in names}
@@ -167,7 +151,7 @@ class ControllerParameters:
         return given
 
     def _declare(self, name: str, default: Any, descriptor: Any) -> Any:
-        """Returns the value of a parameter, which a host's node may have declared from its overrides already."""
+        """Return the value of a parameter, which a host's node may have declared from its overrides already."""
         if self._node.has_parameter(name):
             value = self._node.get_parameter(name).value
             if type(value) is not type(default):
@@ -187,7 +171,7 @@ class ControllerParameters:
         ours = [
             name for name in values if name in self._numbers or name.removeprefix(ENABLED) in self._wanted
         ]
-        reason = remote_refusal(self._runtime.remote_control, ours) or self._refusal(values)
+        reason = remote_refusal(self._runtime.options.remote_control, ours) or self._refusal(values)
         return SetParametersResult(successful=not reason, reason=escaped(reason))
 
     def _apply(self, parameters: Sequence[Any]) -> None:
@@ -225,7 +209,7 @@ class ControllerParameters:
             controllers.switch(on, [path for path, wanted in switched.items() if not wanted])
 
     def _refusal(self, values: Mapping[str, Any]) -> str:
-        """Returns why parameters cannot have these values, "" where they can, or are none of these."""
+        """Return why parameters cannot have these values, "" where they can, or are none of these."""
         for full, value in values.items():
             if full in self._numbers and value is None:
                 return f"{full} cannot be unset"

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import rclpy
@@ -17,7 +17,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.compat import (
     ROS_ERRORS,
     destroy_entity,
@@ -28,7 +30,6 @@ from usd_ros_bridge.ros.compat import (
     wake,
 )
 from usd_ros_bridge.ros.transport import has_discovery_thread, wait_until_sent
-from usd_ros_bridge.runtime.report import describe
 
 MAX_DOMAINS = 16
 MAX_DOMAIN_ID = 232
@@ -53,7 +54,7 @@ class EntityRemoval:
     """
 
     def __init__(self, node: Any, report: Report) -> None:
-        """Start with nothing to destroy.
+        """Store the arguments.
 
         Args:
             node: The node that the entities were created on.
@@ -159,7 +160,7 @@ class Domain:
     """
 
     def __init__(self, node: Any, *, owned: bool, report: Report, threaded: bool = True) -> None:
-        """Stores a node that exists; `start` begins to run callbacks.
+        """Store the arguments.
 
         Args:
             node: The node.
@@ -188,22 +189,22 @@ class Domain:
 
     @property
     def threaded(self) -> bool:
-        """Whether a thread of the bridge's own runs the callbacks."""
+        """Return whether a thread of the bridge runs the callbacks."""
         return self._threaded
 
     @property
     def current(self) -> bool:
-        """Whether it is the calling thread that runs the callbacks, as far as is known of a host's executor."""
+        """Return whether the calling thread runs the callbacks, as far as a host's executor tells."""
         thread = self._thread
         return threading.get_ident() == (self._poller if thread is None else thread.ident)
 
     @property
     def ok(self) -> bool:
-        """Whether the context still stands."""
+        """Return whether the context is valid."""
         return bool(self.node.context.ok())
 
     def start(self) -> None:
-        """Begins to run callbacks; nothing to do for a host's node."""
+        """Begin to run callbacks; nothing to do for a host's node."""
         if not self.owned:
             if not self._probed:
                 self._probed = True
@@ -219,7 +220,7 @@ class Domain:
             self._thread.start()
 
     def defer(self, job: Callable[[], None], *, urgent: bool = True) -> None:
-        """Runs `job` soon, outside of any callback: there, entities may be made and destroyed.
+        """Run `job` soon, outside of any callback: there, entities may be made and destroyed.
 
         In the executor's thread where that is the bridge's own, else in the next `poll`.
 
@@ -245,11 +246,11 @@ class Domain:
 
     @property
     def deferred(self) -> bool:
-        """Whether jobs wait for the next `poll`."""
+        """Return whether jobs wait for the next `poll`."""
         return bool(self._jobs) and self._thread is None
 
     def poll(self, *, callbacks: bool = True) -> None:
-        """Runs what waits and returns: deferred jobs and, where no thread does it, callbacks of an owned node."""
+        """Run what waits and return: deferred jobs and, where no thread does it, callbacks of an owned node."""
         if self._thread is not None or not self._polling.acquire(blocking=False):
             # A thread does it, or another poll is under way.
             return
@@ -266,7 +267,7 @@ class Domain:
             self._polling.release()
 
     def stop(self) -> None:
-        """Ends the thread: from here on no callback of the bridge's own nodes runs. Idempotent."""
+        """End the thread: from here on no callback of the bridge's own nodes runs. Idempotent."""
         self._stop.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -277,7 +278,7 @@ class Domain:
         self._jobs.clear()
 
     def close(self) -> None:
-        """Ends what is the bridge's own: thread, executor, node and context. Idempotent."""
+        """End what is the bridge's own: thread, executor, node and context. Idempotent."""
         self.stop()
         if not self.owned:
             self._removal.leave()
@@ -370,7 +371,7 @@ class Domains:
         threaded: bool = True,
         report: Report,
     ) -> None:
-        """Stores what nodes are made of.
+        """Store the arguments.
 
         Args:
             node: A host's node: it serves its own domain, which then is the default one.
@@ -406,7 +407,7 @@ class Domains:
         return self._main
 
     def get(self, domain_id: int | None) -> Domain:
-        """Returns the domain with that id, None for the default one, opened and started at first use.
+        """Return the domain with that id, None for the default one, opened and started at first use.
 
         Raises:
             DomainLimitError: It would be one too many.
@@ -427,7 +428,7 @@ class Domains:
 
     @property
     def threaded(self) -> bool:
-        """Whether threads of the bridge's own are wanted."""
+        """Return whether the bridge runs threads of its own."""
         return self._threaded
 
     @property
@@ -435,40 +436,43 @@ class Domains:
         """All domains that are open."""
         return tuple(self._domains.values())
 
-    def unused(self, wanted: Collection[int | None]) -> tuple[Domain, ...]:
-        """Returns the domains that are open but for the main one and those that are wanted, by their ids."""
+    def unused(self, plan: BridgePlan) -> tuple[Domain, ...]:
+        """Return open domains, except the main one, that a plan has nothing in."""
+        interfaces = (*plan.topics, *plan.services, *plan.actions)
+        wanted = {each.domain_id for each in interfaces if each.enabled}
+        wanted |= {robot.domain_id for robot in plan.robots}
         main = self.main
         return tuple(
             domain for key, domain in self._domains.items() if domain is not main and key not in wanted
         )
 
-    def release(self, domains: Iterable[Domain]) -> None:
-        """Closes domains that nothing lives in any more; from no thread of theirs."""
-        for domain in domains:
+    def close_unused(self, plan: BridgePlan) -> None:
+        """Close the domains that a plan has nothing in; not from a callback."""
+        for domain in self.unused(plan):
             self._domains.pop(domain.domain_id, None)
             self._polled = tuple(each for each in self._polled if each is not domain)
             domain.close()
 
     @property
     def deferred(self) -> bool:
-        """Whether jobs wait for the next `poll` in any domain."""
+        """Return whether jobs wait for the next `poll` in any domain."""
         for domain in self._polled:  # noqa: SIM110 - asked at every step: a generator costs more
             if domain.deferred:
                 return True
         return False
 
     def poll(self, *, callbacks: bool = True) -> None:
-        """Runs what waits in domains that have no thread of their own."""
+        """Run what waits in domains that have no thread of their own."""
         for domain in self._polled:
             domain.poll(callbacks=callbacks)
 
     def stop(self) -> None:
-        """Ends all threads of the bridge's own. Idempotent."""
+        """End all threads of the bridge's own. Idempotent."""
         for domain in tuple(self._domains.values()):
             domain.stop()
 
     def close(self) -> None:
-        """Closes all of them, the main one last. Idempotent; what is closed is not opened again."""
+        """Close all of them, the main one last. Idempotent; what is closed is not opened again."""
         domains = [domain for domain in self._domains.values() if domain is not self._main]
         for domain in (*domains, *([self._main] if self._main else ())):
             domain.close()
@@ -510,7 +514,7 @@ class Domains:
 
 
 def _without_node_name(ros_args: Sequence[str]) -> list[str]:
-    """Drops remaps of the node's name: two nodes of one process must not share one (nor a rosout publisher)."""
+    """Drop remaps of the node's name: two nodes of one process must not share one (nor a rosout publisher)."""
     kept: list[str] = []
     for argument in ros_args:
         left = argument.partition(":=")[0].rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""The runtime as a bridge runs it: its ticks exclude closing, are measured, and run what waits for other threads."""
+"""Guarded runtime: ticks exclude closing, are measured, and let threads that wait for them pass."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from usd_ros_bridge.model.options import RemoteControl
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.runtime import Runtime
 
 _WORTH_A_LOOK_S = 1e-3
 _LOOK_S = 2e-3
@@ -25,12 +24,10 @@ class GuardedRuntime(Runtime):
         *arguments: Any,
         lock: threading.RLock,
         domains: Domains,
-        remote_control: RemoteControl = "all",
         **options: Any,
     ) -> None:
-        """Stores what ticks exclude and run, and what other nodes may do; the rest is the runtime's."""
+        """Store what ticks exclude and run; the rest is the runtime's."""
         super().__init__(*arguments, **options)
-        self.remote_control: RemoteControl = remote_control
         self._lock = lock
         self._domains = domains
         self.tick_seconds = 0.0
@@ -40,20 +37,20 @@ class GuardedRuntime(Runtime):
         """The thread that is in a tick now, by its identifier."""
 
     def tick(self, time_ns: int) -> bool:
-        """Does everything once, unless the bridge is closed; else as the runtime."""
-        if self.between.pending:
-            self.between.attend()
+        """Tick as the runtime does, unless the bridge is closed."""
+        if self.tick_queue.pending:
+            self.tick_queue.run_pending()
         with self._lock:
             if self.stopped:
                 return False
             deferred = self._domains.deferred
-            if not deferred and self.pass_by(time_ns):
+            if not deferred and self.skip_tick(time_ns):
                 return True
             start = time.perf_counter()
             self.ticking = threading.get_ident()
             if deferred:
                 self._domains.poll(callbacks=False)
-            stepped = self._tick(time_ns)
+            stepped = self.run_tick(time_ns)
             self.ticking = None
             elapsed = time.perf_counter() - start
             self.tick_seconds += (elapsed - self.tick_seconds) * (0.1 if self.tick_seconds else 1.0)
@@ -64,13 +61,19 @@ class GuardedRuntime(Runtime):
                 self._overruns = 0
             return stepped
 
-    def make_way(self, wants: Callable[[int], bool]) -> None:
-        """Waits until the tick in progress is over, or the bridge is closed, also from within that tick.
+    def stop(self) -> None:
+        """Refuse further ticks and jobs. Idempotent."""
+        with self._lock:
+            self.stopped = True
+        self.tick_queue.close()
 
-        Whoever works beside shares Python's interpreter with it.
+    def wait_for_tick(self, wants: Callable[[int], bool]) -> None:
+        """Wait until the tick in progress ends or the bridge is closed. Background threads share Python with it.
+
+        Return at once within that tick.
 
         Args:
-            wants: Returns whether a thread waits for the caller: a tick that does is not waited for.
+            wants: Return whether a thread waits for the caller: then the caller does not wait for its tick.
         """
         while not self.stopped:
             ticking = self.ticking
@@ -80,25 +83,25 @@ class GuardedRuntime(Runtime):
                 self._lock.release()
                 return
 
-    def do_jobs(self) -> None:
-        """Does the jobs that wait without a tick, unless the bridge is closed."""
+    def run_posted(self) -> None:
+        """Run the posted jobs without a tick, unless the bridge is closed."""
         with self._lock:
             if self.stopped:
                 return
             self.ticking = threading.get_ident()
             self._domains.poll(callbacks=False)
-            super().do_jobs()
+            super().run_posted()
             self.ticking = None
 
     def reset(self, *, keep_time: bool = False) -> None:
-        """Goes back to the state at rest, unless the bridge is closed."""
+        """Reset to the state at rest, unless the bridge is closed."""
         with self._lock:
             if not self.stopped:
                 super().reset(keep_time=keep_time)
 
     def _look_for_overrun(self, elapsed: float) -> None:
-        """Reports ticks that take longer than there is time for; a slow one now and then is no news."""
-        period = (self.emissions.shortest_period_ns or 0) * 1e-9
+        """Report ticks that take longer than there is time for; a slow one now and then is no news."""
+        period = (self.publications.shortest_period_ns or 0) * 1e-9
         self._overruns = self._overruns + 1 if 0.0 < period < elapsed else 0
         if self._overruns >= _OVERRUNS_WORTH_TELLING:
             self.reporter.report(
@@ -109,7 +112,7 @@ class GuardedRuntime(Runtime):
 
 
 def forbidden_wait(workers: Workers, runtime: GuardedRuntime, domain: Domain) -> str:
-    """Returns why the calling thread must not wait for an answer from a domain, "" where it may."""
+    """Return why the calling thread must not wait for an answer from a domain, "" where it may."""
     if workers.in_event_loop():
         return "result() in a coroutine would stop all of them: await the call"
     if runtime.ticking == threading.get_ident():

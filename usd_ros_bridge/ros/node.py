@@ -1,4 +1,4 @@
-"""The node's executable: `ros2 run usd_ros_bridge bridge`. Light to import, so that signals count from the start."""
+"""The executables `bridge` and `robot_state_publisher`. Light to import, so that signals count from the start."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from usd_ros_bridge.model.diagnostics import escaped
-from usd_ros_bridge.model.errors import BridgeError, OptionError, StrictError
-from usd_ros_bridge.ros.roles import BRIDGE, Role
+from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, escaped
+from usd_ros_bridge.options import BRIDGE, Role
 from usd_ros_bridge.ros.signals import ending_at_once
 
 EXIT_STRICT = 1
@@ -16,7 +15,7 @@ EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoReturn:
-    """Runs the node and exits: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr).
+    """Run the node and exit: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr).
 
     Args:
         arguments: What follows the executable's name; None for those of the process.
@@ -36,9 +35,9 @@ def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoRe
 def _run(arguments: list[str], role: Role) -> None:
     from rclpy.utilities import remove_ros_args
 
+    from usd_ros_bridge.reporting import describe
     from usd_ros_bridge.ros.compat import ROS_ERRORS
     from usd_ros_bridge.ros.run import run_node
-    from usd_ros_bridge.runtime.report import describe
 
     try:
         rest = remove_ros_args(arguments)
@@ -50,12 +49,12 @@ def _run(arguments: list[str], role: Role) -> None:
     asset = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if rest:
         raise OptionError(f"unexpected argument {rest[0]!r}; it takes an asset, and --ros-args: see --help")
-    run_node(asset=asset, ros_args=arguments, role=role)
+    run_node(given={"asset": asset} if asset else None, ros_args=arguments, role=role)
 
 
 def _help(role: Role) -> str:
     """Return what --help prints: the usage, and each parameter with its default."""
-    from usd_ros_bridge.ros.parameters import PARAMETERS
+    from usd_ros_bridge.options import OPTIONS
 
     executable = "bridge" if role is BRIDGE else role.node_name
     lines = [
@@ -75,10 +74,10 @@ def _help(role: Role) -> str:
         "",
         "Parameters (default):",
     ]
-    for spec in PARAMETERS:
-        default = role.defaults.get(spec.name, spec.default)
-        shown = f" ({default})" if default not in (None, "") else ""
-        lines.append(f"  {spec.name + shown:<34} {spec.description}")
+    for name, option in OPTIONS.items():
+        default = role.defaults.get(name, option.parameter_default)
+        shown = f" ({default})" if default not in ("", [""]) else ""
+        lines.append(f"  {name + shown:<34} {option.help}")
     return "\n".join(lines)
 
 

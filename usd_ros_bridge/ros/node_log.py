@@ -1,12 +1,12 @@
-"""Where a bridge tells people things: its node's logger, and the standard library's while there is no node."""
+"""Log of a bridge: its node's logger, or the standard library's while there is no node."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from usd_ros_bridge.model.diagnostics import escaped
-from usd_ros_bridge.runtime.report import log_warning
+from usd_ros_bridge.errors import escaped
+from usd_ros_bridge.reporting import log_warning
 
 
 class NodeLog:
@@ -17,7 +17,7 @@ class NodeLog:
     """
 
     def __init__(self, name: str) -> None:
-        """Has no node yet.
+        """Log through the standard library until there is a node.
 
         Args:
             name: Of the standard library's logger.
@@ -26,7 +26,7 @@ class NodeLog:
         self._name = name
 
     def warn(self, kind: str, message: str) -> None:
-        """Shows a warning."""
+        """Show a warning."""
         node = self.node
         if node is None:
             log_warning(kind, message)
@@ -34,7 +34,7 @@ class NodeLog:
             node.get_logger().warning(escaped(message))
 
     def inform(self, kind: str, message: str) -> None:
-        """Shows something worth knowing."""
+        """Show something worth knowing."""
         node = self.node
         if node is None:
             logging.getLogger(self._name).info("%s [%s]", escaped(message), escaped(kind))

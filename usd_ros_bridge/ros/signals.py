@@ -1,4 +1,4 @@
-"""How SIGINT and SIGTERM end a process that runs a bridge: as a success, in time, from its first import to its last."""
+"""Signals: SIGINT and SIGTERM end a process that runs a bridge soon and with success."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ class Ending:
     """What a signal ends: the loop where there is one, else whatever the main thread is doing."""
 
     def __init__(self) -> None:
-        """Start without a signal."""
         self.stop: Callable[[], None] | None = None
         self.asked = False
         self._asked_at = 0.0
 
     def __call__(self, *_: Any) -> None:
-        """Take a signal. The second one ends the process at once."""
+        """Handle a signal. The second one ends the process at once."""
         first, self.asked = not self.asked, True
         if first:
             self._asked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Fast DDS in the bridge's process: shared memory that images fit through, or none where it is full."""
+"""Transport of Fast DDS in the bridge's process: shared memory large enough for images, or UDP where it is full."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
 def use_large_message_transport(*, discovery_thread: bool = False) -> bool:
-    """Has Fast DDS send messages of megabytes, such as images, through shared memory that they fit into.
+    """Configure Fast DDS to send messages of megabytes, such as images, through shared memory.
 
     Without it a best-effort message of more than about half a megabyte is lost between the processes of one machine.
     It is needed in the process that sends, before the first rclpy context of that process has a node. Other machines
@@ -147,7 +147,7 @@ def keep_to_udp_where_shared_memory_is_full() -> str:
 
 
 def segment_bytes() -> int:
-    """Returns how large a segment is made: 64 MiB, or a quarter of the shared memory that is free; 0 without any.
+    """Return how large a segment is made: 64 MiB, or a quarter of the shared memory that is free; 0 without any.
 
     A segment takes its whole size at once, and each domain of each process has one.
     """
@@ -155,7 +155,7 @@ def segment_bytes() -> int:
 
 
 def profile_xml(segment_size: int, *, udp: bool = True, discovery_thread: bool = False) -> str:
-    """Returns the profile, in the XML that Fast DDS 2 and 3 share.
+    """Return the profile, in the XML that Fast DDS 2 and 3 share.
 
     UDP keeps its defaults, and comes second as it does in the built-in transports: local readers are served by the
     first one that reaches them.
@@ -214,7 +214,7 @@ def profile_xml(segment_size: int, *, udp: bool = True, discovery_thread: bool =
 
 
 def _profiles_variable() -> str | None:
-    """Returns the variable that this process's Fast DDS reads; None with another middleware.
+    """Return the variable that this process's Fast DDS reads; None with another middleware.
 
     Only the newer of the two names is right for Fast DDS 3, which warns of the older one; only the older for 2.
     """
@@ -292,7 +292,7 @@ def _is_chosen_by_user() -> bool:
 
 @cache
 def _profile(text: str) -> str:
-    """Returns the path of a temporary file with a profile, which is there as long as this process lives."""
+    """Return the path of a temporary file with a profile, which is there as long as this process lives."""
     descriptor, path = tempfile.mkstemp(prefix="usd_ros_bridge-", suffix=".xml")
     atexit.register(_remove, path, os.getpid())
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Where handlers run: functions in threads, coroutines in one event loop, never in the tick nor in an executor."""
+"""Run handlers outside the tick and outside executors: functions in threads, coroutines in one event loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from usd_ros_bridge.model.errors import BridgeError, HandlerTimeoutError
-from usd_ros_bridge.ros.deadlines import Deadlines
+from usd_ros_bridge.errors import BridgeError, HandlerTimeoutError
 
 DEFAULT_THREADS = 32
 DEFAULT_QUEUE = 100
@@ -22,194 +22,195 @@ _IDLE_S = 10.0
 _JOIN_S = 0.5
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
-    __slots__ = ("args", "future", "handler")
-
-    def __init__(self, handler: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.handler: Callable[..., Any] | None = handler
-        self.args = args
-        self.future: Future[Any] = Future()
-
-    def take(self) -> tuple[Callable[..., Any] | None, tuple[Any, ...]]:
-        """Returns handler and arguments, None for a handler that is not to run any more."""
-        # In this order: `_settle`, in another thread, lets go of the handler first.
-        args = self.args
-        return (None if self.future.done() else self.handler), args
-
-
-class _Lane:
-    """The jobs of one key, one at a time and in order."""
-
-    __slots__ = ("jobs", "key")
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.jobs: deque[_Job] = deque()
+    key: str
+    handler: Callable[..., Any]
+    args: tuple[Any, ...]
+    future: Future[Any]
 
 
 class Workers:
-    """Runs handlers for interfaces. No thread exists until one is needed, and idle ones end.
+    """Run handlers of interfaces. Threads start when they are needed; those that run functions end when idle.
 
     Jobs of one key run one at a time, in the order of their submission: a handler that is stuck blocks its own
-    interface and, of the others, nothing but one of the threads. All threads are daemons.
-
-    Attributes:
-        deadlines: For other futures with a time-out.
+    interface and one thread, nothing else. All threads are daemons, so that none keeps a process from ending.
+    Time-outs have an event loop of their own: a coroutine that blocks does not delay them.
     """
 
     def __init__(self, *, threads: int = DEFAULT_THREADS, queue: int = DEFAULT_QUEUE) -> None:
-        """Stores limits.
+        """Store limits.
 
         Args:
             threads: How many functions run at the same time, at most.
             queue: How many jobs of one key wait, at most.
         """
-        self._limit = threads
-        self._queue = queue
+        self._queue_limit = queue
         self._lock = threading.Lock()
-        self._work = threading.Condition(self._lock)
-        self._lanes: dict[str, _Lane] = {}
-        self._ready: deque[tuple[_Lane, _Job]] = deque()
-        self._threads: set[threading.Thread] = set()
-        self._idle = 0
-        self._running: set[_Job] = set()
-        self.deadlines = Deadlines()
-        self._coroutines = _Coroutines()
+        self._waiting: dict[str, deque[_Job]] = {}
+        self._unfinished: set[Future[Any]] = set()
+        self._threads = _ThreadPool("usd_ros_bridge-handler", threads)
+        self._coroutines = _EventLoopThread("usd_ros_bridge-handlers")
+        self._timers = _EventLoopThread("usd_ros_bridge-deadlines")
+        self._stale: deque[asyncio.TimerHandle] = deque()
         self._closed = False
 
     def submit(
         self, key: str, handler: Callable[..., Any], *args: Any, timeout: float | None = None
     ) -> Future[Any]:
-        """Has `handler(*args)` run, in a thread, or in the event loop where it is a coroutine function.
+        """Run `handler(*args)` in a thread, or in the event loop if it is a coroutine function.
 
-        A function that returns an awaitable has it awaited in the event loop.
+        An awaitable that a function returns is awaited in the event loop.
 
         Args:
             key: Jobs of one key run one after another.
-            handler: What to run.
-            *args: What to call it with.
+            handler: The function or coroutine function.
+            *args: Its arguments.
             timeout: Seconds from now until the future fails, None for no limit. A coroutine is cancelled then; a
-                function runs on, its thread with it, and what it returns is dropped.
+                function runs on, and what it returns is dropped.
 
         Returns:
             A future with the result or the exception. It fails with HandlerTimeoutError at the time-out, with
             BridgeError where too many jobs wait already or the workers are closed before it is done. `cancel` drops a
             job that waits, cancels a coroutine, and lets a function run on.
         """
-        job = _Job(handler, args)
+        job = _Job(key, handler, args, Future())
+        refusal = ""
         with self._lock:
+            waiting = self._waiting.get(key)
             if self._closed:
-                job.future.set_exception(BridgeError("the bridge is closed"))
-                return job.future
-            lane = self._lanes.get(key)
-            if lane is not None and len(lane.jobs) >= self._queue:
-                job.future.set_exception(BridgeError(f"{self._queue} requests wait already"))
-                return job.future
-            if timeout is not None:
-                self.deadlines.add(job.future, timeout, functools.partial(_expire, job, timeout))
-            if lane is not None:
-                lane.jobs.append(job)
-                return job.future
-            lane = self._lanes[key] = _Lane(key)
-            self._begin(lane, job)
+                refusal = "the bridge is closed"
+            elif waiting is not None and len(waiting) >= self._queue_limit:
+                refusal = f"{self._queue_limit} requests wait already"
+            else:
+                self._unfinished.add(job.future)
+                if waiting is None:
+                    self._waiting[key] = deque()
+                else:
+                    waiting.append(job)
+        if refusal:
+            job.future.set_exception(BridgeError(refusal))
+            return job.future
+        job.future.add_done_callback(self._unfinished.discard)
+        if timeout is not None:
+            error = HandlerTimeoutError(f"no answer within {timeout:g} s")
+            self.set_deadline(job.future, timeout, functools.partial(_expire, job, error))
+        if waiting is None:
+            self._start(job)
         return job.future
+
+    def set_deadline(self, future: Future[Any], timeout: float, expire: Callable[[], None]) -> None:
+        """Call `expire`, in a thread of its own, unless `future` is done within `timeout` seconds. From any thread."""
+
+        def begin() -> None:
+            while self._stale:
+                self._stale.popleft().cancel()
+            if not future.done():
+                timer = asyncio.get_running_loop().call_later(timeout, end)
+                # Cancelled at the next call: to wake the thread for it would cost more than a function handler does.
+                future.add_done_callback(lambda _: self._stale.append(timer))
+
+        def end() -> None:
+            if not future.done():
+                expire()
+
+        self._timers.call(begin)
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call a function, which must not wait, in the thread of the time-outs; never once closed. From any thread."""
+        self._timers.call(lambda: asyncio.get_running_loop().call_later(seconds, function))
 
     @property
     def closed(self) -> bool:
-        """Whether nothing runs any more."""
+        """Return whether nothing runs any more."""
         return self._closed
 
+    @property
+    def busy(self) -> bool:
+        """Return whether a job runs or waits."""
+        return bool(self._waiting)
+
     def in_event_loop(self) -> bool:
-        """Returns whether the calling thread runs the coroutines: nothing there may wait but by `await`."""
+        """Return whether the calling thread runs the coroutines: nothing there may wait but by `await`."""
         return self._coroutines.is_current()
 
     def close(self) -> None:
-        """Ends all that can be ended, cancels coroutines and fails what is not done. Idempotent; waits for nobody."""
+        """Cancel coroutines, fail what is not done and end the threads; wait only shortly. Idempotent."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            jobs = [*self._running, *(job for lane in self._lanes.values() for job in lane.jobs)]
-            jobs += [job for _, job in self._ready]
-            self._ready.clear()
-            self._lanes.clear()
-            self._work.notify_all()
-            threads = set(self._threads)
-        for job in jobs:
-            _settle(job, error=BridgeError("the bridge was closed"))
-        self.deadlines.close()
-        self._coroutines.close()
-        end = time.monotonic() + _JOIN_S
-        for thread in threads:
-            if thread is not threading.current_thread():
-                # One that is stuck in a handler is left behind.
-                thread.join(max(0.0, end - time.monotonic()))
+            self._waiting.clear()
+            unfinished = tuple(self._unfinished)
+        for future in unfinished:
+            _settle(future, error=BridgeError("the bridge was closed"))
+        for each in (self._timers, self._coroutines, self._threads):
+            each.close()
 
-    def _begin(self, lane: _Lane, job: _Job) -> None:
-        """Starts a job that is the first of its lane; with the lock held."""
-        self._running.add(job)
-        handler, args = job.take()
-        if handler is not None and is_coroutine_function(handler):
-            self._coroutines.run(job, handler, args, functools.partial(self._end, lane, job))
-            return
-        self._ready.append((lane, job))
-        if self._idle >= len(self._ready):
-            self._work.notify()
-        elif len(self._threads) < self._limit:
-            thread = threading.Thread(target=self._serve, name="usd_ros_bridge-handler", daemon=True)
-            self._threads.add(thread)
-            thread.start()
+    def _start(self, job: _Job) -> None:
+        """Start the first job of its key."""
+        if is_coroutine_function(job.handler):
+            self._coroutines.call(self._start_coroutine, job, job.handler, job.args)
+        else:
+            self._threads.run(self._run_function, job)
 
-    def _end(self, lane: _Lane, job: _Job) -> None:
-        """Goes on with the lane of a job that ended."""
+    def _start_next(self, key: str) -> None:
+        """Start the next job of a key whose first one has ended."""
         with self._lock:
-            self._running.discard(job)
-            while lane.jobs:
-                following = lane.jobs.popleft()
-                if not following.future.done():
-                    self._begin(lane, following)
-                    return
-            if self._lanes.get(lane.key) is lane:
-                del self._lanes[lane.key]
+            waiting = self._waiting.get(key)
+            following = None
+            while waiting and following is None:
+                job = waiting.popleft()
+                following = None if job.future.done() else job
+            if following is None:
+                self._waiting.pop(key, None)
+        if following is not None:
+            self._start(following)
 
-    def _serve(self) -> None:
-        """The body of a thread."""
-        while True:
-            with self._lock:
-                while not self._ready:
-                    self._idle += 1
-                    woken = not self._closed and self._work.wait(_IDLE_S)
-                    self._idle -= 1
-                    if self._closed or not (woken or self._ready):
-                        self._threads.discard(threading.current_thread())
-                        return
-                lane, job = self._ready.popleft()
-            self._run(lane, job)
-            # A reference here would keep a message alive until the next one comes.
-            del lane, job
-
-    def _run(self, lane: _Lane, job: _Job) -> None:
-        handler, args = job.take()
-        if handler is None:
-            self._end(lane, job)
-            return
-        try:
-            result = handler(*args)
-        except BaseException as error:  # noqa: BLE001 - a SystemExit ends a thread, not the way of an answer
-            self._end(lane, job)
-            _settle(job, error=error)
-            return
+    def _run_function(self, job: _Job) -> None:
+        result, args = None, job.args
+        if not job.future.done():
+            try:
+                result = job.handler(*args)
+            except BaseException as error:  # noqa: BLE001 - a SystemExit ends a thread, and keeps no client waiting
+                self._start_next(job.key)
+                _settle(job.future, error=error)
+                return
         if inspect.isawaitable(result):
-            self._coroutines.run(job, _await, (result,), functools.partial(self._end, lane, job))
+            self._coroutines.call(self._start_coroutine, job, lambda: result, ())
             return
-        self._end(lane, job)
-        _settle(job, result)
+        self._start_next(job.key)
+        _settle(job.future, result)
+
+    def _start_coroutine(self, job: _Job, handler: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """Start a job; in the event loop."""
+        if job.future.done():
+            self._start_next(job.key)
+            return
+        task = asyncio.get_running_loop().create_task(_contain(job, handler, args))
+        task.add_done_callback(functools.partial(self._end_coroutine, job))
+
+        def cancel(_: Future[Any]) -> None:
+            if not task.done():
+                self._coroutines.call(task.cancel)
+
+        job.future.add_done_callback(cancel)
+
+    def _end_coroutine(self, job: _Job, task: asyncio.Task[Any]) -> None:
+        self._start_next(job.key)
+        if task.cancelled():
+            _settle(job.future, error=BridgeError("the handler was cancelled"))
+        elif (error := task.exception()) is not None:
+            _settle(job.future, error=error)
+        else:
+            _settle(job.future, task.result())
 
 
-class _Coroutines:
-    """One event loop in a thread of its own."""
+class _EventLoopThread:
+    """Run an asyncio event loop in a daemon thread, from the first call on."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -218,61 +219,29 @@ class _Coroutines:
     def is_current(self) -> bool:
         return self._thread is threading.current_thread()
 
-    def run(
-        self,
-        job: _Job,
-        handler: Callable[..., Coroutine[Any, Any, Any]],
-        args: tuple[Any, ...],
-        end: Callable[[], None],
-    ) -> None:
+    def call(self, function: Callable[..., Any], *args: Any) -> None:
+        """Call a function in the loop, in the order of the calls; never once closed. From any thread."""
         with self._lock:
             if self._closed:
                 return
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=self._spin, args=(self._loop,), name="usd_ros_bridge-handlers", daemon=True
+                    target=self._run, args=(self._loop,), name=self._name, daemon=True
                 )
                 self._thread.start()
-            # What is called in the loop is called in order: a cancellation comes after the start.
-            self._loop.call_soon_threadsafe(self._start, job, handler, args, end)
+            self._loop.call_soon_threadsafe(function, *args)
 
     def close(self) -> None:
         with self._lock:
+            if not self._closed and self._loop is not None:
+                with suppress(RuntimeError):  # The loop has ended.
+                    self._loop.call_soon_threadsafe(self._loop.stop)
             self._closed = True
-            loop, thread = self._loop, self._thread
-            if loop is not None:
-                with suppress(RuntimeError):
-                    loop.call_soon_threadsafe(loop.stop)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_JOIN_S)
+        if self._thread is not None and not self.is_current():
+            self._thread.join(_JOIN_S)
 
-    def _start(
-        self,
-        job: _Job,
-        handler: Callable[..., Coroutine[Any, Any, Any]],
-        args: tuple[Any, ...],
-        end: Callable[[], None],
-    ) -> None:
-        loop = self._loop
-        if loop is None or job.future.done():
-            end()
-            return
-        try:
-            task = loop.create_task(handler(*args))
-        except BaseException as error:  # noqa: BLE001 - the loop serves all handlers
-            end()
-            _settle(job, error=error)
-            return
-        job.future.add_done_callback(functools.partial(self._abandon, task))
-        task.add_done_callback(functools.partial(_finish, job, end))
-
-    def _abandon(self, task: asyncio.Task[Any], future: Future[Any]) -> None:  # noqa: ARG002 - the callback's
-        if not task.done() and self._loop is not None:
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(task.cancel)
-
-    def _spin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
@@ -287,40 +256,92 @@ class _Coroutines:
             loop.close()
 
 
+class _ThreadPool:
+    """Run functions in daemon threads, which end when idle.
+
+    The interpreter waits at its exit for the threads of a ThreadPoolExecutor: a handler that is stuck would keep the
+    process alive.
+    """
+
+    def __init__(self, name: str, limit: int) -> None:
+        self._name = name
+        self._limit = limit
+        self._changed = threading.Condition()
+        self._calls: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._closed = False
+
+    def run(self, function: Callable[[Any], None], argument: Any) -> None:
+        """Call a function, which must not raise, in a thread as soon as one is free."""
+        with self._changed:
+            self._calls.append((function, argument))
+            if self._idle >= len(self._calls):
+                self._changed.notify()
+            elif len(self._threads) < self._limit:
+                thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+                self._threads.add(thread)
+                thread.start()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._calls.clear()
+            self._changed.notify_all()
+            threads = tuple(self._threads)
+        end = time.monotonic() + _JOIN_S
+        for thread in threads:
+            if thread is not threading.current_thread():
+                # One that is stuck in a handler is left behind.
+                thread.join(max(0.0, end - time.monotonic()))
+
+    def _serve(self) -> None:
+        while (call := self._next()) is not None:
+            function, argument = call
+            function(argument)
+            # A reference here would keep a message alive until the next one comes.
+            del call, function, argument
+
+    def _next(self) -> tuple[Callable[[Any], None], Any] | None:
+        """Return the next call; None where the thread is to end."""
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._calls or self._closed, _IDLE_S)
+            self._idle -= 1
+            if self._calls:
+                return self._calls.popleft()
+            self._threads.discard(threading.current_thread())
+            return None
+
+
 def is_coroutine_function(handler: Callable[..., Any]) -> bool:
-    """Returns whether calling `handler` gives a coroutine: also of partials, and of objects with an async __call__."""
+    """Return whether calling `handler` gives a coroutine: also of partials, and of objects with an async __call__."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     if inspect.iscoroutinefunction(handler):
         return True
-    call = getattr(type(handler), "__call__", None)  # noqa: B004 - it is looked at, not asked for
+    call = getattr(type(handler), "__call__", None)  # noqa: B004 - its kind matters, not whether it exists
     return inspect.iscoroutinefunction(call)
 
 
-async def _await(awaitable: Any) -> Any:
-    return await awaitable
+async def _contain(job: _Job, handler: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    try:
+        return await handler(*args)
+    except (SystemExit, KeyboardInterrupt) as error:
+        # asyncio would end the event loop of all handlers.
+        _settle(job.future, error=error)
 
 
-def _finish(job: _Job, end: Callable[[], None], task: asyncio.Task[Any]) -> None:
-    end()
-    if task.cancelled():
-        _settle(job, error=BridgeError("the handler was cancelled"))
-    elif (error := task.exception()) is not None:
-        _settle(job, error=error)
-    else:
-        _settle(job, task.result())
+def _expire(job: _Job, error: BaseException) -> None:
+    """Fail a job, and release what it holds: it may wait for long behind one that is stuck."""
+    _settle(job.future, error=error)
+    job.args = ()
 
 
-def _expire(job: _Job, timeout: float) -> None:
-    _settle(job, error=HandlerTimeoutError(f"no answer within {timeout:g} s"))
-
-
-def _settle(job: _Job, result: Any = None, *, error: BaseException | None = None) -> None:
-    """Ends a job's future, unless that happened before; lets go of what the job holds."""
+def _settle(future: Future[Any], result: Any = None, *, error: BaseException | None = None) -> None:
+    """End a future, unless it has ended before."""
     with suppress(InvalidStateError):
         if error is None:
-            job.future.set_result(result)
+            future.set_result(result)
         else:
-            job.future.set_exception(error)
-    job.handler = None
-    job.args = ()
+            future.set_exception(error)

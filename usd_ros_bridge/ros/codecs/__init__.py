@@ -1,7 +1,7 @@
 """Codecs: numbers to messages and back, one module per message package.
 
-To add a message type, write a function and put a row into `ENCODERS` or `DECODERS` of the package's module (and into
-`MEASURED` where a backend's sensor goes before the state); for an action that a controller follows, into `ACTIONS`.
+To add a message type, write its functions and put one row into `CODECS` of the package's module; for an action that
+controllers follow, into `ACTIONS`. What planning must know of the type is one row in `model/message_types.py`.
 """
 
 from __future__ import annotations
@@ -17,24 +17,17 @@ from usd_ros_bridge.ros.codecs import (
     trajectory_msgs,
 )
 from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec
-from usd_ros_bridge.ros.codecs.protocol import Decoder, EncodingFactory
+from usd_ros_bridge.ros.codecs.encoding import MessageCodec
 
-ENCODERS: Mapping[str, EncodingFactory] = {
-    **geometry_msgs.ENCODERS,
-    **nav_msgs.ENCODERS,
-    **sensor_msgs.ENCODERS,
-    **std_msgs.ENCODERS,
+CODECS: Mapping[str, MessageCodec] = {
+    **geometry_msgs.CODECS,
+    **nav_msgs.CODECS,
+    **sensor_msgs.CODECS,
+    **std_msgs.CODECS,
+    **trajectory_msgs.CODECS,
 }
-MEASURED: Mapping[str, EncodingFactory] = sensor_msgs.MEASURED
-"""For types that a state can show, too: what makes their messages where the backend measures them."""
-DECODERS: Mapping[str, Decoder] = {
-    **geometry_msgs.DECODERS,
-    **sensor_msgs.DECODERS,
-    **std_msgs.DECODERS,
-    **trajectory_msgs.DECODERS,
-}
-SOURCE: EncodingFactory = std_msgs.encode_source
-"""For a publisher of any type that names an attribute as its source."""
+NO_CODEC = MessageCodec()
+"""For types without a row."""
 ACTIONS: Mapping[str, ActionCodec] = control_msgs.ACTIONS
 
-__all__ = ["ACTIONS", "DECODERS", "ENCODERS", "MEASURED", "SOURCE"]
+__all__ = ["ACTIONS", "CODECS", "NO_CODEC"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import escaped
+from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
@@ -22,9 +22,9 @@ from usd_ros_bridge.model.goals import (
     GripperState,
     JointTolerance,
 )
-from usd_ros_bridge.model.state import FloatArray
-from usd_ros_bridge.ros.codecs.protocol import SECOND_NS, set_stamp
+from usd_ros_bridge.ros.codecs.encoding import SECOND_NS, set_stamp
 from usd_ros_bridge.ros.codecs.trajectory_msgs import decode_joint_trajectory, duration_ns
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 INVALID_GOAL = -1
 _MAX_INDEX = 2**31 - 1
@@ -55,7 +55,7 @@ class ActionCodec:
 
 
 def decode_follow_joint_trajectory(goal: Any) -> FollowTrajectoryGoal:
-    """Takes over what a goal says; the parts for planar and floating joints are only noticed."""
+    """Decode a goal. Of the parts for planar and floating joints, only their presence."""
     multi_dof = goal.multi_dof_trajectory
     return FollowTrajectoryGoal(
         trajectory=decode_joint_trajectory(goal.trajectory),
@@ -99,7 +99,7 @@ class _Rows:
         self._shown: list[list[bool]] = []
 
     def write(self, tables: tuple[FloatArray, ...], time_ns: int) -> None:
-        """Writes tables (3, J); a row that is NaN all over is shown as empty, as what is not known."""
+        """Write tables (3, J); a row that is NaN all over is shown as empty, as what is not known."""
         if tables[0].shape[1] != self._size:
             self._size = tables[0].shape[1]
             self._views = [[] for _ in self._points]
@@ -113,7 +113,7 @@ class _Rows:
                 view[:] = table[row]
 
     def _show(self, number: int, known: list[bool]) -> None:
-        """Gives a point arrays for the rows that are known, and empty ones for the others."""
+        """Give a point arrays for the rows that are known, and empty ones for the others."""
         self._shown[number] = known
         point = self._points[number]
         for name, shown in zip(_ROWS, known, strict=True):
@@ -125,7 +125,7 @@ class _Rows:
 
 
 def follow_joint_trajectory_feedback(action_class: Any) -> Encode:
-    """Returns what fills one feedback message, as joint_trajectory_controller of ros2_controllers does."""
+    """Return what fills one feedback message, as joint_trajectory_controller of ros2_controllers does."""
     message = action_class.Feedback()
     rows = _Rows((message.desired, message.actual, message.error))
     indexed = hasattr(message, "index")
@@ -146,7 +146,7 @@ def follow_joint_trajectory_feedback(action_class: Any) -> Encode:
 
 
 def follow_joint_trajectory_result(action_class: Any, result: FollowTrajectoryResult) -> Any:
-    """Makes a result."""
+    """Make a result."""
     return action_class.Result(error_code=result.error_code, error_string=escaped(result.error_string))
 
 
@@ -189,13 +189,13 @@ def _fill_gripper_command(message: Any, state: GripperState) -> Any:
 
 
 def gripper_command_feedback(action_class: Any) -> Encode:
-    """Returns what fills one feedback message."""
+    """Return what fills one feedback message."""
     message = action_class.Feedback()
     return lambda state: _fill_gripper_command(message, state)
 
 
 def gripper_command_result(action_class: Any, state: GripperState) -> Any:
-    """Makes a result."""
+    """Make a result."""
     return _fill_gripper_command(action_class.Result(), state)
 
 
@@ -207,7 +207,7 @@ def _fill_joint_state(message: Any, state: GripperState) -> None:
 
 
 def parallel_gripper_command_feedback(action_class: Any) -> Encode:
-    """Returns what fills one feedback message."""
+    """Return what fills one feedback message."""
     message = action_class.Feedback()
 
     def encode(state: GripperState) -> Any:
@@ -218,7 +218,7 @@ def parallel_gripper_command_feedback(action_class: Any) -> Encode:
 
 
 def parallel_gripper_command_result(action_class: Any, state: GripperState) -> Any:
-    """Makes a result."""
+    """Make a result."""
     message = action_class.Result(stalled=bool(state.stalled), reached_goal=bool(state.reached_goal))
     _fill_joint_state(message.state, state)
     return message

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import PoseSample, TwistSample
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.ros.codecs.protocol import (
+from usd_ros_bridge.ros.codecs.encoding import (
     Carrier,
-    Decoder,
     Encoding,
-    EncodingFactory,
     HeaderAxes,
+    MessageCodec,
     Values,
     numbers_of,
     sensed,
     set_child_frame,
     stamp_ns,
 )
-from usd_ros_bridge.runtime.scalar import acceleration_at, finite, in_axes, velocity_at
+from usd_ros_bridge.ros.wire.cdr_reader import read_twist, read_twist_stamped
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.spatial.scalar import acceleration_at, finite, in_axes, velocity_at
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 
 def _pose_values(topic: TopicPlan) -> Callable[[Snapshot], Values | None]:
@@ -47,7 +48,12 @@ def encode_pose(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001
 
 def encode_transform(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 - EncodingFactory
     """TransformStamped: as PoseStamped, with the body's frame as child."""
-    return Encoding(values=_pose_values(topic), prepare=set_child_frame(topic), blocks=("transform",))
+    return Encoding(
+        values=_pose_values(topic),
+        prepare=set_child_frame(topic),
+        blocks=("transform",),
+        constants=lambda: topic.child_frame_id,
+    )
 
 
 def encode_twist(topic: TopicPlan, plan: BridgePlan) -> Encoding:
@@ -110,15 +116,17 @@ def decode_pose(message: Any) -> PoseSample:
     )
 
 
-ENCODERS: Mapping[str, EncodingFactory] = {
-    "geometry_msgs/msg/AccelStamped": encode_accel,
-    "geometry_msgs/msg/PoseStamped": encode_pose,
-    "geometry_msgs/msg/TransformStamped": encode_transform,
-    "geometry_msgs/msg/TwistStamped": encode_twist,
-    "geometry_msgs/msg/WrenchStamped": encode_wrench,
-}
-DECODERS: Mapping[str, Decoder] = {
-    "geometry_msgs/msg/PoseStamped": decode_pose,
-    "geometry_msgs/msg/Twist": decode_twist,
-    "geometry_msgs/msg/TwistStamped": decode_twist_stamped,
+CODECS: Mapping[str, MessageCodec] = {
+    "geometry_msgs/msg/AccelStamped": MessageCodec(encode=encode_accel),
+    "geometry_msgs/msg/PoseStamped": MessageCodec(encode=encode_pose, decode=decode_pose),
+    "geometry_msgs/msg/TransformStamped": MessageCodec(encode=encode_transform),
+    "geometry_msgs/msg/Twist": MessageCodec(
+        decode=decode_twist, reader=lambda: partial(read_twist, make=TwistSample)
+    ),
+    "geometry_msgs/msg/TwistStamped": MessageCodec(
+        encode=encode_twist,
+        decode=decode_twist_stamped,
+        reader=lambda: partial(read_twist_stamped, make=TwistSample),
+    ),
+    "geometry_msgs/msg/WrenchStamped": MessageCodec(encode=encode_wrench),
 }

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.ros.codecs.protocol import (
-    Carrier,
-    Encoding,
-    EncodingFactory,
-    NoSourceError,
-    Values,
-)
-from usd_ros_bridge.runtime.scalar import Floats, finite, in_axes, relative
+from usd_ros_bridge.ros.codecs.encoding import Carrier, Encoding, MessageCodec, NoSourceError, Values
 from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.spatial.scalar import Floats, finite, in_axes, relative
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 
 def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
@@ -54,7 +50,8 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         values=values,
         prepare=prepare,
         blocks=("pose.pose", "twist.twist"),
-        whole=_odometry_arrays if driven and robot >= 0 else None,
+        constants=lambda: (topic.child_frame_id, np.array(covariances).tobytes()),
+        arrays=_odometry_arrays if driven and robot >= 0 else None,
         rows=slice(robot, robot + 1),
     )
 
@@ -63,4 +60,4 @@ def _odometry_arrays(snapshot: Snapshot) -> tuple[FloatArray, FloatArray]:
     return snapshot.odometry_of_all
 
 
-ENCODERS: Mapping[str, EncodingFactory] = {"nav_msgs/msg/Odometry": encode_odometry}
+CODECS: Mapping[str, MessageCodec] = {"nav_msgs/msg/Odometry": MessageCodec(encode=encode_odometry)}

@@ -14,12 +14,11 @@ import numpy as np
 from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import JointStateSample, SensorSample
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.ros.codecs.protocol import (
+from usd_ros_bridge.ros.codecs.attribute_values import show_number
+from usd_ros_bridge.ros.codecs.encoding import (
     Carrier,
-    Decoder,
     Encoding,
-    EncodingFactory,
+    MessageCodec,
     NoSourceError,
     Values,
     array_of,
@@ -28,10 +27,11 @@ from usd_ros_bridge.ros.codecs.protocol import (
     sensed_at,
     stamp_ns,
 )
-from usd_ros_bridge.runtime.edges import selection
-from usd_ros_bridge.runtime.known import UNKNOWN, Known
-from usd_ros_bridge.runtime.scalar import Mounting, imu
-from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.ros.wire.cdr_reader import JointStateReader
+from usd_ros_bridge.runtime.joint_transforms import selection
+from usd_ros_bridge.runtime.snapshot import UNKNOWN, Snapshot, UnknownFilter
+from usd_ros_bridge.spatial.scalar import Mounting, imu
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _SCAN_NUMBERS = ("angle_min", "angle_max", "time_increment", "scan_time", "range_min", "range_max")
 _IMAGE_ENCODINGS = {
@@ -44,9 +44,13 @@ _IMAGE_ENCODINGS = {
 _POINT_FIELDS = ("x", "y", "z", "intensity")
 _POINT_FIELD_FLOAT32 = 7
 _IMU_BLOCKS = (
-    "orientation", "orientation_covariance", "angular_velocity", "angular_velocity_covariance",
-    "linear_acceleration", "linear_acceleration_covariance",
-)  # fmt: skip
+    "orientation",
+    "orientation_covariance",
+    "angular_velocity",
+    "angular_velocity_covariance",
+    "linear_acceleration",
+    "linear_acceleration_covariance",
+)
 _RANGE_NUMBERS = ("field_of_view", "min_range", "max_range", "range")
 _FIX_BLOCKS = ("latitude", "longitude", "altitude", "position_covariance", "position_covariance_type")
 _UNKNOWN_COVARIANCE = (0.0,) * 9
@@ -63,7 +67,7 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         raise NoSourceError("its context has no movable joint")
     names = list(plan.joint_names(topic))
     rows = selection(topic.dofs)
-    known = Known(len(names))
+    known = UnknownFilter(len(names))
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.name = names
@@ -80,7 +84,8 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         values=values,
         prepare=prepare,
         sequences=("position", "velocity", "effort"),
-        whole=_joint_arrays if isinstance(rows, slice) else None,
+        constants=lambda: tuple(names),
+        arrays=_joint_arrays if isinstance(rows, slice) else None,
         rows=rows if isinstance(rows, slice) else None,
     )
 
@@ -150,7 +155,8 @@ def encode_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
         message.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
         message.p = [fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0]
 
-    return Encoding(values=lambda snapshot: (), prepare=prepare)  # noqa: ARG005 - Encoding.values
+    constants = width, height, np.array((fx, fy, cx, cy)).tobytes()
+    return Encoding(values=lambda snapshot: (), prepare=prepare, constants=lambda: constants)  # noqa: ARG005 - Encoding.values
 
 
 def encode_measured_camera_info(topic: TopicPlan, plan: BridgePlan) -> Encoding:
@@ -230,7 +236,7 @@ class _Compressor:
         self._done: SensorSample | None = None
 
     def newest(self, sample: SensorSample) -> SensorSample | None:
-        """Returns the newest picture that is compressed, None before there is one; begins with `sample` if idle.
+        """Return the newest picture that is compressed, None before there is one; start to compress `sample` if idle.
 
         Raises:
             Exception: What compressing raised, once.
@@ -353,24 +359,27 @@ def encode_temperature(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa:
     return sensed(topic, ("temperature", "variance"), read)
 
 
-ENCODERS: Mapping[str, EncodingFactory] = {
-    "sensor_msgs/msg/CameraInfo": encode_camera_info,
-    "sensor_msgs/msg/CompressedImage": encode_compressed_image,
-    "sensor_msgs/msg/FluidPressure": encode_fluid_pressure,
-    "sensor_msgs/msg/Image": encode_image,
-    "sensor_msgs/msg/Imu": encode_imu,
-    "sensor_msgs/msg/JointState": encode_joint_state,
-    "sensor_msgs/msg/LaserScan": encode_laser_scan,
-    "sensor_msgs/msg/MagneticField": encode_magnetic_field,
-    "sensor_msgs/msg/NavSatFix": encode_nav_sat_fix,
-    "sensor_msgs/msg/PointCloud2": encode_point_cloud,
-    "sensor_msgs/msg/Range": encode_range,
-    "sensor_msgs/msg/Temperature": encode_temperature,
-}
-MEASURED: Mapping[str, EncodingFactory] = {
-    "sensor_msgs/msg/CameraInfo": encode_measured_camera_info,
-    "sensor_msgs/msg/Imu": encode_measured_imu,
-}
-DECODERS: Mapping[str, Decoder] = {
-    "sensor_msgs/msg/JointState": decode_joint_state,
+CODECS: Mapping[str, MessageCodec] = {
+    "sensor_msgs/msg/CameraInfo": MessageCodec(
+        encode=encode_camera_info, encode_measured=encode_measured_camera_info
+    ),
+    "sensor_msgs/msg/CompressedImage": MessageCodec(encode=encode_compressed_image),
+    "sensor_msgs/msg/FluidPressure": MessageCodec(encode=encode_fluid_pressure),
+    "sensor_msgs/msg/Illuminance": MessageCodec(encode_attribute=show_number("illuminance")),
+    "sensor_msgs/msg/Image": MessageCodec(encode=encode_image),
+    "sensor_msgs/msg/Imu": MessageCodec(encode=encode_imu, encode_measured=encode_measured_imu),
+    "sensor_msgs/msg/JointState": MessageCodec(
+        encode=encode_joint_state,
+        decode=decode_joint_state,
+        reader=lambda: JointStateReader(JointStateSample),
+    ),
+    "sensor_msgs/msg/LaserScan": MessageCodec(encode=encode_laser_scan),
+    "sensor_msgs/msg/MagneticField": MessageCodec(encode=encode_magnetic_field),
+    "sensor_msgs/msg/NavSatFix": MessageCodec(encode=encode_nav_sat_fix),
+    "sensor_msgs/msg/PointCloud2": MessageCodec(encode=encode_point_cloud),
+    "sensor_msgs/msg/Range": MessageCodec(encode=encode_range),
+    "sensor_msgs/msg/RelativeHumidity": MessageCodec(encode_attribute=show_number("relative_humidity")),
+    "sensor_msgs/msg/Temperature": MessageCodec(
+        encode=encode_temperature, encode_attribute=show_number("temperature")
+    ),
 }

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from usd_ros_bridge.model.goals import TrajectorySample
-from usd_ros_bridge.model.state import FloatArray
-from usd_ros_bridge.ros.codecs.protocol import SECOND_NS, Decoder, stamp_ns
+from usd_ros_bridge.ros.codecs.encoding import SECOND_NS, MessageCodec, stamp_ns
+from usd_ros_bridge.ros.wire.cdr_reader import check_joint_trajectory
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _NONE: FloatArray = np.empty(0)
 _NONE.flags.writeable = False
 
 
 def duration_ns(duration: Any) -> int:
-    """Returns the nanoseconds of a builtin_interfaces Duration, which may be negative."""
+    """Return the nanoseconds of a builtin_interfaces Duration, which may be negative."""
     return int(duration.sec) * SECOND_NS + int(duration.nanosec)
 
 
@@ -35,8 +36,12 @@ def decode_joint_trajectory(message: Any) -> TrajectorySample:
 
 
 def _arrays(columns: Iterable[Any]) -> tuple[FloatArray, ...]:
-    """Copies each sequence: a message may be reused by its sender."""
+    """Copy each sequence: a message may be reused by its sender."""
     return tuple(np.array(column, dtype=np.float64) if len(column) else _NONE for column in columns)
 
 
-DECODERS: Mapping[str, Decoder] = {"trajectory_msgs/msg/JointTrajectory": decode_joint_trajectory}
+CODECS: Mapping[str, MessageCodec] = {
+    "trajectory_msgs/msg/JointTrajectory": MessageCodec(
+        decode=decode_joint_trajectory, reader=lambda: check_joint_trajectory
+    )
+}

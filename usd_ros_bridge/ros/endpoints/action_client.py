@@ -12,15 +12,14 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient as RosActionClient
 
-from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError
+from usd_ros_bridge.errors import BridgeError, CallTimeoutError
 from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.plan import ActionPlan
-from usd_ros_bridge.ros.deadlines import Deadlines
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.domains import Domain, Report
-from usd_ros_bridge.ros.endpoints.action import action_row
-from usd_ros_bridge.ros.status import InterfaceStatus
+from usd_ros_bridge.ros.endpoints.action_server import action_row
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.report import describe
 
 SERVER_WAIT_S = 10.0
 """How long a call without a time-out of its own waits for a server."""
@@ -72,7 +71,7 @@ class GoalClient(RosActionClient):
         self.made.append(future)
 
     def remove_future(self, future: Any) -> None:
-        """Has nothing to remove."""
+        """Do nothing."""
 
 
 class _GoalFuture(Future[ActionResult]):
@@ -102,11 +101,13 @@ class _GoalCall:
 
     def begin(self) -> None:
         if self._timeout is not None:
-            self._client.deadlines.add(self.future, self._timeout, self._expire)
+            self._client.workers.set_deadline(self.future, self._timeout, self._expire)
         self._look()
 
     def _look(self) -> None:
-        """Looks for a server, and later whether it is still there."""
+        """Look for a server, and later whether it is still there."""
+        if self.future.done():
+            return
         client = self._client
         ready = client.ready()
         if ready and not self._sent:
@@ -119,7 +120,7 @@ class _GoalCall:
         if not self.future.done():
             wait = _LOOK_AGAIN_S if self._sent else _LOOK_S
             self._waited += wait
-            client.deadlines.add(self.future, wait, self._look)
+            client.workers.call_later(wait, self._look)
 
     def _send(self) -> None:
         if self.future.done():
@@ -162,7 +163,7 @@ class _GoalCall:
             self._client.hand_on(self._feedback, message.feedback)
 
     def _give_up(self) -> bool:
-        """Asks for cancellation; returns whether there is, or may be, a goal to cancel."""
+        """Request cancellation; return whether there is, or may be, a goal to cancel."""
         with self._lock:
             handle, first = self._handle, not self._given_up
             self._given_up = True
@@ -193,9 +194,8 @@ class ActionClient:
         report: Report,
         *,
         workers: Workers,
-        deadlines: Deadlines,
     ) -> None:
-        """Stores what to call; `open` creates the client.
+        """Store what to call; `open` creates the client.
 
         Args:
             plan: The action's plan.
@@ -203,15 +203,13 @@ class ActionClient:
             domain: Where it lives; goals are sent from its executor's thread, where that is the bridge's own.
             report: For what takes feedback and raises.
             workers: Where feedback is taken.
-            deadlines: What ends calls that take too long.
         """
         self.plan = plan
         self.action_class = action_class
         self.domain = domain
-        self.deadlines = deadlines
+        self.workers = workers
         self.words = f"action {plan.name} ({plan.type})"
         self._report = report
-        self._workers = workers
         self._client: GoalClient | None = None
         self._calls: set[_GoalCall] = set()
         self._lock = threading.Lock()
@@ -219,11 +217,11 @@ class ActionClient:
         self._failed = 0
 
     def open(self) -> None:
-        """Creates the client."""
+        """Create the client."""
         self._client = GoalClient(self.domain.node, self.action_class, self.plan.name)
 
     def close(self) -> None:
-        """Fails calls in progress and destroys the client. Idempotent."""
+        """Fail calls in progress and destroys the client. Idempotent."""
         client, self._client = self._client, None
         for call in tuple(self._calls):
             call.fail(BridgeError(f"{self.words}: the bridge was closed"))
@@ -233,7 +231,7 @@ class ActionClient:
     def call(
         self, goal: Any, *, feedback: Callable[[Any], object] | None = None, timeout: float | None = None
     ) -> Future[ActionResult]:
-        """Sends a goal as soon as there is a server. From any thread.
+        """Send a goal as soon as there is a server. From any thread.
 
         Args:
             goal: The goal message.
@@ -257,7 +255,7 @@ class ActionClient:
         return call.future
 
     def status(self) -> InterfaceStatus:
-        """Returns a row."""
+        """Return a row."""
         return action_row(
             self.plan,
             self.domain,
@@ -270,12 +268,12 @@ class ActionClient:
     # --- For calls ---------------------------------------------------------------------------------------------
 
     def ready(self) -> bool:
-        """Returns whether there is a server."""
+        """Return whether there is a server."""
         client = self._client
         return client is not None and bool(client.server_is_ready())
 
     def send(self, goal: Any, on_feedback: Callable[[Any], None] | None) -> list[Any]:
-        """Sends a goal; returns the futures of which one will hold the answer."""
+        """Send a goal; return the futures of which one will hold the answer."""
         client = self._client
         if client is None:
             raise BridgeError("the bridge was closed")
@@ -286,10 +284,8 @@ class ActionClient:
         return made
 
     def hand_on(self, feedback: Callable[[Any], object], message: Any) -> None:
-        """Has feedback taken."""
-        self._workers.submit(f"{self.plan.path}#feedback", feedback, message).add_done_callback(
-            self._on_taken
-        )
+        """Pass feedback on."""
+        self.workers.submit(f"{self.plan.path}#feedback", feedback, message).add_done_callback(self._on_taken)
 
     def _on_taken(self, future: Future[Any]) -> None:
         error = None if future.cancelled() else future.exception()

@@ -12,16 +12,15 @@ from functools import partial
 from typing import Any
 from weakref import WeakMethod
 
-from usd_ros_bridge.model.diagnostics import escaped
-from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError, HandlerTimeoutError
+from usd_ros_bridge.errors import BridgeError, CallTimeoutError, HandlerTimeoutError, escaped
 from usd_ros_bridge.model.plan import ServicePlan
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.domains import Domain, Report
-from usd_ros_bridge.ros.messages import make_message
-from usd_ros_bridge.ros.services import BUILT_IN, Server, ServerFinder
-from usd_ros_bridge.ros.status import InterfaceStatus
+from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server, ServerFinder
+from usd_ros_bridge.ros.interface_types import make_message
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.report import describe
 from usd_ros_bridge.runtime.status import RateMeter
 
 _LOOK_S = 0.02
@@ -81,10 +80,16 @@ class ServiceServer:
     """
 
     def __init__(
-        self, plan: ServicePlan, service_class: Any, domain: Domain, *, services: ServerFinder, workers: Workers,
+        self,
+        plan: ServicePlan,
+        service_class: Any,
+        domain: Domain,
+        *,
+        services: ServerFinder,
+        workers: Workers,
         report: Report,
-    ) -> None:  # fmt: skip
-        """Stores what to serve; `open` creates the server.
+    ) -> None:
+        """Store what to serve; `open` creates the server.
 
         Args:
             plan: The service.
@@ -108,7 +113,7 @@ class ServiceServer:
         self._look_again = 0.0
 
     def open(self) -> None:
-        """Creates the server."""
+        """Create the server."""
         self._services.prepare(self.plan)
         # A pair: what the callback returns comes back with the header of the request.
         service = self._domain.node.create_service(
@@ -118,19 +123,24 @@ class ServiceServer:
         self._service = service
 
     def close(self) -> None:
-        """Destroys the server. Idempotent."""
+        """Destroy the server. Idempotent."""
         service, self._service = self._service, None
         if service is not None:
             self._domain.destroy(service)
 
     def status(self) -> InterfaceStatus:
-        """Returns a row."""
+        """Return a row."""
         server = self._services.find(self.plan)
         self._look_for_others()
         return _row(
-            self.plan, self._domain, self._meter, errors=self._errors, last_error=self._last_error,
-            reason=server.reason, served_by=server.owner,
-        )  # fmt: skip
+            self.plan,
+            self._domain,
+            self._meter,
+            errors=self._errors,
+            last_error=self._last_error,
+            reason=server.reason,
+            served_by=server.owner,
+        )
 
     def _receive(self, given: tuple[Any, Any], header: Any) -> None:
         request, response = given
@@ -151,7 +161,7 @@ class ServiceServer:
         future.add_done_callback(partial(self._finish, server, response, header))
 
     def _finish(self, server: Server, response: Any, header: Any, future: Future[Any]) -> None:
-        """Answers with what a handler returned or raised, in the thread that ran it."""
+        """Answer with what a handler returned or raised, in the thread that ran it."""
         error: BaseException | None
         try:
             error = future.exception()
@@ -210,7 +220,7 @@ class ServiceClient:
     """A client, for `Bridge.call`."""
 
     def __init__(self, plan: ServicePlan, service_class: Any, domain: Domain, *, workers: Workers) -> None:
-        """Stores what to call; `open` creates the client.
+        """Store what to call; `open` creates the client.
 
         Args:
             plan: The service.
@@ -228,11 +238,11 @@ class ServiceClient:
         self._errors = 0
 
     def open(self) -> None:
-        """Creates the client."""
+        """Create the client."""
         self._client = self._domain.node.create_client(self._class, self.plan.name)
 
     def close(self) -> None:
-        """Fails calls in progress and destroys the client. Idempotent."""
+        """Fail calls in progress and destroys the client. Idempotent."""
         client, self._client = self._client, None
         for future in tuple(self._waiting):
             _fail(future, BridgeError("the bridge was closed"))
@@ -240,11 +250,11 @@ class ServiceClient:
             self._domain.destroy(client)
 
     def status(self) -> InterfaceStatus:
-        """Returns a row."""
+        """Return a row."""
         return _row(self.plan, self._domain, self._meter, errors=self._errors)
 
     def call(self, request: Any, *, timeout: float) -> Future[Any]:
-        """Sends a request as soon as there is a server. From any thread.
+        """Send a request as soon as there is a server. From any thread.
 
         Args:
             request: A request, or a mapping of its fields.
@@ -261,7 +271,7 @@ class ServiceClient:
         self._meter.mark(time.monotonic_ns())
         self._waiting.add(future)
         future.add_done_callback(self._count)
-        self._workers.deadlines.add(future, timeout, partial(self._expire, future, timeout))
+        self._workers.set_deadline(future, timeout, partial(self._expire, future, timeout))
         if not self._send(future, message):
             waiting = self._workers.submit(f"call {id(future)}", self._wait, future, message)
             waiting.add_done_callback(partial(_pass_on, future))
@@ -272,7 +282,7 @@ class ServiceClient:
             await asyncio.sleep(_LOOK_S)
 
     def _send(self, future: Future[Any], message: Any) -> bool:
-        """Sends, unless there is no server; returns whether there is nothing left to do."""
+        """Send, unless there is no server; return whether there is nothing left to do."""
         client = self._client
         if client is None:
             _fail(future, BridgeError("the bridge was closed"))
@@ -340,9 +350,15 @@ def _pass_on(future: Future[Any], waiting: Future[Any]) -> None:
 
 
 def _row(
-    plan: ServicePlan, domain: Domain, meter: RateMeter, *, errors: int, last_error: str = "", reason: str = "",
+    plan: ServicePlan,
+    domain: Domain,
+    meter: RateMeter,
+    *,
+    errors: int,
+    last_error: str = "",
+    reason: str = "",
     served_by: str = "",
-) -> InterfaceStatus:  # fmt: skip
+) -> InterfaceStatus:
     node = domain.node
     name = node.resolve_service_name(plan.name)
     rate = meter.rate(time.monotonic_ns())

@@ -1,4 +1,4 @@
-"""A subscription: its callback decodes and delivers, nothing else. It adapts to the publishers that it meets."""
+"""Topic subscription: decode and deliver, and adapt the QoS to the publishers that it meets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import Any
 from rclpy.event_handler import SubscriptionEventCallbacks
 
 from usd_ros_bridge.model.plan import QosPlan
-from usd_ros_bridge.ros import qos as quality
-from usd_ros_bridge.ros.cdr.reader import make_reader
-from usd_ros_bridge.ros.codecs.protocol import Decoder
+from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.ros.bridge_status import InterfaceStatus
+from usd_ros_bridge.ros.codecs.encoding import MessageCodec
 from usd_ros_bridge.ros.compat import policy_name, publisher_count
-from usd_ros_bridge.ros.direct import DirectSubscription, DirectUnavailableError
 from usd_ros_bridge.ros.domains import Domain, Report
-from usd_ros_bridge.ros.message_handlers import MessageFeed
-from usd_ros_bridge.ros.status import InterfaceStatus
-from usd_ros_bridge.runtime.delivery import Delivery
-from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.ros.endpoints import qos_profiles as quality
+from usd_ros_bridge.ros.endpoints.direct_subscription import DirectSubscription, DirectUnavailableError
+from usd_ros_bridge.ros.endpoints.handlers import MessageFeed
 from usd_ros_bridge.runtime.status import RateMeter, SinkStatus
+from usd_ros_bridge.runtime.subscriptions import InputBinding
 
 Deliver = Callable[[object], None]
 
@@ -46,15 +45,15 @@ class TopicSubscription:
         message_class: Any,
         domain: Domain,
         qos: QosPlan,
-        decoder: Decoder | None,
+        codec: MessageCodec | None,
         deliver: Deliver,
-        direct: Delivery | None = None,
+        direct: InputBinding | None = None,
         feed: MessageFeed | None = None,
         reason: str = "",
         report: Report,
         inform: Report,
     ) -> None:
-        """Stores what to listen to; `open` creates the subscription.
+        """Store what to listen to; `open` creates the subscription.
 
         Args:
             path: Prim path, "" for what the backend needs.
@@ -63,7 +62,7 @@ class TopicSubscription:
             message_class: Class of the type.
             domain: Where it lives.
             qos: What to ask for.
-            decoder: Message to sample; None counts messages without even deserializing them.
+            codec: Decodes messages; None counts them without deserializing.
             deliver: Takes samples, from the executor's thread.
             direct: Where to attach instead, to be asked by each tick; None for the executor's way.
             feed: Takes messages first, where a handler is bound; None where none can be.
@@ -79,7 +78,7 @@ class TopicSubscription:
         self._domain = domain
         self._asked = qos
         self._qos = quality.permissive(qos) if qos.match_publisher else qos
-        self._read = None if decoder is None else make_reader(type_name, message_class, decoder)
+        self._read = None if codec is None else codec.make_reader(message_class)
         self._deliver = deliver
         self._delivery = direct if direct is not None and domain.threaded else None
         self._direct: DirectSubscription | None = None
@@ -95,24 +94,24 @@ class TopicSubscription:
 
     @property
     def qos(self) -> QosPlan:
-        """What is asked for now."""
+        """Return the QoS that is requested now."""
         return self._qos
 
     def open(self) -> None:
-        """Creates the subscription, through the node so that remap rules apply."""
+        """Create the subscription, through the node so that remap rules apply."""
         with self._lock:
             self._create()
         if self._delivery is not None:
             self._delivery.attach(self.take)
 
-    def revise(self, decoder: Decoder | None, reason: str) -> None:
-        """Goes on where what takes its samples has changed; the delivery is the same."""
-        if (decoder is None) != (self._read is None):
-            self._read = None if decoder is None else make_reader(self._type_name, self._class, decoder)
+    def revise(self, codec: MessageCodec | None, reason: str) -> None:
+        """Use another decoder for the same delivery."""
+        if (codec is None) != (self._read is None):
+            self._read = None if codec is None else codec.make_reader(self._class)
         self.reason = reason
 
     def close(self) -> None:
-        """Destroys the subscription. Idempotent."""
+        """Destroy the subscription. Idempotent."""
         if self._delivery is not None:
             self._delivery.detach(self.take)
         with self._lock:
@@ -121,11 +120,11 @@ class TopicSubscription:
 
     @property
     def direct(self) -> bool:
-        """Whether the loop's thread takes the messages itself."""
+        """Return whether the loop's thread takes the messages itself."""
         return self._direct is not None
 
     def take(self, limit: int) -> list[object]:
-        """Returns samples of a direct subscription, `limit` at most; in the tick's thread."""
+        """Return samples of a direct subscription, `limit` at most; in the tick's thread."""
         direct, samples = self._direct, []
         if direct is not None:
             for data in direct.take(limit):
@@ -135,7 +134,7 @@ class TopicSubscription:
         return samples
 
     def status(self, taken: SinkStatus | None = None) -> InterfaceStatus:
-        """Returns a row; `taken` holds the runtime's counters of what takes the samples."""
+        """Return a row; `taken` holds the runtime's counters of what takes the samples."""
         # The domain's thread may be making the subscription anew.
         with self._lock:
             subscription = self._subscription

@@ -10,24 +10,28 @@ import numpy as np
 from simulation_interfaces.msg import EntityState as EntityStateMessage
 from simulation_interfaces.msg import TagsFilter
 
-from usd_ros_bridge.backends.protocol import EntityBackend
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.transforms import FloatArray
-from usd_ros_bridge.ros.simulation.entities import Entity, EntityTable, make_table, tags_pass
-from usd_ros_bridge.ros.simulation.entity_messages import (
-    asked_pose,
-    asked_twist,
+from usd_ros_bridge.backends.base import EntityBackend
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.ros.simulation.entities import (
+    Entity,
+    EntityTable,
+    OrientedBox,
     category_name,
     fill_box,
     fill_info,
     fill_state,
+    make_table,
     overlap_filter,
+    requested_pose,
+    requested_twist,
+    tags_pass,
+    unknown_frame,
+    world_from_frame,
 )
-from usd_ros_bridge.ros.simulation.frames import unknown_frame, world_from_frame
 from usd_ros_bridge.ros.simulation.name_patterns import NamePattern
-from usd_ros_bridge.ros.simulation.overlap import Box
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, RefusedError
-from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.runtime.runtime import Runtime
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 MAX_DESCRIPTION = 4096
 """Characters of a description that SetEntityInfo sets."""
@@ -40,7 +44,7 @@ class EntityServices:
     """Answers requests about entities; each method is one service and raises RefusedError where it cannot be met."""
 
     def __init__(self, runtime: Runtime, backend: EntityBackend) -> None:
-        """Stores whom to ask.
+        """Store the arguments.
 
         Args:
             runtime: Open.
@@ -53,12 +57,12 @@ class EntityServices:
         self.spawned: dict[str, str] = {}
         """Names of the entities that were spawned, by the paths of their prims."""
 
-    def revise(self, backend: EntityBackend) -> None:
-        """Looks at another backend of the same runtime from here on: entities came or went."""
+    def set_backend(self, backend: EntityBackend) -> None:
+        """Use another backend of the same runtime, with other entities."""
         self._backend, self._table = backend, None
 
     def forget(self) -> None:
-        """Forgets what SetEntityInfo set."""
+        """Drop what SetEntityInfo set."""
         self._edited.clear()
 
     # --- Looking -----------------------------------------------------------------------------------------------
@@ -78,22 +82,22 @@ class EntityServices:
         response.entities, response.states = names, states
 
     def get_entity_state(self, request: Any, response: Any) -> None:
-        """Tells how an entity moves, in the world frame."""
+        """Answer with an entity's pose and motion in the world frame."""
         self._fill_state(self._find(request.entity), response.state)
 
     def get_entity_info(self, request: Any, response: Any) -> None:
-        """Tells what an entity is."""
+        """Answer with an entity's information."""
         entity = self._known(self._find(request.entity))
         fill_info(response.info, entity.category, entity.description, entity.tags)
 
     def get_entity_bounds(self, request: Any, response: Any) -> None:
-        """Tells the box, in the axes of its body, of an entity's colliders and of what hangs from it."""
+        """Answer with the box, in the axes of its body, of an entity's colliders and of those below it."""
         fill_box(response.bounds, self._backend.entity_bounds(self._find(request.entity).path))
 
     # --- Changing ----------------------------------------------------------------------------------------------
 
     def set_entity_info(self, request: Any, _response: Any) -> None:
-        """Replaces what is known of an entity, until everything is reset."""
+        """Replace what is known of an entity, until everything is reset."""
         entity, info = self._find(request.entity), request.info
         category = category_name(info.category.category)
         if len(info.description) > MAX_DESCRIPTION:
@@ -105,15 +109,15 @@ class EntityServices:
         )
 
     def set_entity_state(self, request: Any, _response: Any) -> None:
-        """Puts an entity elsewhere, and has it move as asked for; accelerations follow from forces alone."""
+        """Set an entity's pose and motion; accelerations follow from forces alone."""
         entity, state = self._find(request.entity), request.state
         # The flags exist since 2.1; all of it is meant before.
         wants_pose, wants_twist = getattr(request, "set_pose", True), getattr(request, "set_twist", True)
         wants_acceleration = getattr(request, "set_acceleration", True)
         frame = self.frame(state.header.frame_id)
-        pose = asked_pose(state.pose, frame) if wants_pose else None
-        twist = asked_twist(state.twist, frame) if wants_twist else None
-        acceleration = asked_twist(state.acceleration, frame) if wants_acceleration else np.zeros(6)
+        pose = requested_pose(state.pose, frame) if wants_pose else None
+        twist = requested_twist(state.twist, frame) if wants_twist else None
+        acceleration = requested_twist(state.acceleration, frame) if wants_acceleration else np.zeros(6)
         if entity.kinematic:
             if (twist is not None and twist.any()) or acceleration.any():
                 raise RefusedError(FAILED, f"{entity.name} is kinematic: it moves only where it is put")
@@ -134,7 +138,7 @@ class EntityServices:
         return self._table
 
     def frame(self, frame_id: str) -> FloatArray:
-        """Returns where a frame, or an entity of that name, is now: `world_from_frame` (7,).
+        """Return where a frame, or an entity of that name, is now: `world_from_frame` (7,).
 
         Raises:
             RefusedError: Nobody knows.
@@ -176,11 +180,11 @@ class EntityServices:
                 found.append(known)
         return found
 
-    def _box(self, entity: Entity) -> Box:
-        """Returns where an entity is: its bounds, or the point at its origin where nothing of it collides."""
+    def _box(self, entity: Entity) -> OrientedBox:
+        """Return where an entity is: its bounds, or the point at its origin where nothing of it collides."""
         corners = self._backend.entity_bounds(entity.path)
         low, high = (np.zeros(3), np.zeros(3)) if corners is None else corners
-        return Box(pose=self._backend.entity_state(entity.path).pose, low=low, high=high)
+        return OrientedBox(pose=self._backend.entity_state(entity.path).pose, low=low, high=high)
 
 
 def matching_names(pattern: str, table: EntityTable) -> frozenset[str]:

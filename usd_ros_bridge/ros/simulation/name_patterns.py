@@ -229,7 +229,7 @@ class _Parser:
         return name
 
     def _bound(self) -> str:
-        """Returns a character of a bracket expression, which may be written [.x.] or [=x=]."""
+        """Return a character of a bracket expression, which may be written [.x.] or [=x=]."""
         following = self._text[self._at + 1 : self._at + 2]
         if self._peek() != "[" or following not in (".", "=", ":") or not following:
             return self._next()
@@ -310,11 +310,6 @@ class NamePattern:
     """A POSIX extended regular expression, for one request. A match anywhere in a name counts, as for regexec(3)."""
 
     def __init__(self, text: str) -> None:
-        """Compile `text`.
-
-        Raises:
-            ValueError: It is too long, too large or not valid; the text says why.
-        """
         if len(text) > MAX_PATTERN:
             raise ValueError(f"it has {len(text)} characters, at most {MAX_PATTERN} are possible")
         self._program = _Program(_Parser(text).parse())

@@ -1,4 +1,4 @@
-"""Results of simulation_interfaces: how a request that cannot be met is answered, whatever the reason."""
+"""Results of simulation_interfaces, and how requests that cannot be met are answered."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 from simulation_interfaces.msg import Result
 
-from usd_ros_bridge.model.diagnostics import escaped
-from usd_ros_bridge.model.errors import BridgeError
-from usd_ros_bridge.runtime.report import describe
+from usd_ros_bridge.errors import BridgeError, escaped
+from usd_ros_bridge.reporting import describe
 
 FAILED = int(Result.RESULT_OPERATION_FAILED)
 NOT_FOUND = int(Result.RESULT_NOT_FOUND)
 UNSUPPORTED = int(Result.RESULT_FEATURE_UNSUPPORTED)
-INCORRECT_STATE = int(Result.RESULT_INCORRECT_STATE)
 
 Answer = Callable[[Any, Any], Awaitable[None]]
 """`answer(request, response)` fills in the response; what it raises becomes the result."""
@@ -29,13 +27,12 @@ class RefusedError(Exception):
     """
 
     def __init__(self, code: int, message: str) -> None:
-        """Stores the code, and why in words."""
         super().__init__(message)
         self.code = code
 
 
 def result_of(error: BaseException) -> tuple[int, str]:
-    """Returns the code and the text of a Result for what a request ended with."""
+    """Return the code and the text of a Result for what a request ended with."""
     if isinstance(error, RefusedError):
         return error.code, escaped(str(error))
     if isinstance(error, BridgeError):
@@ -46,7 +43,7 @@ def result_of(error: BaseException) -> tuple[int, str]:
 async def answered(
     answer: Answer, request: Any, response: Any, *, timeout: float | None
 ) -> BaseException | None:
-    """Has a request answered, with a result in any case.
+    """Answer a request, with a result in any case.
 
     Args:
         answer: Fills in the response.

@@ -1,65 +1,55 @@
-"""What may be spawned, and how the bridge goes on with it."""
+"""Spawn options: which assets may be spawned, and how the bridge continues with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.ros.live.protocol import Changes
-
-BetweenTicks = Callable[[Callable[[], None]], "Future[None]"]
-"""Has a job done between two ticks; the future ends with it, or with what it raised."""
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.plan import BridgePlan
 
 FORMATS = (".usd", ".usda", ".usdc", ".usdz")
 MAX_LISTED = 1000
 """Files that GetSpawnables lists, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnOptions:
-    """What may be spawned while the bridge runs; nothing without roots.
+def spawn_directories(roots: Sequence[str]) -> tuple[Path, ...]:
+    """Return the directories whose files may be spawned, links resolved.
 
-    Attributes:
-        roots: Directories: files in and below them may be spawned, and no others, links followed.
+    Raises:
+        OptionError: One of them is no directory.
     """
-
-    roots: tuple[str, ...] = ()
-
-    def directories(self) -> tuple[Path, ...]:
-        """Returns the roots, links resolved.
-
-        Raises:
-            OptionError: One of them is no directory.
-        """
-        for root in self.roots:
-            if not Path(root).is_dir():
-                raise OptionError(f"spawn root {root!r} is no directory")
-        return tuple(Path(root).resolve() for root in self.roots)
+    for root in roots:
+        if not Path(root).is_dir():
+            raise OptionError(f"spawn root {root!r} is no directory")
+    return tuple(Path(root).resolve() for root in roots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Succession:
-    """How the bridge goes on with a stage that was edited.
+class SpawnContext:
+    """Parts of a bridge that spawning needs.
 
     Attributes:
-        stage: The plan's, whose session layer may be edited.
-        roots: Where files to spawn may come from, links resolved.
-        changes: Has the bridge go on with what an edit makes of the stage.
-        between_ticks: Has a job done while nothing moves.
+        stage: Stage of the plan; its session layer may be edited.
+        roots: Directories of the files that may be spawned, links resolved.
+        plan: Return the plan that is live.
+        request_change: Edit the stage and change the bridge to its plan, as `ChangeCoordinator.request`.
+        submit: Run a job between two ticks, as `TickQueue.submit`.
     """
 
     stage: object
     roots: tuple[Path, ...]
-    changes: Changes
-    between_ticks: BetweenTicks
+    plan: Callable[[], BridgePlan]
+    request_change: Callable[..., Future[ChangeReport]]
+    submit: Callable[[Callable[[], object]], Future[None]]
 
 
 def find_file(uri: str, roots: tuple[Path, ...]) -> Path | None:
-    """Returns the file that a URI or a path names, links resolved; None where it is not there, or below no root.
+    """Return the file that a URI or a path names, links resolved; None where it is not there, or below no root.
 
     Args:
         uri: `file:///...`, a path, or a path relative to a root.
@@ -79,6 +69,6 @@ def find_file(uri: str, roots: tuple[Path, ...]) -> Path | None:
 
 
 def list_files(roots: tuple[Path, ...]) -> list[Path]:
-    """Returns the USD files in and below the roots, sorted, as many as are listed."""
+    """Return the USD files in and below the roots, sorted, as many as are listed."""
     found = {file for root in roots for file in root.rglob("*") if file.suffix in FORMATS and file.is_file()}
     return sorted(found)[:MAX_LISTED]

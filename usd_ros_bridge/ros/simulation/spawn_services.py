@@ -1,9 +1,10 @@
-"""Services that spawn and delete entities: an edit of the stage that the bridge goes on with, as with any other."""
+"""Services that spawn and delete entities, as edits of the stage."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,15 +12,24 @@ from typing import Any, NamedTuple
 from simulation_interfaces.msg import Spawnable
 from simulation_interfaces.srv import SpawnEntity
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.backends.base import StateTransferBackend
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.names import namespace_fault
-from usd_ros_bridge.ros.live.protocol import Changes
-from usd_ros_bridge.ros.simulation.entity_messages import asked_pose
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.simulation.entities import requested_pose
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
-from usd_ros_bridge.ros.simulation.spawn_options import FORMATS, BetweenTicks, find_file, list_files
+from usd_ros_bridge.ros.simulation.spawn_options import (
+    FORMATS,
+    SpawnContext,
+    find_file,
+    list_files,
+    spawn_directories,
+)
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 _CODES = SpawnEntity.Response
 _MAX_NAME = 256
@@ -27,7 +37,7 @@ _MAX_FAULTS = 5
 """Errors of a spawned asset that its answer tells of."""
 
 
-class _Wanted(NamedTuple):
+class _SpawnRequest(NamedTuple):
     """What is to be spawned: a file, under a name, at `world_from_prim` (7,)."""
 
     file: Path
@@ -38,47 +48,35 @@ class _Wanted(NamedTuple):
 class SpawnServices:
     """Answers requests to spawn and delete; raises RefusedError where one cannot be met."""
 
-    def __init__(
-        self,
-        stage: object,
-        roots: tuple[Path, ...],
-        *,
-        entities: EntityServices,
-        changes: Changes,
-        between_ticks: BetweenTicks,
-    ) -> None:
-        """Stores what is edited.
+    def __init__(self, context: SpawnContext, entities: EntityServices) -> None:
+        """Store the arguments.
 
         Args:
-            stage: The plan's, which may be edited on its session layer.
-            roots: Where files may come from, links resolved.
-            entities: Knows the names that are taken.
-            changes: Has the bridge go on with what an edit makes of the stage.
-            between_ticks: Has a job done while nothing moves.
+            context: Stage, files, and the way to change the bridge.
+            entities: Entities that exist.
         """
-        from usd_ros_bridge.usd.spawning import Spawner
+        from usd_ros_bridge.usd.session import StageSession
 
-        self._spawner = Spawner(stage)
-        self._roots = roots
+        self._spawner = StageSession(context.stage).spawner()
+        self._roots = context.roots
+        self._context = context
         self._entities = entities
-        self._changes = changes
-        self._between_ticks = between_ticks
 
     async def spawn_entity(self, request: Any, response: Any) -> None:
-        """Puts an asset into the world, under a name of its own."""
-        wanted: list[_Wanted] = []
+        """Put an asset into the world, under a name of its own."""
+        wanted: list[_SpawnRequest] = []
         # Poses of frames are those of one moment.
-        await asyncio.wrap_future(self._between_ticks(lambda: wanted.append(self._wanted(request))))
+        await asyncio.wrap_future(self._context.submit(lambda: wanted.append(self._wanted(request))))
         await self._spawn(wanted[0], request.entity_namespace, response)
 
     async def delete_entity(self, request: Any, _response: Any) -> None:
-        """Takes an entity out of the world that was spawned into it."""
+        """Delete a spawned entity."""
         found: list[str] = []
-        await asyncio.wrap_future(self._between_ticks(lambda: found.append(self._find(request.entity))))
+        await asyncio.wrap_future(self._context.submit(lambda: found.append(self._find(request.entity))))
         await self._remove(found)
 
     async def get_spawnables(self, request: Any, response: Any) -> None:
-        """Lists the files that may be spawned."""
+        """List the files that may be spawned."""
         if request.sources:
             response.result.error_message = f"unknown sources: {quoted(', '.join(request.sources[:10]))}"
         for file in await asyncio.to_thread(list_files, self._roots):
@@ -89,14 +87,14 @@ class SpawnServices:
             response.spawnables.append(spawnable)
 
     async def clear(self) -> None:
-        """Takes out all that was spawned."""
+        """Delete all spawned entities."""
         if self._entities.spawned:
             await self._remove(list(self._entities.spawned))
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _wanted(self, request: Any) -> _Wanted:
-        """Returns what is asked for, once it is known to be possible; between two ticks."""
+    def _wanted(self, request: Any) -> _SpawnRequest:
+        """Return what is asked for, once it is known to be possible; between two ticks."""
         file = self._file(request)
         name = self._name(request, file)
         namespace = request.entity_namespace
@@ -104,11 +102,11 @@ class SpawnServices:
         if fault:
             raise RefusedError(_CODES.NAMESPACE_INVALID, f"the namespace {quoted(namespace)} {fault}")
         frame = self._entities.frame(request.initial_pose.header.frame_id)
-        pose = asked_pose(request.initial_pose.pose, frame, invalid=_CODES.INVALID_POSE)
-        return _Wanted(file, name, pose)
+        pose = requested_pose(request.initial_pose.pose, frame, invalid=_CODES.INVALID_POSE)
+        return _SpawnRequest(file, name, pose)
 
-    async def _spawn(self, wanted: _Wanted, namespace: str, response: Any) -> None:
-        from usd_ros_bridge.usd.spawning import MissingAssetsError, UnreadableError
+    async def _spawn(self, wanted: _SpawnRequest, namespace: str, response: Any) -> None:
+        from usd_ros_bridge.usd.session import MissingAssetsError, UnreadableError
 
         path = f"/{wanted.name}"
         if path in self._entities.spawned:
@@ -133,7 +131,7 @@ class SpawnServices:
         response.entity_name = wanted.name
         faults = [
             each
-            for each in self._changes.plan.diagnostics
+            for each in self._context.plan().diagnostics
             if each.severity == "error" and _is_below(each.path, path)
         ]
         response.result.error_message = "; ".join(
@@ -160,7 +158,7 @@ class SpawnServices:
     async def _edit(
         self, why: str, edit: Callable[[Any], object], options: Callable[[PlanOptions], PlanOptions]
     ) -> None:
-        asked = self._changes.request(why=why, edit=edit, options=options)
+        asked = self._context.request_change(why=why, edit=edit, options=options)
         # Shielded: a request that times out leaves no half of a change behind.
         await asyncio.shield(asyncio.wrap_future(asked))
 
@@ -182,7 +180,7 @@ class SpawnServices:
         return file
 
     def _name(self, request: Any, file: Path) -> str:
-        """Returns the name that the entity gets, which is that of its prim, too."""
+        """Return the name that the entity gets, which is that of its prim, too."""
         wanted = request.name or (file.stem if request.allow_renaming else "")
         if len(wanted) <= _MAX_NAME and self._is_free(wanted):
             return str(wanted)
@@ -205,7 +203,7 @@ class SpawnServices:
         return self._spawner.is_free(name) and self._entities.table.get(name) is None
 
     def _find(self, name: str) -> str:
-        """Returns the prim path of a spawned entity; between two ticks."""
+        """Return the prim path of a spawned entity; between two ticks."""
         entity = self._entities.table.get(name)
         by_name = {each: path for path, each in self._entities.spawned.items()}
         path = by_name.get(name) or (by_name.get(entity.name) if entity is not None else None)
@@ -218,3 +216,43 @@ class SpawnServices:
 
 def _is_below(path: str, above: str) -> bool:
     return f"{path}/".startswith(f"{above}/")
+
+
+def make_spawn_context(
+    runtime: GuardedRuntime, *, request_change: Callable[..., Future[ChangeReport]]
+) -> SpawnContext | None:
+    """Return the context of spawning; None if nobody asked for it or, with a report, it is not possible.
+
+    Args:
+        runtime: Open.
+        request_change: As `ChangeCoordinator.request`.
+
+    Raises:
+        OptionError: A root is no directory.
+    """
+    plan, roots = runtime.plan, spawn_directories(runtime.options.spawn_roots)
+    if not roots:
+        return None
+    reason = _why_not(plan, runtime)
+    if reason or plan.stage is None:
+        runtime.reporter.report("spawn.unavailable", f"nothing can be spawned: {reason}")
+        return None
+    return SpawnContext(
+        stage=plan.stage,
+        roots=roots,
+        plan=lambda: runtime.plan,
+        request_change=request_change,
+        submit=runtime.tick_queue.submit,
+    )
+
+
+def _why_not(plan: BridgePlan, runtime: GuardedRuntime) -> str:
+    if not isinstance(runtime.backend, StateTransferBackend):
+        return f"the backend {type(runtime.backend).__name__} cannot go on with another scene"
+    if plan.stage is None:
+        return "the plan has no stage to spawn anything on"
+    if not (plan.stage_owned or runtime.options.scene_edits):
+        return (
+            "the stage is the host's and read only (scene_edits=True lets the bridge edit its session layer)"
+        )
+    return ""

@@ -1,0 +1,1 @@
+"""Change of a running bridge: compare, prepare, commit. Only differences close and open."""

@@ -1,0 +1,409 @@
+"""Message encoder: turn what an encoding returns into serialized messages, whose numbers are written in place."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property, partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.ros.codecs.encoding import SECOND_NS, Encoding, Values, set_stamp
+from usd_ros_bridge.ros.domains import Report
+from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
+from usd_ros_bridge.ros.wire.cdr_template import Column, Template
+from usd_ros_bridge.ros.wire.message_block import MessageBlock
+from usd_ros_bridge.runtime.snapshot import Snapshot
+
+MAX_TEMPLATES = 4
+"""Shapes that an encoder keeps: with and without velocities and efforts of a JointState, the usual sizes of a cloud."""
+
+Write = Callable[[Values, int, bytes], None]
+Pack = Callable[..., None]
+
+_STRUCT_CODES = {np.dtype(code).str[1:]: code for code in "?bBhHiIqQfd"}
+"""Format of `struct` by kind and size of a number."""
+
+
+class EncodedMessage:
+    """One serialized message of an encoding, and the places of its numbers.
+
+    Attributes:
+        data: The message.
+        frame: Place of the header's frame in it; None without a header.
+        write: `write(values, time_ns, frame)` writes the values of the encoding, the stamp, and the header's frame:
+            UTF-8 with a zero at its end.
+    """
+
+    def __init__(self, message: Any, encoding: Encoding, values: Values, frame: bytes) -> None:
+        """Store the arguments.
+
+        Args:
+            message: Prototype: everything but numbers, stamp and frame is right.
+            encoding: Encoding of the message.
+            values: Values of the shapes and types that `write` gets.
+            frame: Frame of the length that `write` gets.
+
+        Raises:
+            TemplateError: The message cannot be written in place.
+        """
+        template = self._template = Template(message)
+        self._encoding = encoding
+        self.data = template.data
+        self.frame: slice | None = None
+        if hasattr(message, "header"):
+            # In a std_msgs/Header the frame follows the stamp and its own length: three numbers of four bytes.
+            begin = template.offset("header.stamp.sec") + 12
+            self.frame = slice(begin, begin + len(frame))
+        self.write = self._make_write(values, len(frame))
+
+    @cached_property
+    def block(self) -> EncodedBlock:
+        """Copy of the message, for publishers whose messages differ in numbers and frames alone."""
+        return EncodedBlock(self._template, self._encoding)
+
+    def _make_write(self, values: Values, size: int) -> Write:
+        """Return `write`: a function without look-ups of attributes, which would cost a tenth of a small message."""
+        template, encoding, data = self._template, self._encoding, self.data
+        blocks = [_find_block(template, path) for path in encoding.blocks]
+        packers = [(index, _packer(data, *block)) for index, block in enumerate(blocks)]
+        stamps = template.stamps(encoding.stamps) if encoding.stamps else None
+        pack_header = None
+        if self.frame is not None:
+            begin, header = self.frame.start - 12, f"iII{size}s"
+            pack_header = _packer(data, begin, header)
+            if blocks and not encoding.sequences:
+                # The header and the first block at once, with the constant bytes in between.
+                offset, layout = blocks[0]
+                constant = bytes(data[self.frame.stop : offset])
+                pack_first = _packer(data, begin, f"{header}{len(constant)}s{layout}")
+                return _make_write_blocks(pack_first, size, constant, packers[1:])
+        arrays = list(enumerate(encoding.sequences, len(blocks)))
+        arrays = [(index, path) for index, path in arrays if values[index].size]
+        views = [(index, _view(template, path, values[index])) for index, path in arrays if "[]" not in path]
+        columns = [(index, template.column(path)) for index, path in arrays if "[]" in path]
+
+        def write(values: Values, time_ns: int, frame: bytes) -> None:
+            if pack_header is not None:
+                pack_header(*divmod(time_ns, SECOND_NS), size, frame)
+            elif stamps is not None:
+                stamps.write(time_ns)
+            for index, pack in packers:
+                pack(*values[index])
+            for index, view in views:
+                view[...] = values[index]
+            for index, column in columns:
+                column.write_components(values[index].T)
+
+        return write
+
+
+def _make_write_blocks(
+    pack_first: Pack, size: int, constant: bytes, packers: list[tuple[int, Pack]]
+) -> Write:
+    def write(values: Values, time_ns: int, frame: bytes) -> None:
+        pack_first(*divmod(time_ns, SECOND_NS), size, frame, constant, *values[0])
+        for index, pack in packers:
+            pack(*values[index])
+
+    return write
+
+
+class EncodedBlock:
+    """Copies of one message of an encoding with `arrays`: rows of the arrays are written into them at once.
+
+    Attributes:
+        messages: The copies.
+    """
+
+    def __init__(self, template: Template, encoding: Encoding) -> None:
+        """Store the arguments.
+
+        Args:
+            template: Message to copy.
+            encoding: Encoding of the message, with `arrays`.
+        """
+        self.messages = MessageBlock(template)
+        self._stamps = self.messages.stamps(encoding.stamps or "header.stamp")
+        self._paths = (*encoding.blocks, *encoding.sequences)
+        self._targets: dict[tuple[str, int], Any] = {}
+
+    def write(self, arrays: Sequence[NDArray[np.float64]], rows: slice, copies: int, time_ns: int) -> bool:
+        """Write the first copies. Return False if a message cannot be written: its row begins with NaN.
+
+        Args:
+            arrays: Arrays of the encoding: of all robots.
+            rows: Rows of the arrays for all these copies.
+            copies: Number of messages.
+            time_ns: Stamp, nanoseconds.
+        """
+        self._stamps.write(time_ns)
+        for path, numbers in zip(self._paths, arrays, strict=True):
+            if not numbers.size:
+                continue
+            target = self._targets.get((path, copies))
+            if target is None:
+                target = self._targets[path, copies] = self._find_target(path, copies)
+            if type(target) is Column:
+                target.write_components(numbers.T[:, rows])
+                continue
+            values = numbers[rows].reshape(copies, -1)
+            first = values[:, 0]
+            if (first != first).any():
+                return False
+            target[...] = values
+        return True
+
+    def _find_target(self, path: str, copies: int) -> Any:
+        if "[]" in path:
+            return self.messages.column(path, copies)
+        return self.messages.view(path)[:copies]
+
+
+EncodedMessages = WeakValueDictionary[Hashable, EncodedMessage]
+"""Messages that encoders of one tick thread write in turn, by what does not change in them.
+
+A thousand robots of one kind then write into one message, which stays in the processor's caches.
+"""
+
+
+class MessageEncoder:
+    """Encode the messages of one publisher.
+
+    Arrays of another shape or type make another template. A few are kept; where shapes come and go (a cloud that
+    loses points), message objects are cheaper than templates that are used once.
+
+    Attributes:
+        encoding: Encoding of the messages.
+        values: The encoding's: return what a snapshot shows.
+        stamp_ns: The encoding's: return the time of what is shown.
+        fixed: The only message of an encoding without sequences, from its first `encode` on.
+        frame: The header's frame: UTF-8 with a zero at its end.
+        rows: The encoding's: rows of the arrays of all robots.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        message_class: Any,
+        encoding: Encoding,
+        *,
+        frame_id: str = "",
+        report: Report,
+        messages: EncodedMessages,
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            name: Prim path, for reports.
+            message_class: Class of the messages.
+            encoding: Encoding of the messages.
+            frame_id: The header's frame.
+            report: For messages that cannot be written in place.
+            messages: Messages shared with other encoders.
+        """
+        self._name = name
+        self._class = message_class
+        self._report = report
+        self._messages = messages
+        self._key: Hashable = None
+        self._key_of = encoding.key or (_shape if len(encoding.sequences) == 1 else _lengths)
+        self._message: EncodedMessage | None = None
+        self._kept: dict[Hashable, EncodedMessage] = {}
+        self._before: tuple[EncodedMessage, ...] = ()
+        self._templates = not encoding.varying
+        self.encoding = encoding
+        self.values = encoding.values
+        self.stamp_ns = encoding.stamp_ns
+        self.rows = encoding.rows or slice(0)
+        self.fixed: EncodedMessage | None = None
+        self.frame_id = frame_id
+        self.frame = frame_id.encode() + b"\0"
+
+    def encode(self, values: Values, time_ns: int) -> Any:
+        """Return a message: a bytearray that is valid until the next call of any encoder, or a message object.
+
+        Args:
+            values: What the encoding returned.
+            time_ns: Stamp, nanoseconds.
+        """
+        key = self._key_of(values)
+        message = self._message
+        if message is None or key != self._key:
+            message = self._select(key, values)
+            if message is None:
+                return self.make_message(values, time_ns)
+        message.write(values, time_ns, self.frame)
+        return message.data
+
+    def find_row(self, arrays: Sequence[NDArray[np.float64]], snapshot: Snapshot) -> EncodedMessage | None:
+        """Return the serialized message for this publisher's rows of the arrays of all robots.
+
+        None if its messages are to be encoded alone.
+        """
+        # The encoding learns its constants from its values.
+        if self.values(snapshot) is None:
+            return None
+        rows = [each[self.rows] if each.size else each for each in arrays]
+        if any(each.size and np.isnan(each.flat[0]) for each in rows):
+            return None
+        first = len(self.encoding.blocks)
+        values = (*(each.ravel().tolist() for each in rows[:first]), *rows[first:])
+        return self._select(self._key_of(values), values)
+
+    def make_message(self, values: Values, time_ns: int) -> Any:
+        """Return a message object of what the encoding returned."""
+        encoding = self.encoding
+        message = self._class()
+        encoding.prepare(message, values)
+        for path, value in zip((*encoding.blocks, *encoding.sequences), values, strict=True):
+            fill(message, path, value)
+        if encoding.stamps:
+            for stamp in _each(message, encoding.stamps):
+                set_stamp(stamp, time_ns)
+        if hasattr(message, "header"):
+            message.header.frame_id = self.frame_id
+            set_stamp(message.header.stamp, time_ns)
+        return message
+
+    def reuse(self, old: MessageEncoder) -> None:
+        """Keep the messages of the same publisher's encoder before, until this one has found those that are alike."""
+        self._before = tuple(old._kept.values())
+
+    def _select(self, key: Hashable, values: Values) -> EncodedMessage | None:
+        """Select the serialized message for values of these shapes; None if message objects are to be made."""
+        self._message = self._kept.get(key)
+        if self._message is None and self._templates:
+            self._message = self._make_kept(key, values)
+        self._key = key
+        if not self.encoding.sequences:
+            self.fixed = self._message
+        return self._message
+
+    def _make_kept(self, key: Hashable, values: Values) -> EncodedMessage | None:
+        if len(self._kept) >= MAX_TEMPLATES:
+            if key != self._key:
+                return None
+            # The same shape twice in a row: it stays.
+            del self._kept[next(iter(self._kept))]
+        try:
+            message = self._make(key, values)
+        except TemplateError as error:
+            self._templates = False
+            self._report(
+                f"template:{self._name}",
+                f"{self._name}: {_type_name(self._class)} is published by way of message objects, which is slower: "
+                f"{error}",
+            )
+            return None
+        self._kept[key] = message
+        self._before = ()
+        return message
+
+    def _make(self, key: Hashable, values: Values) -> EncodedMessage:
+        encoding = self.encoding
+        everything = (
+            self._class,
+            encoding.blocks,
+            encoding.sequences,
+            key,
+            len(self.frame),
+            encoding.constants(),
+        )
+        message = self._messages.get(everything)
+        if message is None:
+            first = len(encoding.blocks)
+            # Without its numbers and its frame, all of which `write` writes.
+            blank = [tuple(type(number)() for number in block) for block in values[:first]]
+            prototype = self.make_message((*blank, *map(np.zeros_like, values[first:])), 0)
+            if hasattr(prototype, "header"):
+                prototype.header.frame_id = " " * (len(self.frame) - 1)
+            message = self._messages[everything] = EncodedMessage(prototype, encoding, values, self.frame)
+        return message
+
+
+def fill(message: Any, path: str, value: Any) -> None:
+    """Write what stands at one path of an encoding into a message object.
+
+    Args:
+        message: A message object.
+        path: Fields joined by dots; `[]` behind a sequence names each of its elements.
+        value: Numbers for the fields there and below, in their order; or an array for a sequence of numbers, or with a
+            row for each element.
+    """
+    outer, _, inner = path.partition("[].")
+    *names, name = outer.split(".")
+    for each in names:
+        message = getattr(message, each)
+    if inner:
+        for element, row in zip(getattr(message, name), value.tolist(), strict=True):
+            fill(element, inner, row)
+    elif isinstance(value, np.ndarray):
+        numbers = array(getattr(message, name).typecode)
+        numbers.frombytes(_bytes(value, numbers.typecode))
+        setattr(message, name, numbers)
+    else:
+        _fill(message, name, iter(value))
+
+
+def _fill(message: Any, name: str, numbers: Any) -> None:
+    current = getattr(message, name)
+    if hasattr(current, "get_fields_and_field_types"):
+        for inner in current.get_fields_and_field_types():
+            _fill(current, inner, numbers)
+    elif isinstance(current, np.ndarray):
+        setattr(message, name, [next(numbers) for _ in range(current.size)])
+    else:
+        setattr(message, name, type(current)(next(numbers)))
+
+
+def _each(message: Any, path: str) -> list[Any]:
+    """Return what stands at a path with `[]` in every element of a sequence."""
+    outer, _, inner = path.partition("[].")
+    elements = list(getattr(message, outer))
+    for name in inner.split("."):
+        elements = [getattr(each, name) for each in elements]
+    return elements
+
+
+def _bytes(value: NDArray[Any], typecode: str) -> bytes:
+    if typecode != "B":
+        value = value.astype(typecode, copy=False)
+    return value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _type_name(message_class: Any) -> str:
+    return f"{message_class.__module__.split('.')[0]}/msg/{message_class.__name__}"
+
+
+def _shape(values: Values) -> Hashable:
+    """Return what tells the templates of an encoding with one sequence apart."""
+    value = values[-1]
+    return value.shape, value.dtype
+
+
+def _lengths(values: Values) -> Hashable:
+    """Return what tells the templates of other encodings apart: several sequences are rows of numbers."""
+    return tuple(map(len, values))
+
+
+def _find_block(template: Template, path: str) -> tuple[int, str]:
+    """Return the offset of the numbers at a path, and their format for `struct`."""
+    view = template.view(path)
+    return template.offset(path), f"{view.size}{_STRUCT_CODES[view.dtype.str[1:]]}"
+
+
+def _packer(data: bytearray, offset: int, layout: str) -> Pack:
+    return partial(struct.Struct("<" + layout).pack_into, data, offset)
+
+
+def _view(template: Template, path: str, value: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers at a path in the shape of `value`, and of its type if they stand for its bytes."""
+    view = template.view(path)
+    if view.dtype == np.uint8 and value.dtype != np.uint8:
+        view = view.view(value.dtype.newbyteorder("<"))
+    return view.reshape(value.shape)

@@ -1,0 +1,320 @@
+"""robot_description: each robot of the plan as URDF on a latched topic, as robot_state_publisher offers it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.event_handler import PublisherEventCallbacks
+from rclpy.exceptions import ParameterException
+from rclpy.parameter import Parameter
+from std_msgs.msg import String
+
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped
+from usd_ros_bridge.export.mesh_files import MeshCache
+from usd_ros_bridge.export.urdf import Urdf
+from usd_ros_bridge.model.message_types import STRING
+from usd_ros_bridge.model.plan import BridgePlan, QosPlan
+from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.ros.bridge_status import InterfaceStatus
+from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, MakeWay
+from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.endpoints import qos_profiles
+from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+
+DESCRIPTION_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1)
+
+_SHOWN = 5
+_MAKING = "it is being made"
+
+
+class Descriptions:
+    """Publishes the descriptions of a plan's robots, each as soon as it is made; nothing waits for that."""
+
+    def __init__(
+        self,
+        plan: BridgePlan,
+        domains: Domains,
+        *,
+        options: BridgeOptions,
+        in_tick: InTick,
+        make_way: MakeWay,
+        report: Report,
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            plan: The robots.
+            domains: Where they live.
+            options: Whether to describe them, and the directory for their meshes.
+            in_tick: Where the stage is read if it is a host's.
+            make_way: Lets a tick pass.
+            report: For what cannot be described.
+        """
+        self._plan = plan
+        self._domains = domains
+        self._options = options
+        self._report = report
+        self._lock = threading.Lock()
+        self._topics: dict[str, DescriptionTopic] = {}
+        self._parameter = DescriptionParameter(domains.main)
+        self._closed = False
+        self._maker: DescriptionBuilder | None = DescriptionBuilder(
+            self,
+            meshes=self._mesh_files,
+            in_tick=in_tick,
+            make_way=make_way,
+            defer=None if domains.threaded else domains.main.defer,
+        )
+
+    def open(self) -> None:
+        """Create the publishers, and start to build the descriptions."""
+        if self._options.publish_description:
+            self._parameter.open()
+            self._describe(self._plan)
+
+    def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
+        """Prepare to describe the robots of another plan, as `PlanComponent.prepare`."""
+        del binding
+        return PreparedChange(cleanup=partial(self._describe, plan))
+
+    def _describe(self, plan: BridgePlan) -> None:
+        """Describe a plan's robots. Publishers and texts of robots that are still there stay."""
+        if not self._options.publish_description or self._closed:
+            return
+        wanted = self._places(plan)
+        with self._lock:
+            self._plan = plan
+            gone = [path for path, topic in self._topics.items() if wanted.get(path) != topic.place]
+            left = [self._topics.pop(path) for path in gone]
+            for topic in left:
+                topic.close()
+            self._topics = {
+                path: self._topics.get(path) or DescriptionTopic(path, place).open()
+                for path, place in wanted.items()
+            }
+        if (maker := self._maker) is not None:
+            maker.ask(plan)
+
+    def close(self) -> None:
+        """End all of it. Idempotent, from any thread."""
+        maker, self._maker = self._maker, None
+        if maker is not None:
+            maker.close()
+        self._parameter.close()
+        with self._lock:
+            self._closed = True
+            topics, self._topics = self._topics, {}
+            for topic in topics.values():
+                topic.close()
+
+    def status(self) -> list[InterfaceStatus]:
+        """Return a row for each robot."""
+        with self._lock:
+            return [topic.status() for topic in self._topics.values()]
+
+    def take(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
+        """Publish a description, unless the same was sent last."""
+        path = plan.robots[robot].path
+        with self._lock:
+            topic = self._topics.get(path)
+            if self._closed or plan is not self._plan or topic is None:
+                return
+            sent = topic.send(urdf.text)
+        self._show_faults(path, urdf)
+        if sent and robot == 0:
+            self._parameter.show(urdf.text)
+
+    def fail(self, plan: BridgePlan, reason: str) -> None:
+        """Report why there is no description."""
+        with self._lock:
+            if self._closed or plan is not self._plan:
+                return
+            for topic in self._topics.values():
+                topic.reason = topic.reason and reason
+        self._report("description", f"robots cannot be described on {ROBOT_DESCRIPTION}: {reason}")
+
+    def _places(self, plan: BridgePlan) -> dict[str, TopicLocation]:
+        """Return where each robot is described, or why not, by prim path."""
+        main = self._domains.main
+
+        def key(domain: Domain, name: str) -> tuple[int, str]:
+            return domain.domain_id, domain.node.resolve_topic_name(name)
+
+        taken = {
+            (main.domain_id if topic.domain_id is None else topic.domain_id, topic.name): topic.path
+            for topic in plan.topics
+            if topic.enabled and topic.role == "publisher" and topic.type == STRING
+        }
+        places = {}
+        for robot in plan.robots:
+            name = join(robot.namespace, ROBOT_DESCRIPTION)
+            try:
+                domain = self._domains.get(robot.domain_id)
+            except DomainLimitError as error:
+                places[robot.path] = TopicLocation(name=name, reason=str(error))
+                continue
+            other = taken.get((domain.domain_id, name)) or taken.setdefault(key(domain, name), robot.path)
+            if other == robot.path:
+                places[robot.path] = TopicLocation(name=name, domain=domain)
+            else:
+                places[robot.path] = TopicLocation(name=name, reason=f"{other} has that topic")
+        return places
+
+    def _mesh_files(self) -> MeshCache | None:
+        try:
+            return MeshCache(self._options.mesh_directory)
+        except BridgeError as error:
+            self._report("description.meshes", f"{ROBOT_DESCRIPTION} has no meshes: {error}")
+            return None
+
+    def _show_faults(self, path: str, urdf: Urdf) -> None:
+        faults = [each for each in urdf.diagnostics if each.severity != "info"]
+        for each in faults[:_SHOWN]:
+            self._report(f"description:{each.path}:{each.code}", str(each))
+        if len(faults) > _SHOWN:
+            more = f"{len(faults) - _SHOWN} more remarks on the description of {path}: `usd_ros_bridge urdf` has them"
+            self._report(f"description:{path}", more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLocation:
+    """Where a robot is described.
+
+    Attributes:
+        name: Absolute topic name, before remaps.
+        domain: In which domain; None where it is not described.
+        reason: Why not.
+    """
+
+    name: str
+    domain: Domain | None = None
+    reason: str = ""
+
+
+class DescriptionTopic:
+    """The latched topic of one robot.
+
+    Attributes:
+        place: Where.
+        reason: Why nothing was sent; "" once something was.
+    """
+
+    def __init__(self, path: str, place: TopicLocation) -> None:
+        """Store the arguments.
+
+        Args:
+            path: Prim path of the robot.
+            place: Where.
+        """
+        self.place = place
+        self.reason = place.reason or _MAKING
+        self._path = path
+        self._publisher: Any = None
+        self._text = ""
+        self._count = 0
+
+    def open(self) -> DescriptionTopic:
+        """Create the publisher, through the node so that remap rules apply; return itself."""
+        place = self.place
+        if place.domain is not None:
+            # Nothing can be asked for that this does not offer; and without events no executor has to look at it.
+            callbacks = PublisherEventCallbacks(use_default_callbacks=False)
+            self._publisher = place.domain.node.create_publisher(
+                String, place.name, qos_profiles.profile(DESCRIPTION_QOS), event_callbacks=callbacks
+            )
+        return self
+
+    def send(self, text: str) -> bool:
+        """Publish a description, and return True, unless it is the one that was sent last."""
+        if self._publisher is None or text == self._text:
+            return False
+        self._publisher.publish(String(data=text))
+        self._text, self.reason = text, ""
+        self._count += 1
+        return True
+
+    def close(self) -> None:
+        """Destroy the publisher. Idempotent."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None and self.place.domain is not None:
+            self.place.domain.destroy(publisher)
+
+    def status(self) -> InterfaceStatus:
+        """Return a row."""
+        publisher, domain = self._publisher, self.place.domain
+        return InterfaceStatus(
+            kind="topic",
+            role="publisher",
+            path=self._path,
+            name=self.place.name if publisher is None else publisher.topic_name,
+            type=STRING,
+            domain_id=None if domain is None else domain.domain_id,
+            matched=0 if publisher is None else publisher.get_subscription_count(),
+            count=self._count,
+            state="disabled" if domain is None else "active" if self._count else "idle",
+            reason=self.reason,
+        )
+
+
+ROBOT_DESCRIPTION = "robot_description"
+
+
+def declare_description(node: Any) -> str:
+    """Declare the parameter on a node, and return what it was given: text that the asset's own will replace.
+
+    Raises:
+        OptionError: It was given something else than text.
+    """
+    about = ParameterDescriptor(description="The robot as URDF, once it is made from the asset.")
+    try:
+        return str(node.declare_parameter(ROBOT_DESCRIPTION, "", about).value)
+    except ParameterException as error:
+        raise OptionError(f"parameter {ROBOT_DESCRIPTION}: {' '.join(str(error).split())}") from error
+
+
+class DescriptionParameter:
+    """Shows the description of one robot as a parameter, where the node has it, and lets nobody else change it."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._text: str | None = None
+        self._watched = False
+
+    def open(self) -> None:
+        """Refuse what others ask for from here on."""
+        node = self._domain.node
+        if node.has_parameter(ROBOT_DESCRIPTION):
+            node.add_on_set_parameters_callback(self._check)
+            self._watched = True
+
+    def show(self, text: str) -> None:
+        """Make it say `text`, from any thread."""
+        if self._watched:
+            self._text = text
+            # Requests are handled there, too.
+            self._domain.defer(self._set)
+
+    def close(self) -> None:
+        """Leave the parameter alone. Idempotent."""
+        watched, self._watched = self._watched, False
+        if watched:
+            self._domain.node.remove_on_set_parameters_callback(self._check)
+
+    def _set(self) -> None:
+        if self._watched:
+            self._domain.node.set_parameters(
+                [Parameter(ROBOT_DESCRIPTION, Parameter.Type.STRING, self._text)]
+            )
+
+    def _check(self, parameters: Sequence[Any]) -> Any:
+        for parameter in parameters:
+            if parameter.name == ROBOT_DESCRIPTION and parameter.value != self._text:
+                reason = f"{ROBOT_DESCRIPTION} is made from the asset: edit that, or start with another one"
+                return SetParametersResult(successful=False, reason=escaped(reason))
+        return SetParametersResult(successful=True)

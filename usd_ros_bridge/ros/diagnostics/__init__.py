@@ -1,0 +1,1 @@
+"""Diagnostics: how a running bridge is, for people and tools."""

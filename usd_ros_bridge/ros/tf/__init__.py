@@ -1,0 +1,1 @@
+"""TF: transforms in and out, and who else sends them."""

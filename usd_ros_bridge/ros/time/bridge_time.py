@@ -1,0 +1,305 @@
+"""Bridge time: ROS time of the bridge's node, or simulation time where the backend owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.clock import JumpThreshold
+from rclpy.duration import Duration
+from rclpy.parameter import Parameter
+
+from usd_ros_bridge.errors import BridgeError, escaped
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
+from usd_ros_bridge.ros.domains import Domains, Report
+from usd_ros_bridge.ros.endpoints.handlers import Handlers
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.parameters import remote_refusal
+from usd_ros_bridge.ros.simulation.simulation_interfaces import offer_simulation
+from usd_ros_bridge.ros.simulation.spawn_options import SpawnContext
+from usd_ros_bridge.ros.time.clock_publisher import ClockPublisher
+from usd_ros_bridge.ros.time.time_services import TimeServices
+from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
+from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.ros.simulation.simulation_interfaces import SimulationInterfaces
+
+
+class RosClock:
+    """The `Clock` of the loop, which follows the node's. Which one is decided when it is opened, by `use_sim_time`.
+
+    Simulated time stands still between two messages on /clock and is unknown until the first. The node's executor has
+    to run, or no message on /clock arrives.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._ros_clock = node.get_clock()
+        self._handle: Any = None
+        self._clock: SystemClock | ExternalClock = SystemClock()
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether time comes from /clock."""
+        return isinstance(self._clock, ExternalClock)
+
+    def open(self) -> None:
+        """Begin to follow /clock where the node does."""
+        if not self._ros_clock.ros_time_is_active:
+            return
+        self._clock = ExternalClock()
+        threshold = JumpThreshold(
+            min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1), on_clock_change=True
+        )
+        self._handle = self._ros_clock.create_jump_callback(threshold, post_callback=self._on_jump)
+        self._on_jump(None)
+
+    def close(self) -> None:
+        """Stop following. Idempotent."""
+        if self._handle is not None:
+            self._handle.unregister()
+            self._handle = None
+
+    def now_ns(self) -> int | None:
+        """Return the time in nanoseconds, None while it is not known."""
+        return self._clock.now_ns()
+
+    @property
+    def source(self) -> SystemClock | ExternalClock:
+        """Return the clock that the loop waits on, once open."""
+        return self._clock
+
+    def _on_jump(self, _: Any) -> None:
+        now = int(self._ros_clock.now().nanoseconds)
+        # Zero is what a ROS clock shows before it has heard anything.
+        if now > 0 and isinstance(self._clock, ExternalClock):
+            self._clock.advance(now)
+
+
+def with_sim_time(overrides: Sequence[Any], use_sim_time: bool | None) -> list[Any]:
+    """Return parameter overrides with `use_sim_time` among them, unless it is None."""
+    if use_sim_time is None:
+        return list(overrides)
+    make: Any = Parameter
+    return [*overrides, make("use_sim_time", value=use_sim_time)]
+
+
+FACTOR = "real_time_factor"
+"""The node's parameter that may be set while the bridge runs."""
+
+
+class SimTime:
+    """Bridge time of a backend that owns it.
+
+    Attributes:
+        control: Pauses, steps and resets, from any thread.
+    """
+
+    def __init__(self, runtime: GuardedRuntime, domains: Domains, workers: Workers) -> None:
+        """Store the arguments.
+
+        Args:
+                runtime: Open; its backend owns time.
+                domains: Where the time is told.
+                workers: Where requests to services wait.
+
+        Raises:
+            BridgeError: The node follows /clock, which this is to publish.
+        """
+        options = runtime.options
+        main = domains.main
+        if main.node.get_clock().ros_time_is_active:
+            raise BridgeError(f"use_sim_time is true, but {self._follower_fault(runtime)}")
+        self._runtime = runtime
+        self._domains = domains
+        self._workers = workers
+        self._node: Any = main.node
+        report = runtime.reporter.report
+        self.control = TimeControl(
+            step_ns=runtime.capabilities.step_ns,
+            real_time_factor=options.real_time_factor,
+            paused=options.start_paused,
+            wake=runtime.inbox.wakeup.set,
+        )
+        self._clock = (
+            ClockPublisher(rate=options.clock_rate, now_ns=lambda: runtime.now_ns, report=report)
+            if options.publish_clock
+            else None
+        )
+        self._keeper = Timekeeper(runtime, self.control)
+        self._services = (
+            TimeServices(self.control, main, workers, report)
+            if runtime.options.remote_control == "all"
+            else None
+        )
+        if self._clock is not None:
+            # Before all others: who gets a message knows the time by then.
+            runtime.add_publication(self._clock, name="/clock", rate=options.clock_rate)
+        # /clock is due at its own rate only: time that stands still is told at once.
+        self.control.before_steps_end = self._tell
+        self._watched = False
+        self._simulation: SimulationInterfaces | None = None
+
+    def open(self) -> None:
+        """Begin to tell the time and to serve; after all domains of the plan are open."""
+        if self._clock is not None:
+            self._clock.open(self._domains.opened)
+        if self._services is not None:
+            self._services.open()
+        self._node.add_on_set_parameters_callback(self._check)
+        self._node.add_post_set_parameters_callback(self._on_parameters)
+        self._watched = True
+        self._tell()
+
+    def make_loop(self) -> OwnTimeLoop:
+        """Return what ticks."""
+        return OwnTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._tell)
+
+    def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
+        """Prepare for other entities and domains, as `PlanComponent.prepare`."""
+        del plan
+
+        def commit() -> None:
+            if self._simulation is not None:
+                self._simulation.update_entities()
+
+        def cleanup() -> None:
+            if self._clock is not None:
+                self._clock.close_in(self._domains.unused(binding.plan))
+
+        def finish() -> None:
+            if self._clock is not None:
+                self._clock.open(self._domains.opened)
+
+        return PreparedChange(commit=commit, cleanup=cleanup, finish=finish)
+
+    def offer(
+        self,
+        handlers: Handlers,
+        *,
+        quit_process: Callable[[], bool],
+        inform: Report,
+        spawning: SpawnContext | None = None,
+    ) -> None:
+        """Begin to serve the standard simulation interfaces, where their package is installed.
+
+        Args:
+            handlers: What is bound to interfaces of the plan.
+            quit_process: Has the process end soon; returns False where it is not the bridge's to end.
+            inform: Told what is offered, or why nothing is.
+            spawning: For spawning; None if nothing can be spawned.
+        """
+        self._simulation = offer_simulation(
+            self._runtime,
+            self.control,
+            self._domains.main,
+            workers=self._workers,
+            handlers=handlers,
+            quit_process=quit_process,
+            inform=inform,
+            spawning=spawning,
+        )
+        if self._simulation is not None:
+            self._simulation.open()
+
+    def close(self) -> None:
+        """End all of it. Idempotent."""
+        self.control.close()
+        self.control.before_steps_end = _nothing
+        if self._simulation is not None:
+            self._simulation.close()
+        if self._watched:
+            self._watched = False
+            self._node.remove_on_set_parameters_callback(self._check)
+            self._node.remove_post_set_parameters_callback(self._on_parameters)
+        if self._services is not None:
+            self._services.close()
+        clock, self._clock = self._clock, None
+        if clock is not None:
+            self._runtime.remove_publication(clock)
+            clock.close()
+
+    def now_ns(self) -> int:
+        """Return bridge time, nanoseconds; before the first tick, that of the first tick."""
+        return self._runtime.now_ns or self.control.step_ns
+
+    def step(self, time_ns: int | None) -> bool:
+        """Tick once for a host, as `Timekeeper.step`."""
+        return self._keeper.step(time_ns)
+
+    def reset(self, *, spinning: bool) -> None:
+        """Reset everything to the start; at once, unless a loop does that between two ticks."""
+        if spinning:
+            self.control.reset()
+        else:
+            self._runtime.reset()
+
+    def interfaces(self) -> list[InterfaceStatus]:
+        """Return rows of /clock and the services."""
+        rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
+        return rows if self._services is None else [*rows, *self._services.status()]
+
+    def status(self) -> TimeStatus:
+        """Return how time passes."""
+        control = self.control
+        return TimeStatus(
+            state=control.state,
+            real_time_factor=control.real_time_factor,
+            achieved_factor=control.achieved_factor,
+        )
+
+    def _tell(self) -> None:
+        if self._clock is not None:
+            self._clock.publish_now()
+
+    @staticmethod
+    def _follower_fault(runtime: GuardedRuntime) -> str:
+        """Return why the node cannot follow /clock."""
+        return (
+            f"the backend {type(runtime.backend).__name__} owns time and tells it to others on /clock: leave "
+            "use_sim_time of the bridge's node false"
+        )
+
+    def _check(self, parameters: Sequence[Any]) -> Any:
+        if any(parameter.name == "use_sim_time" and parameter.value for parameter in parameters):
+            # As at the start. The node's clock changes with the answer: this callback is asked before rclpy's own.
+            return SetParametersResult(
+                successful=False, reason=f"use_sim_time cannot be true: {self._follower_fault(self._runtime)}"
+            )
+        ours = [parameter.name for parameter in parameters if parameter.name == FACTOR]
+        reason = remote_refusal(self._runtime.options.remote_control, ours)
+        return SetParametersResult(successful=not reason, reason=escaped(reason))
+
+    def _on_parameters(self, parameters: Sequence[Any]) -> None:
+        for parameter in parameters:
+            if parameter.name == FACTOR and parameter.value is not None:
+                self.control.real_time_factor = parameter.value
+
+
+def _nothing() -> None:
+    pass
+
+
+def find_time(
+    runtime: GuardedRuntime, domains: Domains, workers: Workers
+) -> tuple[RosClock | SimTime, Loop | OwnTimeLoop]:
+    """Return whose time a bridge goes by, and the loop that ticks by it: its backend's own, else its node's.
+
+    Args:
+        runtime: Open.
+        domains: Where time is told, or heard.
+        workers: Where requests to services wait.
+
+    Raises:
+        BridgeError: The node follows /clock, but the backend owns time.
+    """
+    if runtime.capabilities.step_ns > 0:
+        own = SimTime(runtime, domains, workers)
+        return own, own.make_loop()
+    clock = RosClock(domains.main.node)
+    clock.open()
+    return clock, Loop(runtime, clock.source)

@@ -1,0 +1,225 @@
+"""CDR reader: read serialized messages of a few types without message objects.
+
+A reader reads one shape of one type: little-endian plain CDR (OMG DDS-XTypes 1.3, section 7.4.1; offsets count from
+behind the 4-byte encapsulation header), with every length within the message. It returns None for anything else, which
+rclpy's deserializer reads. Bytes behind the end are ignored, as there: `serialize_message` leaves some.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+MakeSample = Callable[..., object]
+"""Makes a sample of the keyword arguments of model.state."""
+
+SECOND_NS = 1_000_000_000
+_HEADER = b"\x00\x01\x00\x00"
+"""CDR_LE without options."""
+_BODY = 4
+_STAMP = Struct("<iI")
+_COUNT = Struct("<I")
+_NAMES = 12
+"""Where a stamped message's frame id begins."""
+_TWIST_SIZE = 48
+_MAX_NAMES = 8
+"""How many lists of names a reader keeps."""
+MAX_JOINT_NAMES = 50_000
+"""Names in a JointState: reading them takes some 20 ms, in the thread that ticks."""
+MAX_NEW_NAMES = 100_000
+"""Names that are read in a second where they differ from message to message; the same names again cost nothing."""
+MAX_POINTS = 10_000
+"""Points of a JointTrajectory, each of which becomes Python objects."""
+_NO_VALUES = np.zeros(0)
+_NO_VALUES.setflags(write=False)
+
+
+class MessageLimitError(ValueError):
+    """A message is larger than what is read in a tick."""
+
+
+class JointStateReader:
+    """Read sensor_msgs/msg/JointState. Names are decoded once: publishers hardly ever change theirs.
+
+    Names of a few publishers are kept: an arm and its gripper often share a topic.
+    """
+
+    def __init__(self, make: MakeSample) -> None:
+        """Args: make: Make a sample of stamp_ns, names, position, velocity and effort."""
+        self._make = make
+        self._names: tuple[str, ...] = ()
+        self._text = b""
+        self._kept: list[tuple[bytes, tuple[str, ...]]] = []
+        self._budget, self._budget_s = float(MAX_NEW_NAMES), time.monotonic()
+
+    def __call__(self, data: bytes) -> object | None:
+        """Return the sample; its arrays are views on `data`."""
+        if data[:_BODY] != _HEADER:
+            return None
+        text = self._text
+        # Self-delimiting: counts and lengths come first, so equal bytes are equal names.
+        if (
+            not (text and data.startswith(text, _NAMES))
+            and not self._recall(data)
+            and not self._read_names(data)
+        ):
+            return None
+        offset = _NAMES + len(self._text)
+        arrays = []
+        size = len(data)
+        for _ in range(3):
+            offset = (offset + 3) & ~3
+            if offset + 4 > size:
+                return None
+            (count,) = _COUNT.unpack_from(data, offset)
+            offset += 4
+            if not count:
+                arrays.append(_NO_VALUES)
+                continue
+            offset = _aligned(offset)
+            if offset + 8 * count > size:
+                return None
+            arrays.append(_doubles(data, count, offset))
+            offset += 8 * count
+        seconds, nanoseconds = _STAMP.unpack_from(data, _BODY)
+        return self._make(
+            stamp_ns=seconds * SECOND_NS + nanoseconds,
+            names=self._names,
+            position=arrays[0],
+            velocity=arrays[1],
+            effort=arrays[2],
+        )
+
+    def _recall(self, data: bytes) -> bool:
+        """Go back to names that were read before. Return False if the message has others."""
+        for text, names in self._kept:
+            if data.startswith(text, _NAMES):
+                self._text, self._names = text, names
+                return True
+        return False
+
+    def _read_names(self, data: bytes) -> bool:
+        """Read frame id and names. Return False if they are not plain text."""
+        offset = _text_end(data, _NAMES)
+        start = (offset + 3) & ~3
+        if offset < 0 or start + 4 > len(data):
+            return False
+        (count,) = _COUNT.unpack_from(data, start)
+        offset = start + 4
+        if offset + 4 * count > len(data):
+            return False
+        self._spend(count)
+        names = []
+        for _ in range(count):
+            offset = (offset + 3) & ~3
+            end = _text_end(data, offset)
+            if end < 0:
+                return False
+            names.append(data[offset + 4 : end - 1].decode("ascii"))
+            offset = end
+        found = tuple(names)
+        # The same tuple for the same names: receivers compare by identity.
+        self._names = next((each for _, each in self._kept if each == found), found)
+        self._text = data[_NAMES:offset]
+        self._kept = [(self._text, self._names), *self._kept[: _MAX_NAMES - 1]]
+        return True
+
+    def _spend(self, count: int) -> None:
+        """Count names that are to be read.
+
+        Raises:
+            MessageLimitError: They are too many, or change too often.
+        """
+        if count > MAX_JOINT_NAMES:
+            raise MessageLimitError(f"it has {count} names; at most {MAX_JOINT_NAMES} are read")
+        now = time.monotonic()
+        self._budget = min(MAX_NEW_NAMES, self._budget + (now - self._budget_s) * MAX_NEW_NAMES)
+        self._budget_s = now
+        if count > self._budget:
+            raise MessageLimitError(
+                f"its {count} names differ from those before; at most {MAX_NEW_NAMES} new names are read in a second"
+            )
+        self._budget -= count
+
+
+def check_joint_trajectory(data: bytes) -> None:
+    """Count the points of trajectory_msgs/msg/JointTrajectory, so that none are made of too many. Read nothing else.
+
+    Raises:
+        MessageLimitError: It has too many points.
+    """
+    if data[:_BODY] != _HEADER:
+        return
+    offset = _text_end(data, _NAMES)
+    start = (offset + 3) & ~3
+    if offset < 0 or start + 4 > len(data):
+        return
+    (count,) = _COUNT.unpack_from(data, start)
+    if count > MAX_JOINT_NAMES:
+        raise MessageLimitError(f"it has {count} joint names; at most {MAX_JOINT_NAMES} are read")
+    offset = start + 4
+    for _ in range(count):
+        offset = _text_end(data, (offset + 3) & ~3)
+        if offset < 0:
+            return
+    start = (offset + 3) & ~3
+    if start + 4 > len(data):
+        return
+    (count,) = _COUNT.unpack_from(data, start)
+    if count > MAX_POINTS:
+        raise MessageLimitError(f"it has {count} points; at most {MAX_POINTS} are read")
+
+
+def read_float64_multi_array(data: bytes, make: MakeSample) -> object | None:
+    """Read std_msgs/msg/Float64MultiArray without dimensions, as commands are written."""
+    if len(data) < 16 or data[:8] != _HEADER + b"\x00\x00\x00\x00":
+        return None
+    (count,) = _COUNT.unpack_from(data, 12)
+    if count == 0:
+        return make(values=_NO_VALUES)
+    return make(values=_doubles(data, count, 20)) if len(data) >= 20 + 8 * count else None
+
+
+def read_twist(data: bytes, make: MakeSample) -> object | None:
+    """Read geometry_msgs/msg/Twist."""
+    if len(data) < _BODY + _TWIST_SIZE or data[:_BODY] != _HEADER:
+        return None
+    return make(stamp_ns=0, twist=_doubles(data, 6, _BODY))
+
+
+def read_twist_stamped(data: bytes, make: MakeSample) -> object | None:
+    """Read geometry_msgs/msg/TwistStamped."""
+    if data[:_BODY] != _HEADER:
+        return None
+    end = _text_end(data, _NAMES)
+    offset = _aligned(end)
+    if end < 0 or len(data) < offset + _TWIST_SIZE:
+        return None
+    seconds, nanoseconds = _STAMP.unpack_from(data, _BODY)
+    return make(stamp_ns=seconds * SECOND_NS + nanoseconds, twist=_doubles(data, 6, offset))
+
+
+def _aligned(offset: int) -> int:
+    """Return the next place for an 8-byte number: multiples of 8 from behind the header."""
+    return ((offset - _BODY + 7) & ~7) + _BODY
+
+
+def _doubles(data: bytes, count: int, offset: int) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = np.frombuffer(data, "<f8", count, offset)
+    return values
+
+
+def _text_end(data: bytes, offset: int) -> int:
+    """Return where the string at `offset` ends; -1 if it is cut off, not ASCII, or has zeros inside."""
+    if offset + 4 > len(data):
+        return -1
+    (length,) = _COUNT.unpack_from(data, offset)
+    start, end = offset + 4, offset + 4 + length
+    if length == 0 or end > len(data):
+        return -1
+    # Serialized with its final zero; one inside would end it early for some deserializers and not for others.
+    return end if data.find(b"\x00", start, end) == end - 1 and data[start:end].isascii() else -1
