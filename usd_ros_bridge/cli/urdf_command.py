@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.console.asset_options import asset_options, load_asset, split_options
-from usd_ros_bridge.model.diagnostics import escaped, has_errors
-from usd_ros_bridge.model.errors import AssetError, OptionError, StrictError, choices
+from usd_ros_bridge.cli.common import asset_options, load_asset, split_options
+from usd_ros_bridge.errors import AssetError, OptionError, StrictError, choices, escaped
+from usd_ros_bridge.model.diagnostics import has_errors
 
 if TYPE_CHECKING:
     from usd_ros_bridge.model.diagnostics import Diagnostic
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE."
 )
 @click.option(
-    "--meshes", type=click.Path(file_okay=False, path_type=Path), metavar="DIRECTORY",
+    "--meshes",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
     help="Where mesh files go [default: usd_ros_bridge/meshes in the user's cache].",
-)  # fmt: skip
+)
 @click.option("--robot", default=None, metavar="PRIM", help="Which robot, of an asset with several.")
 @click.option(
     "--frames-from-xforms/--no-frames-from-xforms",
@@ -35,25 +37,29 @@ if TYPE_CHECKING:
     help="Make all plain Xforms directly below bodies links, or none [default: those that stand for links].",
 )
 def urdf(
-    output: Path | None, meshes: Path | None, robot: str | None, frames_from_xforms: bool | None, strict: bool,
+    output: Path | None,
+    meshes: Path | None,
+    robot: str | None,
+    frames_from_xforms: bool | None,
+    strict: bool,
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Print a robot of ASSET as URDF.
 
     Links are the frames of /tf and joints those of joint_states; of variants it is the selected one. The document alone
     is on standard output, remarks are on standard error.
     """
-    from usd_ros_bridge.export.meshes import MeshCache
+    from usd_ros_bridge.export.mesh_files import MeshCache
     from usd_ros_bridge.export.urdf import robot_urdf
 
     read, plan_options = split_options(options)
     if frames_from_xforms is not None:
         plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
     plan = load_asset(options["asset"], read_options=read, plan_options=plan_options, physics=True)
-    number = _choose(options["asset"], plan.robots, robot)
+    number = _robot_index(options["asset"], plan.robots, robot)
     found = robot_urdf(plan, number, meshes=MeshCache(meshes))
     of_asset = [each for each in plan.diagnostics if each.severity != "info"]
-    _tell([*of_asset, *found.diagnostics])
+    _print_diagnostics([*of_asset, *found.diagnostics])
     if strict and has_errors([*of_asset, *found.diagnostics]):
         raise StrictError(f"{options['asset']} has errors")
     if output is None:
@@ -65,8 +71,8 @@ def urdf(
         raise OptionError(f"{output} cannot be written: {error.strerror}") from error
 
 
-def _choose(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
-    """Returns the index of the robot that is asked for.
+def _robot_index(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
+    """Return the index of the robot named `wanted`, or of the only robot.
 
     Raises:
         AssetError: The asset has no robot.
@@ -86,6 +92,6 @@ def _choose(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
     return paths.index(wanted)
 
 
-def _tell(diagnostics: Iterable[Diagnostic]) -> None:
+def _print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     for diagnostic in diagnostics:
         print(escaped(str(diagnostic)), file=sys.stderr)

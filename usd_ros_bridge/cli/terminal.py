@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from usd_ros_bridge.model.diagnostics import escaped
+from usd_ros_bridge.errors import escaped
 
 PIPED_WIDTH = 200
 
@@ -89,7 +89,7 @@ def write_json(value: Any) -> None:
 
 
 def plain(value: object, *, style: str = "") -> Text:
-    """Returns `value` as rich text that shows control characters escaped and interprets no markup."""
+    """Return `value` as rich text that shows control characters escaped and interprets no markup."""
     text = str(value)
     if len(text) > MAX_CELL:
         text = text[:MAX_CELL] + "..."
@@ -97,10 +97,10 @@ def plain(value: object, *, style: str = "") -> Text:
 
 
 def number(value: float | None, *, digits: int = 4) -> Text:
-    """Returns a number right-aligned and short, or an empty cell for None."""
+    """Return a number right-aligned and short, or an empty cell for None."""
     return Text("" if value is None else f"{value:.{digits}g}", justify="right")
 
 
 def vector(values: tuple[float, ...]) -> str:
-    """Returns numbers in brackets, short; -0 and rounding noise are shown as 0."""
+    """Return numbers in brackets, short; -0 and rounding noise are shown as 0."""
     return "[" + ", ".join(f"{0.0 if abs(v) < 5e-7 else v:.4g}" for v in values) + "]"

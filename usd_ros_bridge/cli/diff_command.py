@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.console.asset_options import (
-    contexts_option,
-    implicit_context_option,
+from usd_ros_bridge.cli.common import (
+    PLAN,
+    READ,
     installed_types,
-    limit_options,
     load_asset,
-    namespace_option,
-    package_option,
-    payloads_option,
     split_options,
+    table_options,
 )
 
 if TYPE_CHECKING:
@@ -28,9 +25,12 @@ EXIT_DIFFERENT = 1
 
 def _variants(side: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
-        f"--{side}-variant", f"{side}_variants", multiple=True, metavar="/PRIM:SET=CHOICE",
+        f"--{side}-variant",
+        f"{side}_variants",
+        multiple=True,
+        metavar="/PRIM:SET=CHOICE",
         help=f"Select a variant of {side.upper()}.",
-    )  # fmt: skip
+    )
 
 
 @click.command()
@@ -38,24 +38,23 @@ def _variants(side: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 @click.argument("new", required=False)
 @_variants("old")
 @_variants("new")
-@namespace_option
-@payloads_option
-@implicit_context_option
-@contexts_option
-@package_option
-@limit_options
+@table_options(*PLAN, *READ)
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def diff(
-    old: str, new: str | None, old_variants: tuple[str, ...], new_variants: tuple[str, ...], as_json: bool,
+    old: str,
+    new: str | None,
+    old_variants: tuple[str, ...],
+    new_variants: tuple[str, ...],
+    as_json: bool,
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Print what differs in ROS interfaces, controllers, joints and frames between OLD and NEW.
 
     Without NEW, between two variants of OLD. The exit status is 0 where nothing differs, 1 where something does, and 2
     where they cannot be compared.
     """
-    from usd_ros_bridge.console.text import standard_output, write_json
-    from usd_ros_bridge.planning.differences import difference
+    from usd_ros_bridge.cli.terminal import standard_output, write_json
+    from usd_ros_bridge.planning.diff import difference
 
     if new is None and not (old_variants or new_variants):
         raise click.UsageError("nothing to compare OLD with: name NEW, or a variant by --new-variant")
@@ -63,11 +62,11 @@ def diff(
         _plan(old, old_variants, options), _plan(old if new is None else new, new_variants, options)
     )
     if as_json:
-        from usd_ros_bridge.export.difference_json import difference_to_json
+        from usd_ros_bridge.export.plan_json import difference_to_json
 
         write_json(difference_to_json(found))
     else:
-        from usd_ros_bridge.console.differences import print_difference
+        from usd_ros_bridge.cli.plan_view import print_difference
 
         print_difference(found, standard_output())
     if found:

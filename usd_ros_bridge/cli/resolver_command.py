@@ -6,19 +6,23 @@ from pathlib import Path
 
 import click
 
-from usd_ros_bridge.model.diagnostics import escaped
+from usd_ros_bridge.errors import escaped
 
 
 @click.command()
 @click.option("--build", "builds", is_flag=True, help="Compile the plugin; print the folder that it is in.")
 @click.option(
-    "--headers", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIRECTORY",
+    "--headers",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
     help="OpenUSD's headers [default: pxr-ar-dev beside usd-core].",
-)  # fmt: skip
+)
 @click.option(
-    "--directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIRECTORY",
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
     help="Where to put it [default: where the bridge looks].",
-)  # fmt: skip
+)
 def resolver(builds: bool, headers: Path | None, directory: Path | None) -> None:
     """Say how package:// is resolved here (REP 0158 section 1.2.5), or compile the plugin that resolves it."""
     if builds:
@@ -28,10 +32,10 @@ def resolver(builds: bool, headers: Path | None, directory: Path | None) -> None
         return
     if headers is not None or directory is not None:
         raise click.UsageError("--headers and --directory go with --build")
-    click.echo(escaped(_said(), keep="\n"))
+    click.echo(escaped(_summary(), keep="\n"))
 
 
-def _said() -> str:
+def _summary() -> str:
     from usd_ros_bridge.usd.resolver import (
         PLUGIN_FILE,
         Way,

@@ -12,10 +12,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from usd_ros_bridge.console.text import SEVERITY_STYLES, TerminalConsole, plain
+from usd_ros_bridge.cli.terminal import SEVERITY_STYLES, TerminalConsole, plain
 from usd_ros_bridge.model.diagnostics import SEVERITIES
-from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
-from usd_ros_bridge.runtime.report import Reported
+from usd_ros_bridge.reporting import Reported
+from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 
 REFRESH_SECONDS = 0.25
 MAX_FINDINGS = 8
@@ -32,7 +32,7 @@ STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled"
 
 @contextmanager
 def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = None) -> Iterator[None]:
-    """Shows `status()` on a terminal, refreshed by a thread, for the duration of a `with` block.
+    """Show `status()` on a terminal, refreshed by a thread, for the duration of a `with` block.
 
     Args:
         status: Called from the refreshing thread.
@@ -57,7 +57,7 @@ def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = N
 
 
 def render(status: BridgeStatus) -> RenderableType:
-    """Returns the whole view of one moment."""
+    """Return the whole view of one moment."""
     parts: list[RenderableType] = [_head(status), _interfaces(status), *_frames(status)]
     findings = _findings(status)
     if findings.row_count:
@@ -68,14 +68,17 @@ def render(status: BridgeStatus) -> RenderableType:
 
 def _head(status: BridgeStatus) -> Text:
     return Text.assemble(
-        plain(status.asset, style="bold cyan"), "  backend ", plain(status.backend, style="bold"), *_time(status),
+        plain(status.asset, style="bold cyan"),
+        "  backend ",
+        plain(status.backend, style="bold"),
+        *_time(status),
         f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
         (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
-    )  # fmt: skip
+    )
 
 
 def _time(status: BridgeStatus) -> Iterator[str | tuple[str, str]]:
-    """How time passes that the bridge owns: the time, whether it passes, how fast and how fast it should."""
+    """Yield the simulation time, its state, and its speed, if the bridge owns time."""
     passing = status.time
     if passing is None:
         return
@@ -90,7 +93,7 @@ def _time(status: BridgeStatus) -> Iterator[str | tuple[str, str]]:
 
 
 def _frames(status: BridgeStatus) -> Iterator[Text]:
-    """One line a robot: its frames, those that move in one colour and those that do not in another."""
+    """Yield one line for each robot: its frames, moving and static ones in different colours."""
     for robot in status.robots[:MAX_ROBOTS]:
         line = Text.assemble(
             "frames ", plain(robot.namespace, style="bold"), ": ", overflow="ellipsis", no_wrap=True
@@ -103,7 +106,7 @@ def _frames(status: BridgeStatus) -> Iterator[Text]:
     more = f", in {len(status.robots)} robots" if len(status.robots) > 1 else ""
     yield Text.assemble(
         (f"{status.moving_frames} moving", "magenta"), ", ", (f"{status.static_frames} static", "green"), more
-    )  # fmt: skip
+    )
 
 
 def _interfaces(status: BridgeStatus) -> Table:
@@ -139,14 +142,20 @@ def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableTyp
     role = interface.role if interface.kind == "topic" else f"{interface.kind} {interface.role}"
     domain = [str(interface.domain_id or "")] if with_domain else []
     return [
-        plain(role, style="dim"), plain(interface.name, style="" if off else "bold"), plain(interface.type),
-        *domain, asked, achieved, "" if off else str(interface.matched), "" if off else str(interface.count),
+        plain(role, style="dim"),
+        plain(interface.name, style="" if off else "bold"),
+        plain(interface.type),
+        *domain,
+        asked,
+        achieved,
+        "" if off else str(interface.matched),
+        "" if off else str(interface.count),
         plain(state, style="red" if interface.errors else STATE_STYLES[interface.state]),
-    ]  # fmt: skip
+    ]
 
 
 def _findings(status: BridgeStatus) -> Table:
-    """The newest reports and the worst diagnostics, and how many more there are."""
+    """Return the newest reports and the worst diagnostics, and the number of the others."""
     table = Table(show_header=False, box=None, pad_edge=False)
     rows: list[tuple[Text, Text]] = [
         (Text("warning", style=SEVERITY_STYLES["warning"]), plain(_counted(report)))

@@ -7,42 +7,43 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.console.asset_options import (
+from usd_ros_bridge.cli.common import (
+    READ,
     installed_types,
-    limit_options,
     load_asset,
-    package_option,
     split_options,
-    variant_option,
+    table_options,
 )
-from usd_ros_bridge.model.errors import AssetError
+from usd_ros_bridge.errors import AssetError
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.model.options import ReadOptions
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.model.scaffold import Scaffold, Survey
+    from usd_ros_bridge.options import ReadOptions
 
 
 @click.command()
 @click.argument("asset")
 @click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
     help="Write the layer to FILE, which opens as the robot with its interfaces.",
-)  # fmt: skip
+)
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--no-sublayer", is_flag=True, help="Leave ASSET out: a layer for ASSET's own subLayers.")
-@variant_option
-@package_option
-@limit_options
+@table_options("variants", *READ)
 def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
     """Write a ROS layer for a robot that has none, and print what it says and why.
 
     The layer goes over ASSET, which is not touched.
     """
-    from usd_ros_bridge.planning.scaffold import has_ros_layer, plan_scaffold
+    from usd_ros_bridge.planning.scaffold.scaffold_plan import has_ros_layer, plan_scaffold
     from usd_ros_bridge.usd import quiet
-    from usd_ros_bridge.usd.author import check_output, layer_text, write_layer
-    from usd_ros_bridge.usd.survey import survey
+    from usd_ros_bridge.usd.scaffold_survey import survey
+    from usd_ros_bridge.usd.write_layer import check_output, layer_text, write_layer
 
     read, _ = split_options(options)
     with quiet():
@@ -58,11 +59,11 @@ def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options
             result, plan.stage, asset=asset, output=output, sublayer=not no_sublayer, variants=read.variants
         )
     write_layer(text, output)
-    _tell(result, output)
+    _print_decisions(result, output)
 
 
 def _load(asset: str, read: ReadOptions) -> BridgePlan:
-    from usd_ros_bridge.model.options import PlanOptions
+    from usd_ros_bridge.options import PlanOptions
 
     return load_asset(
         asset,
@@ -78,10 +79,10 @@ def _schemas(found: Survey) -> str:
     return ", ".join(f"{number} {name}" for name, number in found.ros_prims.items())
 
 
-def _tell(result: Scaffold, output: Path) -> None:
+def _print_decisions(result: Scaffold, output: Path) -> None:
     from rich.text import Text
 
-    from usd_ros_bridge.console.text import plain, standard_output
+    from usd_ros_bridge.cli.terminal import plain, standard_output
 
     styles = {"written": "green", "left out": "red", "note": "yellow"}
     console = standard_output()

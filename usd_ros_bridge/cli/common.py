@@ -1,0 +1,119 @@
+"""Command-line options that come from the table of options, and how commands load an asset with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.options import OPTIONS, Option, PlanOptions, ReadOptions, make_options
+from usd_ros_bridge.ros.signals import run_interruptibly
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.model.message_types import TypeCatalog
+    from usd_ros_bridge.model.plan import BridgePlan
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+READ = ("packages", "max_prims", "max_layers", "max_bytes", "max_nesting", "max_arcs")
+PLAN = ("namespace", "payloads", "implicit_context", "contexts")
+
+
+def table_options(*names: str) -> Decorator:
+    """Return a decorator that adds the command-line options of these rows of the table."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name in reversed(names):
+            command = _click_option(OPTIONS[name])(command)
+        return command
+
+    return add
+
+
+def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what `inspect`, `run` and `urdf` share: the asset, and how it is opened and planned."""
+    return click.argument("asset")(
+        table_options("variants", *PLAN, "massless_bodies", "strict", *READ)(command)
+    )
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of what was typed, by the names of the table.
+
+    Raises:
+        OptionError: One of them is not possible.
+    """
+    return {
+        name: OPTIONS[name].value(value)
+        for name, value in options.items()
+        if name in OPTIONS and value not in (None, (), "")
+    }
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[ReadOptions, PlanOptions]:
+    """Return how to open and how to plan an asset. What was not typed has its default.
+
+    Raises:
+        OptionError: One of them is not possible.
+    """
+    given = given_options(options)
+    return make_options(ReadOptions, given), make_options(PlanOptions, given)
+
+
+def _click_option(option: Option) -> Decorator:
+    """Make an option whose value is None, or empty, unless it is typed."""
+    more: dict[str, Any] = {"metavar": option.metavar or None}
+    default = option.parameter_default
+    if option.kind == "bool":
+        more, default = {"is_flag": True, "flag_value": not default}, ""
+    elif option.kind == "strings":
+        more, default = {**more, "multiple": True}, ""
+    elif option.choices:
+        more = {"type": click.Choice(option.choices)}
+    elif option.kind == "int":
+        more |= {"type": click.IntRange(min=1)}
+        default = f"{default:,}"
+    elif option.kind == "double":
+        more |= {"type": float, "callback": lambda _context, _parameter, value: _checked(option, value)}
+        default = f"{default:g}"
+    shown = f" [default: {default}]" if default else ""
+    limits = f" ({option.range})" if option.kind == "double" and option.range is not None else ""
+    text = f"{option.help[:-1]}{limits}{shown}."
+    if option.default is True:
+        text = f"Do not {text[0].lower()}{text[1:]}"
+    return click.option(option.flag, option.name, default=None, help=text, **more)
+
+
+def _checked(option: Option, value: float | None) -> float | None:
+    if value is not None and (fault := option.fault(value)):
+        raise click.BadParameter(fault)
+    return value
+
+
+def load_asset(asset: str, **options: Any) -> BridgePlan:
+    """Read and plan an asset without OpenUSD's own warnings. Signals end the process meanwhile.
+
+    Args:
+        asset: As for `load_plan`.
+        options: As for `load_plan`.
+    """
+    from usd_ros_bridge.api import load_plan
+    from usd_ros_bridge.usd import quiet
+
+    def load() -> BridgePlan:
+        with quiet():
+            return load_plan(asset, **options)
+
+    return run_interruptibly(load)
+
+
+def installed_types() -> TypeCatalog | None:
+    """Return the interface types of the ROS environment, None without ROS."""
+    try:
+        import ament_index_python  # noqa: F401
+    except ImportError:
+        return None
+    from usd_ros_bridge.ros.interface_types import AmentCatalog
+
+    return AmentCatalog()

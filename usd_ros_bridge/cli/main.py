@@ -1,0 +1,99 @@
+"""The group of commands, and how all of them end: with an exit status, and errors as one line on stderr."""
+
+from __future__ import annotations
+
+from usd_ros_bridge.ros.signals import ending_at_once
+
+with ending_at_once(success=False):  # A signal while modules are imported is no traceback.
+    import sys
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    import click
+
+    from usd_ros_bridge import __version__
+    from usd_ros_bridge.cli.diff_command import diff
+    from usd_ros_bridge.cli.inspect_command import inspect
+    from usd_ros_bridge.cli.resolver_command import resolver
+    from usd_ros_bridge.cli.run_command import run
+    from usd_ros_bridge.cli.scaffold_command import scaffold
+    from usd_ros_bridge.cli.urdf_command import urdf
+    from usd_ros_bridge.errors import BridgeError, StrictError, escaped
+    from usd_ros_bridge.process_settings import tune_process
+
+EXIT_STRICT = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+@click.group()
+@click.version_option(__version__, prog_name="usd_ros_bridge")
+def cli() -> None:
+    """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
+
+
+for command in (inspect, run, diff, scaffold, resolver, urdf):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr)."""
+    tune_process()
+    with ending_at_once(success=False):
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(status)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    own, ros = _split_ros_args(arguments)
+    try:
+        cli.main(args=own or ["--help"], prog_name="usd_ros_bridge", standalone_mode=False, obj=ros)
+        status = 0 if own else EXIT_USAGE
+    except click.NoSuchOption as error:
+        status = _fail(f"{error.format_message()}{_possible_options(error.ctx)}", EXIT_USAGE)
+    except click.ClickException as error:
+        status = _fail(error.format_message(), EXIT_USAGE)
+    except StrictError as error:
+        status = _fail(str(error), EXIT_STRICT)
+    except BridgeError as error:
+        status = _fail(str(error), EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        status = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`).
+        sys.stderr.close()
+        status = 0
+    return status
+
+
+def _split_ros_args(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split off `--ros-args ... [--]` sections, as rcl does. Return the other arguments, and these."""
+    own: list[str] = []
+    ros: list[str] = []
+    target = own
+    for argument in arguments:
+        if argument == "--ros-args":
+            target = ros
+        if argument == "--" and target is ros:
+            ros.append(argument)
+            target = own
+            continue
+        target.append(argument)
+    return own, ros
+
+
+def _possible_options(context: click.Context | None) -> str:
+    """Return the end of a message: the options that a command has."""
+    if context is None:
+        return ""
+    return " Possible: " + ", ".join(
+        option
+        for parameter in context.command.get_params(context)
+        for option in parameter.opts
+        if option[0] == "-"
+    )
+
+
+def _fail(message: str, status: int) -> int:
+    print("usd_ros_bridge: " + escaped(" ".join(message.split())), file=sys.stderr)
+    return status

@@ -1,0 +1,398 @@
+"""`inspect` for people: a plan as rich tables and a tree of frames."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.rule import Rule
+from rich.text import Text
+from rich.tree import Tree
+
+from usd_ros_bridge.cli.terminal import MOST_ROWS, SEVERITY_STYLES, number, plain, table, vector
+from usd_ros_bridge.model.change import (
+    CHANGE_MARKS,
+    ChangeKind,
+    FieldChange,
+    ItemDifference,
+    PlanDifference,
+    value_text,
+)
+from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Joint, Mesh, PhysicsScene, Shape
+from usd_ros_bridge.model.plan import (
+    WORLD,
+    BridgePlan,
+    ControllerPlan,
+    FramePlan,
+    InterfacePlan,
+    JointPlan,
+    QosPlan,
+    RobotPlan,
+    TopicPlan,
+)
+
+
+def print_plan(plan: BridgePlan, console: Console) -> None:
+    """Print everything that the plan says, robots first, diagnostics last."""
+    console.print(Rule(plain(plan.asset, style="bold")))
+    for robot in plan.robots:
+        console.print(_robot(robot))
+    for renderable in _interfaces(plan):
+        console.print(renderable)
+    if plan.physics is not None:
+        for table in physics_tables(plan.physics):
+            console.print(table)
+    if plan.diagnostics:
+        console.print(diagnostics_table(plan.diagnostics))
+    console.print(_summary(plan))
+
+
+def _summary(plan: BridgePlan) -> Text:
+    frames = sum(len(robot.frames) for robot in plan.robots)
+    joints = sum(len(robot.joints) for robot in plan.robots)
+    counts = [(len(plan.robots), "robot"), (frames, "frame"), (joints, "joint"), (len(plan.topics), "topic")]
+    counts += [(len(plan.services), "service"), (len(plan.actions), "action")]
+    counts += [(len(plan.controllers), "controller")]
+    counts += [(sum(d.severity == s for d in plan.diagnostics), s) for s in SEVERITIES]
+    return Text(
+        ", ".join(f"{n} {what}{'' if n == 1 or what == 'info' else 's'}" for n, what in counts), style="bold"
+    )
+
+
+def _robot(robot: RobotPlan) -> RenderableType:
+    domain = "default" if robot.domain_id is None else str(robot.domain_id)
+    tf = ", ".join(f"{output.tf} + {output.tf_static}" for output in robot.tf_outputs) or "not published"
+    head = Text.assemble(
+        "robot ",
+        plain(robot.path, style="bold cyan"),
+        "  namespace ",
+        plain(robot.namespace, style="bold"),
+        f"  domain {domain}  tf: ",
+        plain(tf),
+        "  (implicit context)" if robot.implicit else "",
+    )
+    parts: list[RenderableType] = [head, _frames(robot)]
+    if robot.joints:
+        parts.append(_joint_table(robot.joints))
+    return Group(*parts)
+
+
+def _frames(robot: RobotPlan) -> RenderableType:
+    """Return a tree of the frames; a table where there are very many: the width of a tree grows with its depth."""
+    if len(robot.frames) <= MOST_ROWS:
+        return _frame_tree(robot)
+    rows: list[Sequence[Text | str]] = []
+    for frame in robot.frames:
+        kind = "static" if frame.static else "moving"
+        pose = f"{vector(frame.parent_from_frame.translation)} {vector(frame.parent_from_frame.rotation)}"
+        rows.append((plain(frame.id), plain(frame.parent), kind, pose, plain(frame.path)))
+    return table("frames", ("frame", "parent", "", "pose in parent", "prim"), rows)
+
+
+def _frame_tree(robot: RobotPlan) -> Tree:
+    children: dict[int, list[int]] = defaultdict(list)
+    for index, frame in enumerate(robot.frames):
+        children[frame.parent_index].append(index)
+    root = Tree(Text("frames", style="dim"))
+    tops: dict[str, Tree] = {}
+    pending: list[tuple[Tree, int]] = []
+    for index in reversed(children[-1]):
+        top = robot.frames[index].parent
+        if top not in tops:
+            tops[top] = root.add(plain(top, style="dim"))
+        pending.append((tops[top], index))
+    while pending:
+        branch, index = pending.pop()
+        node = branch.add(_frame_label(robot.frames[index]))
+        pending.extend((node, child) for child in reversed(children[index]))
+    return root
+
+
+def _frame_label(frame: FramePlan) -> Text:
+    kind = ("static", "green") if frame.static else ("moving", "magenta")
+    pose = frame.parent_from_frame
+    return Text.assemble(
+        plain(frame.id, style="bold"),
+        " ",
+        kind,
+        " ",
+        (f"{vector(pose.translation)} {vector(pose.rotation)} ", "dim"),
+        plain(frame.path, style="dim"),
+    )
+
+
+def _joint_table(joints: Sequence[JointPlan]) -> RenderableType:
+    columns = ("joint", "type", "parent", "child", "axis", "position", "lower", "upper")
+    rows: list[Sequence[Text | str]] = []
+    for joint in joints:
+        dof = joint.dofs[0] if len(joint.dofs) == 1 else None
+        mimic = "" if dof is None or dof.mimic is None else " (mimic)"
+        limits = (None, None) if dof is None else (_finite(dof.lower), _finite(dof.upper))
+        values = [number(dof.position if dof else None), number(limits[0]), number(limits[1])]
+        ends = plain(joint.parent), plain(joint.child)
+        rows.append((plain(joint.name), joint.type + mimic, *ends, joint.axis or "", *values))
+    return table("joints", columns, rows)
+
+
+def _finite(value: float) -> float | None:
+    return value if abs(value) != float("inf") else None
+
+
+def _interfaces(plan: BridgePlan) -> Iterable[RenderableType]:
+    if plan.topics:
+        columns = ("topic", "role", "type", "Hz", "frame_id", "QoS", "state")
+        rows: list[Sequence[Text | str]] = [
+            (
+                plain(topic.name),
+                plain(topic.role),
+                plain(topic.type),
+                number(topic.publish_rate),
+                plain(topic.frame_id),
+                qos_text(topic.qos),
+                state_text(topic),
+            )
+            for topic in plan.topics
+        ]
+        yield table("topics", columns, rows)
+    for title, interfaces in (("services", plan.services), ("actions", plan.actions)):
+        if interfaces:
+            rows = [
+                (plain(each.name), plain(each.role), plain(each.type), plain(each.path), state_text(each))
+                for each in interfaces
+            ]
+            yield table(title, (title[:-1], "role", "type", "prim", "state"), rows)
+    if plan.controllers:
+        rows = []
+        for controller in plan.controllers:
+            schema = controller.schema + (" (implied)" if controller.implied else "")
+            joints = plain(" ".join(controller.joints))
+            rows.append((plain(controller.path), schema, joints, state_text(controller)))
+        yield table("controllers", ("controller", "schema", "joints", "state"), rows)
+
+
+def qos_text(qos: QosPlan) -> Text:
+    """Return a quality of service in one line."""
+    if qos.match_publisher:
+        return Text("match publisher")
+    depth = f" {qos.depth}" if qos.history == "keep_last" else ""
+    return Text(f"{qos.reliability}, {qos.durability}, {qos.history}{depth}")
+
+
+def state_text(item: InterfacePlan | ControllerPlan | TopicPlan) -> Text:
+    """Return `enabled`, or why not; in yellow where a controller may be switched on all the same."""
+    if item.enabled:
+        return Text("enabled", style="green")
+    switchable = isinstance(item, ControllerPlan) and item.switchable
+    return plain(item.reason or "disabled", style="yellow" if switchable else "red")
+
+
+def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
+    """Return a table of diagnostics, worst first."""
+    rows: list[Sequence[Text | str]] = []
+    for diagnostic in sorted(diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
+        where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
+        severity = Text(diagnostic.severity, style=SEVERITY_STYLES[diagnostic.severity])
+        texts = [plain(text) for text in (diagnostic.code, where, diagnostic.message, diagnostic.remedy)]
+        rows.append((severity, *texts))
+    return table("diagnostics", ("severity", "code", "prim", "message", "remedy"), rows)
+
+
+def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
+    """Yield a line about the scene, then tables of what it has."""
+    yield _physics_summary(scene)
+    if scene.bodies:
+        yield _bodies(scene.bodies)
+    if scene.joints:
+        yield _physics_joints(scene.joints, scene.bodies)
+    if scene.colliders:
+        yield _colliders(scene.colliders, scene.bodies)
+    if scene.tendons:
+        yield _tendons(scene)
+    if scene.actuators:
+        yield _actuators(scene)
+    if scene.sensors:
+        rows = [
+            (
+                plain(sensor.path),
+                type(sensor).__name__.removesuffix("Sensor"),
+                number(sensor.rate),
+                _name(sensor.body, scene.bodies),
+            )
+            for sensor in scene.sensors
+        ]
+        yield table("sensors", ("sensor", "kind", "Hz", "body"), rows)
+
+
+def _physics_summary(scene: PhysicsScene) -> Text:
+    mass = sum(body.inertial.mass for body in scene.bodies if not body.kinematic)
+    step = "the engine's" if scene.timestep is None else f"{scene.timestep:g} s"
+    parts = [f"gravity {vector(scene.gravity)} m/s^2", f"step {step}", f"{mass:.4g} kg"]
+    parts += [f"{name} {value}" for name, value in scene.solver.items()]
+    counts = [(len(scene.visuals), "visual"), (len(scene.apart_bodies), "filtered pair")]
+    parts += [f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
+    parts.append("needs forces" if scene.needs_forces else "a kinematic model will do")
+    return Text.assemble(("physics  ", "bold cyan"), plain(", ".join(parts)))
+
+
+def _name(body: int, bodies: Sequence[Body]) -> Text:
+    return Text(WORLD, style="dim") if body == WORLD_BODY else plain(bodies[body].path.rpartition("/")[2])
+
+
+def _bodies(bodies: Sequence[Body]) -> RenderableType:
+    rows: list[Sequence[Text | str]] = []
+    for body in bodies:
+        inertial = body.inertial
+        state = Text("kinematic", style="magenta") if body.kinematic else Text("free", style="green")
+        places = (
+            vector(inertial.center),
+            _moments(inertial.diagonal),
+            vector(body.world_from_body.translation),
+        )
+        above = _name(body.parent, bodies) if body.joints else state
+        rows.append((plain(body.path), above, number(inertial.mass), *places))
+    return table("bodies", ("body", "hangs from", "kg", "centre", "inertia", "at"), rows)
+
+
+def _moments(values: Sequence[float]) -> str:
+    return "[" + ", ".join(f"{value:.3g}" for value in values) + "]"
+
+
+def _physics_joints(joints: Sequence[Joint], bodies: Sequence[Body]) -> RenderableType:
+    columns = ("joint", "type", "body0", "body1", "axes", "drive (stiffness, damping)", "limits")
+    rows: list[Sequence[Text | str]] = []
+    # A cell has several lines where a joint has several axes; a long table has lines only.
+    between = "\n" if len(joints) <= MOST_ROWS else "; "
+    for joint in joints:
+        kind = joint.type + (" (loop)" if joint.closes_loop else "")
+        drives, limits = between.join(map(_drive, joint.dofs)), between.join(_limits(joint))
+        ends = _name(joint.body0, bodies), _name(joint.body1, bodies)
+        rows.append(
+            (plain(joint.path), kind, *ends, " ".join(dof.axis for dof in joint.dofs), drives, limits)
+        )
+    return table("joints of the engine", columns, rows)
+
+
+def _tendons(scene: PhysicsScene) -> RenderableType:
+    rows: list[Sequence[Text | str]] = []
+    for tendon in scene.tendons:
+        parts = f"{len(tendon.joints)} joints" if tendon.joints else f"{len(tendon.points)} points"
+        limits = "" if tendon.limits is None else _range(*tendon.limits)
+        rows.append((plain(tendon.path), "fixed" if tendon.joints else "spatial", parts, limits))
+    return table("tendons", ("tendon", "type", "over", "limits"), rows)
+
+
+def _actuators(scene: PhysicsScene) -> RenderableType:
+    rows: list[Sequence[Text | str]] = []
+    for actuator in scene.actuators:
+        found = (
+            (actuator.joint, scene.joints),
+            (actuator.tendon, scene.tendons),
+            (actuator.site, scene.sites),
+            (actuator.body, scene.bodies),
+        )
+        target = next((among[number].path for number, among in found if number >= 0), "")
+        law = f"{actuator.gain[0]}, {actuator.bias[0]}, {actuator.dynamics[0]}"
+        control = "" if actuator.control_range is None else _range(*actuator.control_range)
+        names = plain(" ".join(actuator.names[:-1]) or actuator.path)
+        rows.append(
+            (names, actuator.transmission, plain(target), law, control, actuator.interface or "control")
+        )
+    columns = ("actuator", "on", "target", "gain, bias, dynamics", "control", "commanded by")
+    return table("actuators", columns, rows)
+
+
+def _drive(dof: Dof) -> str:
+    if dof.mimic is not None:
+        return "mimic"
+    drive = dof.drive
+    if drive is None:
+        return "passive"
+    bound = f", at most {drive.max_force:.4g}" if math.isfinite(drive.max_force) else ""
+    kind = "acceleration " if drive.acceleration else ""
+    return f"{kind}{drive.stiffness:.4g}, {drive.damping:.4g}{bound}"
+
+
+def _limits(joint: Joint) -> list[str]:
+    if joint.distance is not None:
+        return [_range(*joint.distance)]
+    if joint.cone is not None:
+        return [f"cone {joint.cone[0]:.4g}, {joint.cone[1]:.4g}"]
+    return [_range(dof.lower, dof.upper) for dof in joint.dofs]
+
+
+def _range(lower: float, upper: float) -> str:
+    return f"{lower:.4g} to {upper:.4g}" if math.isfinite(lower) or math.isfinite(upper) else ""
+
+
+def _colliders(colliders: Sequence[Collider], bodies: Sequence[Body]) -> RenderableType:
+    found: dict[tuple[int, str], Counter[str]] = {}
+    for collider in colliders:
+        material = collider.material
+        friction = (
+            "" if material is None else f"{material.static_friction:.3g} / {material.dynamic_friction:.3g}"
+        )
+        found.setdefault((collider.body, friction), Counter())[_shape(collider.shape)] += 1
+    rows: list[Sequence[Text | str]] = []
+    for (body, friction), shapes in found.items():
+        told = ", ".join(f"{count} x {shape}" if count > 1 else shape for shape, count in shapes.items())
+        rows.append((_name(body, bodies), told, friction))
+    return table("colliders", ("body", "colliders", "friction"), rows)
+
+
+def _shape(shape: Shape) -> str:
+    if isinstance(shape, Mesh):
+        return f"Mesh ({len(shape.triangles)} triangles, {shape.approximation})"
+    return type(shape).__name__
+
+
+_STYLES: dict[ChangeKind, str] = {"added": "green", "removed": "red", "changed": "yellow"}
+_TITLES = {
+    "robot": "robots",
+    "topic": "topics",
+    "service": "services",
+    "action": "actions",
+    "controller": "controllers",
+    "joint": "joints",
+    "frame": "frames",
+}
+
+
+def print_difference(found: PlanDifference, console: Console) -> None:
+    """Print everything that differs, by kind, and how much it is."""
+    for kind, items in groupby(found, key=lambda item: item.kind):
+        console.print(Text(_TITLES[kind], style="bold"))
+        for item in items:
+            # A line stays a line, for `grep`.
+            console.print(_difference_line(item), soft_wrap=True)
+            for field in item.fields:
+                console.print(_field_line(field), soft_wrap=True)
+    console.print(Text(str(found), style="bold"))
+
+
+def _difference_line(item: ItemDifference) -> Text:
+    owner = f" of {item.robot}" if item.kind in {"joint", "frame"} else ""
+    style = _STYLES[item.change]
+    return Text.assemble(
+        "  ",
+        (CHANGE_MARKS[item.change], style),
+        f" {item.label} ",
+        plain(item.name, style=style),
+        plain(owner),
+        "  ",
+        plain(item.detail, style="dim"),
+    )
+
+
+def _field_line(field: FieldChange) -> Text:
+    return Text.assemble(
+        "      ",
+        plain(field.field),
+        ": ",
+        plain(value_text(field.old), style="red"),
+        " -> ",
+        plain(value_text(field.new), style="green"),
+    )

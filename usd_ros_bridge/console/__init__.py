@@ -1,1 +1,0 @@
-"""What people see on a terminal: tables, trees and the live view."""
