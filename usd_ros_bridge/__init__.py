@@ -13,76 +13,78 @@ if TYPE_CHECKING:
     from usd_ros_bridge.api import add_physics as add_physics
     from usd_ros_bridge.api import load_plan as load_plan
     from usd_ros_bridge.backends.array import ArrayBackend as ArrayBackend
+    from usd_ros_bridge.backends.base import ActionBackend as ActionBackend
+    from usd_ros_bridge.backends.base import Backend as Backend
+    from usd_ros_bridge.backends.base import BackendContext as BackendContext
+    from usd_ros_bridge.backends.base import BackendInput as BackendInput
+    from usd_ros_bridge.backends.base import Capabilities as Capabilities
+    from usd_ros_bridge.backends.base import EntityBackend as EntityBackend
+    from usd_ros_bridge.backends.base import EntityState as EntityState
+    from usd_ros_bridge.backends.base import Goal as Goal
+    from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
+    from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
+    from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
     from usd_ros_bridge.backends.host_arrays import rows_of as rows_of
-    from usd_ros_bridge.backends.protocol import ActionBackend as ActionBackend
-    from usd_ros_bridge.backends.protocol import Backend as Backend
-    from usd_ros_bridge.backends.protocol import BackendContext as BackendContext
-    from usd_ros_bridge.backends.protocol import BackendInput as BackendInput
-    from usd_ros_bridge.backends.protocol import Capabilities as Capabilities
-    from usd_ros_bridge.backends.protocol import EntityBackend as EntityBackend
-    from usd_ros_bridge.backends.protocol import EntityState as EntityState
-    from usd_ros_bridge.backends.protocol import Goal as Goal
-    from usd_ros_bridge.backends.protocol import SensorBackend as SensorBackend
-    from usd_ros_bridge.backends.protocol import ServiceBackend as ServiceBackend
-    from usd_ros_bridge.backends.protocol import SuccessorBackend as SuccessorBackend
+    from usd_ros_bridge.errors import AssetError as AssetError
+    from usd_ros_bridge.errors import BackendError as BackendError
+    from usd_ros_bridge.errors import BridgeError as BridgeError
+    from usd_ros_bridge.errors import CallTimeoutError as CallTimeoutError
+    from usd_ros_bridge.errors import ChangeRefusedError as ChangeRefusedError
+    from usd_ros_bridge.errors import GoalAbortedError as GoalAbortedError
+    from usd_ros_bridge.errors import HandlerTimeoutError as HandlerTimeoutError
+    from usd_ros_bridge.errors import OptionError as OptionError
+    from usd_ros_bridge.errors import StrictError as StrictError
+    from usd_ros_bridge.errors import VariantError as VariantError
+    from usd_ros_bridge.model.change import ChangeReport as ChangeReport
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
-    from usd_ros_bridge.model.errors import BridgeError as BridgeError
-    from usd_ros_bridge.model.errors import CallTimeoutError as CallTimeoutError
-    from usd_ros_bridge.model.errors import GoalAbortedError as GoalAbortedError
-    from usd_ros_bridge.model.options import PlanOptions as PlanOptions
-    from usd_ros_bridge.model.options import ReadOptions as ReadOptions
-    from usd_ros_bridge.model.options import VariantSelection as VariantSelection
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
     from usd_ros_bridge.model.state import Commands as Commands
     from usd_ros_bridge.model.state import Layout as Layout
     from usd_ros_bridge.model.state import SensorSample as SensorSample
     from usd_ros_bridge.model.state import State as State
+    from usd_ros_bridge.options import BridgeOptions as BridgeOptions
+    from usd_ros_bridge.options import PlanOptions as PlanOptions
+    from usd_ros_bridge.options import ReadOptions as ReadOptions
+    from usd_ros_bridge.options import VariantSelection as VariantSelection
+    from usd_ros_bridge.process_settings import tune_process as tune_process
     from usd_ros_bridge.ros.bridge import Bridge as Bridge
-    from usd_ros_bridge.ros.calls import Call as Call
-    from usd_ros_bridge.ros.handlers import Binding as Binding
-    from usd_ros_bridge.ros.handlers import HandlerRegistry as HandlerRegistry
+    from usd_ros_bridge.ros.bridge_status import BridgeStatus as BridgeStatus
+    from usd_ros_bridge.ros.bridge_status import InterfaceStatus as InterfaceStatus
+    from usd_ros_bridge.ros.bridge_status import TimeStatus as TimeStatus
+    from usd_ros_bridge.ros.endpoints.action_client import ActionResult as ActionResult
+    from usd_ros_bridge.ros.endpoints.calls import Call as Call
+    from usd_ros_bridge.ros.endpoints.handlers import Binding as Binding
+    from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry as HandlerRegistry
     from usd_ros_bridge.ros.transport import use_large_message_transport as use_large_message_transport
-    from usd_ros_bridge.runtime.time_control import TimeControl as TimeControl
-    from usd_ros_bridge.runtime.time_control import TimeOptions as TimeOptions
+    from usd_ros_bridge.runtime.controller_manager import ControllerStatus as ControllerStatus
+    from usd_ros_bridge.runtime.sim_time import TimeControl as TimeControl
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ActionBackend": "backends.protocol",
-    "ArrayBackend": "backends.array",
-    "Backend": "backends.protocol",
-    "BackendContext": "backends.protocol",
-    "BackendInput": "backends.protocol",
-    "Binding": "ros.handlers",
-    "Bridge": "ros.bridge",
-    "BridgeError": "model.errors",
-    "BridgePlan": "model.plan",
-    "Call": "ros.calls",
-    "CallTimeoutError": "model.errors",
-    "Capabilities": "backends.protocol",
-    "Commands": "model.state",
-    "Diagnostic": "model.diagnostics",
-    "EntityBackend": "backends.protocol",
-    "EntityState": "backends.protocol",
-    "Goal": "backends.protocol",
-    "GoalAbortedError": "model.errors",
-    "HandlerRegistry": "ros.handlers",
-    "Layout": "model.state",
-    "PlanOptions": "model.options",
-    "ReadOptions": "model.options",
-    "SensorBackend": "backends.protocol",
-    "SensorSample": "model.state",
-    "ServiceBackend": "backends.protocol",
-    "State": "model.state",
-    "SuccessorBackend": "backends.protocol",
-    "TimeControl": "runtime.time_control",
-    "TimeOptions": "runtime.time_control",
-    "VariantSelection": "model.options",
-    "add_physics": "api",
-    "load_plan": "api",
-    "rows_of": "backends.host_arrays",
-    "use_large_message_transport": "ros.transport",
+_NAMES = {
+    "api": "add_physics load_plan",
+    "backends.array": "ArrayBackend",
+    "backends.host_arrays": "rows_of",
+    "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
+    "Goal SensorBackend ServiceBackend StateTransferBackend",
+    "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
+    "HandlerTimeoutError OptionError StrictError VariantError",
+    "model.change": "ChangeReport",
+    "model.diagnostics": "Diagnostic",
+    "model.plan": "BridgePlan",
+    "model.state": "Commands Layout SensorSample State",
+    "options": "BridgeOptions PlanOptions ReadOptions VariantSelection",
+    "ros.bridge": "Bridge",
+    "ros.endpoints.action_client": "ActionResult",
+    "ros.endpoints.calls": "Call",
+    "ros.endpoints.handlers": "Binding HandlerRegistry",
+    "ros.bridge_status": "BridgeStatus InterfaceStatus TimeStatus",
+    "ros.transport": "use_large_message_transport",
+    "runtime.controller_manager": "ControllerStatus",
+    "process_settings": "tune_process",
+    "runtime.sim_time": "TimeControl",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)
 

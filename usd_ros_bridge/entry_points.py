@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def usd_ros_bridge() -> "NoReturn":
     """Run the command line, `usd_ros_bridge`."""
-    from usd_ros_bridge.cli import main
+    from usd_ros_bridge.cli.main import main
 
     main()
 
@@ -32,6 +32,7 @@ def bridge() -> "NoReturn":
 
 def robot_state_publisher() -> "NoReturn":
     """Run robot_state_publisher for OpenUSD, `ros2 run usd_ros_bridge robot_state_publisher`."""
-    from usd_ros_bridge.ros.robot_state_publisher import main
+    from usd_ros_bridge.options import ROBOT_STATE_PUBLISHER
+    from usd_ros_bridge.ros.node import main
 
-    main()
+    main(role=ROBOT_STATE_PUBLISHER)

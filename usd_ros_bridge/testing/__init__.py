@@ -1,1 +1,1 @@
-"""Helpers for tests of backends, controllers and embedders: small plans without a stage."""
+"""Helpers for tests of those who use the bridge: domains of their own, and the graph of a bridge as text."""

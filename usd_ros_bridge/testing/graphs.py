@@ -1,4 +1,4 @@
-"""The graph of a running bridge as text that can be compared: what it has, as peers, people and tf2 see it."""
+"""Graph of a running bridge as text that can be compared: as peers, people and tf2 see it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rclpy.action import (
 )
 
 from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.model.message_types import TF_MESSAGE
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
-from usd_ros_bridge.ros.endpoints.tf import TF_TYPE
-from usd_ros_bridge.ros.status import InterfaceStatus
 
 _MOMENTARY = {NO_SUBSCRIBER, "it is being made"}
 """Reasons of rows that pass by themselves: that of descriptions, too, which a thread makes after the start."""
@@ -37,11 +37,11 @@ class Graph:
     lines: tuple[str, ...]
 
     def without(self, beginnings: Sequence[str]) -> Graph:
-        """Returns the graph less the lines that begin with one of some texts."""
+        """Return the graph less the lines that begin with one of some texts."""
         return Graph(tuple(line for line in self.lines if not line.startswith(tuple(beginnings))))
 
     def difference(self, wanted: Graph) -> str:
-        """Returns what is in the way of being `wanted`, a line each: `+` is too much, `-` is missing; "" if equal."""
+        """Return what is in the way of being `wanted`, a line each: `+` is too much, `-` is missing; "" if equal."""
         have, want = Counter(self.lines), Counter(wanted.lines)
         lines = [f"+ {line}" for line in sorted((have - want).elements())]
         lines += [f"- {line}" for line in sorted((want - have).elements())]
@@ -49,7 +49,7 @@ class Graph:
 
 
 def graph_of(bridge: Bridge) -> Graph:
-    """Returns the graph of a bridge that is open.
+    """Return the graph of a bridge that is open.
 
     It holds every entity of the bridge's nodes by name, type and quality of service, the table of `status`, the frames
     that were last sent as static, what is published at which rate, who takes what arrives, controllers, parameters,
@@ -110,16 +110,15 @@ def _row(row: InterfaceStatus) -> str:
 
 
 def _entities(bridge: Bridge) -> Iterator[str]:
-    """Yields what exists in the middleware, from rclpy's own lists."""
-    domains = bridge._assembly.domains
-    assert domains is not None
+    """Yield what exists in the middleware, from rclpy's own lists."""
+    domains = bridge.parts.domains
     for domain in domains.opened:
         node = domain.node
         where = "" if domain is domains.main else f" in domain {domain.domain_id}"
         for each in node.publishers:
             yield f"publisher {each.topic_name} [{type_name(each.msg_type)}] {_quality(each.qos_profile)}{where}"
         for each in node.subscriptions:
-            if type_name(each.msg_type) != TF_TYPE:
+            if type_name(each.msg_type) != TF_MESSAGE:
                 yield f"subscription {each.topic_name} [{type_name(each.msg_type)}] {_quality(each.qos_profile)}{where}"
         for each in node.services:
             yield f"server {each.srv_name} [{type_name(each.srv_type)}]{where}"
@@ -134,7 +133,7 @@ def _entities(bridge: Bridge) -> Iterator[str]:
 
 
 def _actions(node: Any, where: str) -> Iterator[str]:
-    """Yields actions by name: their objects in rclpy have none, but the middleware knows of its own node at once."""
+    """Yield actions by name: their objects in rclpy have none, but the middleware knows of its own node at once."""
     named = (node, node.get_name(), node.get_namespace())
     for role, find in (
         ("server", get_action_server_names_and_types_by_node),
@@ -145,7 +144,7 @@ def _actions(node: Any, where: str) -> Iterator[str]:
 
 
 def type_name(interface: Any) -> str:
-    """Returns the name of an interface's class (`sensor_msgs/msg/Image`)."""
+    """Return the name of an interface's class (`sensor_msgs/msg/Image`)."""
     package, kind = interface.__module__.split(".")[:2]
     return f"{package}/{kind}/{interface.__name__}"
 
@@ -156,19 +155,16 @@ def _quality(profile: Any) -> str:
 
 
 def _static_frames(bridge: Bridge) -> Iterator[str]:
-    """Yields the frames that late joiners get, topic by topic."""
-    parts = bridge._assembly.parts
-    if parts is None:
-        return
-    for (domain_id, name), topic in tuple(parts.transforms._topics.items()):
+    """Yield the frames that late joiners get, topic by topic."""
+    for (domain_id, name), topic in tuple(bridge.parts.transforms._topics.items()):
         main = bridge.node.context.get_domain_id()
         where = "" if domain_id == main else f" in domain {domain_id}"
-        for sent in tuple(topic._whole):
+        for sent in tuple(topic.transforms):
             yield f"static frame on {name}{where}: {transform_line(sent)}"
 
 
 def transform_line(transform: Any) -> str:
-    """Returns a TransformStamped without its stamp, to nine digits, the quaternion's sign made unique."""
+    """Return a TransformStamped without its stamp, to nine digits, the quaternion's sign made unique."""
     place, turn = transform.transform.translation, transform.transform.rotation
     quaternion = (turn.x, turn.y, turn.z, turn.w)
     sign = next((1.0 if value > 0.0 else -1.0 for value in reversed(quaternion) if abs(value) > 1e-9), 1.0)
@@ -178,16 +174,16 @@ def transform_line(transform: Any) -> str:
 
 
 def _runtime(bridge: Bridge) -> Iterator[str]:
-    counters = bridge.runtime.status()
-    for emitter in counters.emitters:
-        rate = "every tick" if emitter.rate is None else f"{emitter.rate:g} Hz"
-        yield f"emitter {emitter.name}: {rate}"
+    counters = bridge.parts.runtime.status()
+    for publication in counters.publications:
+        rate = "every tick" if publication.rate is None else f"{publication.rate:g} Hz"
+        yield f"publication {publication.name}: {rate}"
     for sink in counters.sinks:
         yield f"sink {sink.name}{sink.reason and f' ({sink.reason})'}"
     for each in bridge.controllers():
         state = "active" if each.active else f"not active ({each.reason})"
         yield f"controller {each.path} [{each.schema}] of {', '.join(each.joints) or 'no joint'}: {state}"
-    for index, frames in enumerate(bridge.runtime.frames.robots):
+    for index, frames in enumerate(bridge.parts.runtime.frames.robots):
         ids = [each.id for each in bridge.plan.robots[index].frames]
         moving, static = ([ids[row] for row in rows] for rows in (frames.moving, frames.static))
         yield f"robot {bridge.plan.robots[index].path}: moving {', '.join(moving)}; static {', '.join(static)}"

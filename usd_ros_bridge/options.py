@@ -1,0 +1,576 @@
+"""Options: each one once, as a field of a group, with its type, range, default and help.
+
+The groups are `ReadOptions` (how a stage is opened), `PlanOptions` (how it is planned), `BridgeOptions` (how the plan
+runs), and for nodes `NodeOptions`, which has all of them. `OPTIONS` lists the node parameters. `docs/parameters.md`,
+`config/bridge.yaml` and the launch files are checked against it by tests.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF009 - the call makes the dataclass field
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, cast, get_args
+
+from usd_ros_bridge import ranges
+from usd_ros_bridge.errors import OptionError, choices, quoted
+from usd_ros_bridge.ranges import NumberRange, shown
+
+Payloads = Literal["all", "none"]
+TfOutput = Literal["namespaced", "global", "both", "shared"]
+BaseTransform = Literal["auto", "ground_truth", "odometry", "none"]
+SystemDefaultQos = Literal["resolved", "rmw"]
+Interfaces = Literal["all", "none"]
+BeyondLimits = Literal["reject", "clamp"]
+MasslessBodies = Literal["auto", "unit_mass", "weightless"]
+FramesFromXforms = bool | Literal["auto"]
+RemoteControl = Literal["all", "read_only", "none"]
+
+SOLVERS: tuple[str, ...] = ("newton", "physx", "mjc")
+
+Kind = Literal["string", "strings", "bool", "int", "double"]
+_KINDS: Final[Mapping[type, Kind]] = {
+    bool: "bool",
+    int: "int",
+    float: "double",
+    str: "string",
+    tuple: "strings",
+    dict: "strings",
+}
+_FRAMES_FROM_XFORMS: Final[Mapping[str, FramesFromXforms]] = {"auto": "auto", "true": True, "false": False}
+_ROW = "option"
+_Group = TypeVar("_Group")
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSelection:
+    """One choice of a variant, made on the session layer before composition."""
+
+    prim_path: str
+    variant_set: str
+    variant: str
+
+
+# --- Texts of command lines and parameters ---------------------------------------------------------------------
+def parse_variants(texts: Iterable[str]) -> tuple[VariantSelection, ...]:
+    """Return selections from texts of the form `/Prim/Path:set=choice`.
+
+    Raises:
+        OptionError: A text has another form.
+    """
+    selections = []
+    for text in texts:
+        target, equals, choice = text.rpartition("=")
+        path, colon, name = target.rpartition(":")
+        if not (equals and colon and path.startswith("/") and name):
+            raise OptionError(f"variant {text!r} has not the form /Prim/Path:set=choice")
+        selections.append(VariantSelection(path, name, choice))
+    return tuple(selections)
+
+
+def parse_contexts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return prim paths from texts that each hold one or, separated by commas, several.
+
+    Raises:
+        OptionError: A path is not absolute.
+    """
+    paths = tuple(path for text in texts for path in (each.strip() for each in text.split(",")) if path)
+    for path in paths:
+        if not path.startswith("/"):
+            raise OptionError(f"contexts: {path!r} is no absolute prim path, as /World/robot_1 is")
+    return paths
+
+
+def parse_packages(texts: Iterable[str]) -> dict[str, str]:
+    """Return directories by package name from texts of the form `name=directory`.
+
+    Raises:
+        OptionError: A text has another form, or names something that is no directory.
+    """
+    packages = {}
+    for text in texts:
+        name, equals, directory = text.partition("=")
+        if not (equals and name and directory):
+            raise OptionError(f"package {text!r} has not the form name=directory")
+        path = Path(directory).expanduser()
+        if not path.is_dir():
+            raise OptionError(f"package {name!r}: {directory!r} is not a directory")
+        packages[name] = str(path.resolve())
+    return packages
+
+
+def parse_key_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
+    """Return texts of the form `key=value` as a dict; `what` names them in the error.
+
+    Raises:
+        OptionError: A text has another form.
+    """
+    values = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (equals and key):
+            raise OptionError(f"{what} {text!r} has not the form key=value")
+        values[key] = value
+    return values
+
+
+# --- The table -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: its values, and where they may come from.
+
+    Attributes:
+        name: Field of the group, and node parameter.
+        kind: Type of the parameter.
+        default: Default of the field.
+        help: What it does, in one line.
+        range: Possible numbers, with their unit.
+        choices: Possible texts; empty: any.
+        flag: Option of the command line; "": none.
+        metavar: What the command line's help shows for the value.
+        launch: Launch argument of `bridge.launch.py`, too.
+        live: May change while the bridge runs.
+        read_only: Declare the parameter read-only. Other parameters that are not live refuse a change with a reason.
+        takes_bool: The texts `true` and `false` may be given as a bool, which YAML makes of them.
+        parse: Make the field's value of a parameter's or a command line's.
+    """
+
+    name: str = ""
+    kind: Kind
+    default: Any
+    help: str
+    range: NumberRange | None = None
+    choices: tuple[str, ...] = ()
+    flag: str = ""
+    metavar: str = ""
+    launch: bool = False
+    live: bool = False
+    read_only: bool = False
+    takes_bool: bool = False
+    parse: Callable[[Any], Any] | None = None
+
+    @property
+    def parameter_default(self) -> Any:
+        """Default as a parameter. ROS 2 has no type for an empty list: it is written as ['']."""
+        if self.kind == "strings":
+            return list(self.default or ()) or [""]
+        return "" if self.default is None else self.default
+
+    def normal(self, value: Any) -> Any:
+        """Return a given value in the one form of its kind: lists without empty texts, texts for bools."""
+        if self.kind == "strings":
+            return [each for each in value or () if each]
+        return str(value).lower() if self.takes_bool and isinstance(value, bool) else value
+
+    def fault(self, value: Any) -> str:
+        """Return why a value is not possible, "" if it is. It has the type of the option already."""
+        if self.range is not None and value not in self.range:
+            return f"{shown(value)} is not possible: {self.range}"
+        normal = self.normal(value)
+        for each in (normal if self.kind == "strings" else [normal]) if self.choices else ():
+            if each not in self.choices:
+                return f"{quoted(each)} is not possible; there are: {choices(self.choices)}"
+        return ""
+
+    def value(self, given: Any) -> Any:
+        """Return the field's value of a parameter's or a command line's.
+
+        Raises:
+            OptionError: A text has the wrong form.
+        """
+        normal = self.normal(given)
+        if self.parse is not None:
+            return self.parse(normal)
+        return tuple(normal) if self.kind == "strings" else normal
+
+
+def _parameter(default: Any, help: str, *, kind: Kind | None = None, **more: Any) -> Any:  # noqa: A002
+    """Return a field that is a node parameter. `more`: the attributes of `Option`."""
+    row = Option(kind=kind or _KINDS[type(default)], default=default, help=help, **more)
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata={_ROW: row})
+    return field(default=default, metadata={_ROW: row})
+
+
+def _limit(default: int, what: str, flag: str) -> Any:
+    return _parameter(
+        default,
+        f"Refuse an asset with more {what}.",
+        range=ranges.LIMIT,
+        flag=flag,
+        metavar="NUMBER",
+        launch=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How a stage is opened.
+
+    Attributes:
+        private_copies: Read layers from private copies: others may write the files in place at any time.
+    """
+
+    packages: Mapping[str, str] = _parameter(
+        {},
+        "Directories for package://, as name=directory. They go before the ament index.",
+        flag="--package",
+        metavar="NAME=DIRECTORY",
+        launch=True,
+        read_only=True,
+        parse=parse_packages,
+    )
+    variants: tuple[VariantSelection, ...] = _parameter(
+        (),
+        "Select variants, as /Prim/Path:set=choice, over the authored ones.",
+        flag="--variant",
+        metavar="/PRIM:SET=CHOICE",
+        launch=True,
+        live=True,
+        parse=parse_variants,
+    )
+    payloads: Payloads = _parameter(
+        "all", "Load payloads, or none.", choices=get_args(Payloads), flag="--payloads", launch=True
+    )
+    reload_timeout: float = _parameter(
+        10.0,
+        "Longest time to read the asset's files again, s.",
+        range=ranges.RELOAD_TIME,
+        launch=True,
+    )
+    max_prims: int = _limit(2_000_000, "prims of the composed stage", "--max-prims")
+    max_layers: int = _limit(10_000, "layer files", "--max-layers")
+    max_bytes: int = _limit(2_000_000_000, "bytes in all layer files", "--max-bytes")
+    max_nesting: int = _limit(10_000, "levels of prims, and of brackets in a text layer", "--max-nesting")
+    max_arcs: int = _limit(500, "composition arcs of one prim, and API schemas applied to it", "--max-arcs")
+    private_copies: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """How a plan is made from records.
+
+    Attributes:
+        controller_rate: As `BridgeOptions.controller_rate`; the rate of `external_joint_states`.
+        enabled: By prim path of an interface: enable it, whatever `starts_enabled` says.
+        rates: By prim path of a publisher: its rate in Hz instead of the authored one.
+        spawned: Prim paths that were spawned while the bridge runs: served whatever `contexts` says.
+    """
+
+    namespace: str = _parameter(
+        "", "Outermost namespace of relative names; empty: that of the node.", flag="--namespace"
+    )
+    interfaces: Interfaces = _parameter(
+        "all",
+        "Serve the asset's topics, services, actions and controllers; none: only transforms and descriptions.",
+        choices=get_args(Interfaces),
+        launch=True,
+        live=True,
+    )
+    contexts: tuple[str, ...] = _parameter(
+        (),
+        "Serve only the robots at or below these prims; / for interfaces outside of every context; empty: all.",
+        flag="--contexts",
+        metavar="/PRIM[,/PRIM...]",
+        launch=True,
+        live=True,
+        parse=parse_contexts,
+    )
+    implicit_context: bool = _parameter(
+        True,
+        "Treat the default prim as a context if the asset has none.",
+        flag="--no-implicit-context",
+        live=True,
+    )
+    implicit_interfaces: bool = _parameter(
+        True, "Give a robot without interfaces joint_states and joint_commands.", live=True
+    )
+    isaac_names: bool = _parameter(
+        False, "Prefer isaac:nameOverride on robots with ROS schemas, too.", live=True
+    )
+    # `auto` is for URDF converters, which author links without mass as Xforms.
+    frames_from_xforms: FramesFromXforms = _parameter(
+        "auto",
+        "Plain Xforms that are frames: links without mass (auto), all directly below bodies (true), none (false).",
+        choices=tuple(_FRAMES_FROM_XFORMS),
+        live=True,
+        takes_bool=True,
+        parse=_FRAMES_FROM_XFORMS.__getitem__,
+    )
+    schema_resolvers: tuple[str, ...] = _parameter(
+        SOLVERS, "Solvers whose attributes count, by priority.", choices=SOLVERS, live=True
+    )
+    system_default_qos: SystemDefaultQos = _parameter(
+        "resolved",
+        "Resolve system_default QoS by the bridge's own rule, or leave it to the middleware (rmw).",
+        choices=get_args(SystemDefaultQos),
+        live=True,
+    )
+    publish_tf: bool = _parameter(True, "Broadcast transforms.", launch=True, live=True)
+    tf_output: TfOutput = _parameter(
+        "namespaced",
+        "Send transforms to the robot's namespace, to /tf with prefixed frame ids (global), to both, or to /tf with "
+        "plain frame ids (shared).",
+        choices=get_args(TfOutput),
+        launch=True,
+        live=True,
+    )
+    frame_prefix: str = _parameter(
+        "", "Prefix of every frame id, as of robot_state_publisher.", launch=True, live=True
+    )
+    base_transform: BaseTransform = _parameter(
+        "auto",
+        "Owner of the base's transform; auto: odometry if a differential drive publishes it, else ground_truth.",
+        choices=get_args(BaseTransform),
+        launch=True,
+        live=True,
+    )
+    beyond_limits: BeyondLimits = _parameter(
+        "reject",
+        "Reject goals and trajectories with positions beyond a joint's limits, or clamp them.",
+        choices=get_args(BeyondLimits),
+        flag="--beyond-limits",
+        launch=True,
+        live=True,
+    )
+    massless_bodies: MasslessBodies = _parameter(
+        "auto",
+        "Mass of bodies without mass: unit_mass (1 kg without colliders) or weightless; auto: as the asset says, "
+        "else unit_mass.",
+        choices=get_args(MasslessBodies),
+        flag="--massless-bodies",
+        launch=True,
+        live=True,
+    )
+    # The names of the topics are the defaults of ros2_control's topic-based hardware interfaces.
+    external_joint_states: str = _parameter(
+        "robot_joint_states", "Topic of joint states for external controllers."
+    )
+    external_joint_commands: str = _parameter(
+        "robot_joint_commands", "Topic of joint commands of external controllers."
+    )
+    controller_rate: float = 100.0
+    enabled: Mapping[str, bool] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
+    spawned: tuple[str, ...] = ()
+
+
+def _handlers(names: Sequence[str]) -> tuple[str, ...] | None:
+    # An empty list stands for all: ROS 2 has no other way to leave it out.
+    return (() if list(names) == ["none"] else tuple(names)) if names else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeOptions:
+    """Configure a `Bridge`.
+
+    Options of time have an effect if the backend owns time. Options of the node have none if the host hands one over.
+
+    Attributes:
+        follow_edits: Apply edits of the plan's stage while the bridge runs.
+        scene_edits: Let built-in services edit the session layer of a stage that the caller opened.
+        publish_unmatched: Publish without subscribers, too. Benchmarks need this.
+        seed: Seed for anything random in the backend.
+        queue_depth: Samples kept per subscription between two ticks; the newest win.
+        threaded: Run callbacks in background threads; False: in `Bridge.poll`.
+        node_name: Name of the bridge's own node.
+        node_namespace: Namespace of the bridge's own node. `PlanOptions.namespace` is that of the interfaces.
+        domain_id: Domain of interfaces that name none; None: that of the process (ROS_DOMAIN_ID) or the host's node.
+        use_sim_time: Follow /clock; None: as `parameter_overrides` and `ros_args` say.
+        parameter_overrides: rclpy Parameters for the bridge's own node.
+        ros_args: ROS arguments (`--ros-args -r ...`) for the bridge's own contexts.
+    """
+
+    backend_options: Mapping[str, str] = _parameter(
+        {},
+        "Options of the backend, as key=value.",
+        flag="--backend-option",
+        metavar="KEY=VALUE",
+        parse=partial(parse_key_values, what="backend option"),
+    )
+    real_time_factor: float = _parameter(
+        1.0,
+        "Seconds of simulated time in a second; 0: as many as possible.",
+        range=ranges.FACTOR,
+        flag="--real-time-factor",
+        metavar="FACTOR",
+        launch=True,
+        live=True,
+    )
+    start_paused: bool = _parameter(False, "Start with simulated time paused.", flag="--paused", launch=True)
+    publish_clock: bool = _parameter(True, "Publish simulated time on /clock.", launch=True)
+    clock_rate: float = _parameter(
+        100.0, "Highest rate of /clock, Hz of simulated time.", range=ranges.RATE, launch=True
+    )
+    spawn_roots: Sequence[str] = _parameter(
+        (), "Directories whose USD files simulation_interfaces may spawn.", launch=True, read_only=True
+    )
+    remote_control: RemoteControl = _parameter(
+        "all",
+        "Let other nodes use the node's services and parameters: all, read_only or none.",
+        choices=get_args(RemoteControl),
+        launch=True,
+        read_only=True,
+    )
+    watch: bool = _parameter(
+        False, "Read the asset's files again when they change on disk.", flag="--watch", launch=True
+    )
+    # None: at every step, which only hosts can ask for.
+    tf_rate: float | None = _parameter(
+        50.0, "Rate of moving transforms, Hz.", range=ranges.RATE, launch=True, live=True
+    )
+    publish_description: bool = _parameter(
+        True, "Publish each robot as URDF on robot_description in its namespace.", launch=True
+    )
+    mesh_directory: str | os.PathLike[str] | None = _parameter(
+        None,
+        "Directory for the mesh files of descriptions; empty: the user's cache.",
+        kind="string",
+        launch=True,
+        parse=lambda text: text or None,
+    )
+    publish_diagnostics: bool = _parameter(True, "Publish /diagnostics.", launch=True)
+    diagnostics_rate: float = _parameter(
+        1.0, "Rate of /diagnostics, Hz of wall time.", range=ranges.DIAGNOSTICS_RATE
+    )
+    controller_rate: float = _parameter(
+        100.0, "Lowest rate of controllers that have something to do, Hz.", range=ranges.RATE, launch=True
+    )
+    handlers: Sequence[str] | None = _parameter(
+        None, "Installed handlers to ask; empty: all, none: none.", kind="strings", parse=_handlers
+    )
+    follow_edits: bool = True
+    scene_edits: bool = False
+    publish_unmatched: bool = False
+    seed: int = 0
+    queue_depth: int = 100
+    threaded: bool = True
+    node_name: str = "usd_ros_bridge"
+    node_namespace: str | None = None
+    domain_id: int | None = None
+    use_sim_time: bool | None = None
+    parameter_overrides: Sequence[Any] = ()
+    ros_args: Sequence[str] = ()
+
+    def check(self) -> None:
+        """Check the numbers and texts.
+
+        Raises:
+            OptionError: One is not possible.
+        """
+        for row in rows(BridgeOptions):
+            value = getattr(self, row.name)
+            if value is not None and (fault := row.fault(value)):
+                raise OptionError(f"{row.name} {fault}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """Options of a bridge node: its parameters."""
+
+    asset: str = _parameter(
+        "", "The OpenUSD asset: a path or package://name/path.", launch=True, read_only=True
+    )
+    read: ReadOptions = field(default_factory=ReadOptions)
+    strict: bool = _parameter(
+        False, "Refuse an asset with errors: exit with status 1.", flag="--strict", launch=True
+    )
+    backend: str = _parameter(
+        "auto",
+        "What moves the robot; auto: mujoco if forces matter, else kinematic.",
+        flag="--backend",
+        launch=True,
+    )
+    bridge: BridgeOptions = field(default_factory=BridgeOptions)
+    publish_frequency: float = _parameter(
+        0.0,
+        "tf_rate by robot_state_publisher's name for it; it wins unless it is 0.",
+        range=ranges.FREQUENCY,
+        live=True,
+    )
+    ignore_timestamp: bool = _parameter(
+        False, "As of robot_state_publisher: the backend joint_states shows every message, however old."
+    )
+    plan: PlanOptions = field(default_factory=PlanOptions)
+
+
+def rows(group: type) -> Iterator[Option]:
+    """Yield the node parameters among the fields of a group and of the groups in it, in order."""
+    for each in fields(group):
+        if _ROW in each.metadata:
+            yield replace(each.metadata[_ROW], name=each.name)
+        elif hasattr(group := cast(Any, each.default_factory), "__dataclass_fields__"):
+            yield from rows(group)
+
+
+OPTIONS: Final[Mapping[str, Option]] = {row.name: row for row in rows(NodeOptions)}
+"""Node parameters by name."""
+
+
+def make_options(group: type[_Group], values: Mapping[str, Any]) -> _Group:
+    """Make a group from values of its fields; other values are ignored, fields without a value have their default."""
+    names: tuple[Field[Any], ...] = fields(group)  # type: ignore[arg-type]
+    return group(**{each.name: values[each.name] for each in names if each.name in values})
+
+
+def make_node_options(values: Mapping[str, Any], *, node_namespace: str) -> NodeOptions:
+    """Make the options of a node.
+
+    Args:
+        values: Value of each field that is a parameter.
+        node_namespace: The node's own namespace: the outermost one unless `namespace` is set.
+    """
+    given = dict(values)
+    given["namespace"] = values["namespace"] or node_namespace.strip("/")
+    if values["ignore_timestamp"] and values["backend"] == "joint_states":
+        given["backend_options"] = {"ignore_timestamp": "true", **values["backend_options"]}
+        # robot_state_publisher finds out from stamps how often it publishes.
+        given["tf_rate"] = None
+    elif values["publish_frequency"]:
+        given["tf_rate"] = values["publish_frequency"]
+    # Files that are watched may be written in place at any time.
+    given["private_copies"] = values["watch"]
+    groups = {
+        "read": make_options(ReadOptions, given),
+        "bridge": make_options(BridgeOptions, given),
+        "plan": make_options(PlanOptions, given),
+    }
+    return make_options(NodeOptions, given | groups)
+
+
+# --- Nodes -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A node with the bridge's parameters.
+
+    Attributes:
+        node_name: Its name.
+        defaults: Parameters whose default is another than the bridge's.
+        description_parameter: Whether it has the text of the description as a parameter, too.
+    """
+
+    node_name: str
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    description_parameter: bool = False
+
+
+BRIDGE = Role(node_name="usd_ros_bridge")
+
+ROBOT_STATE_PUBLISHER = Role(
+    node_name="robot_state_publisher",
+    defaults={
+        "backend": "joint_states",
+        "publish_frequency": 20.0,
+        "tf_output": "shared",
+        "base_transform": "none",
+        "interfaces": "none",
+    },
+    description_parameter=True,
+)
+"""As the C++ node: joint states in, /tf, /tf_static and the description out, nothing else. The robot's place in the
+world is for others to say."""
