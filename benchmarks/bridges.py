@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 from benchmarks.harness import BenchmarkError
-from usd_ros_bridge import Bridge
+from usd_ros_bridge import Bridge, BridgeOptions
 from usd_ros_bridge.model.plan import BridgePlan
 
 _OVERRUN = "loop.overrun"
@@ -71,27 +70,25 @@ def stepped(
         backend: Name or instance.
         period_ns: What each step adds to bridge time.
         forced: Write messages although nobody listens.
-        tf_rate: As for `Bridge`; None sends transforms at every step.
+        tf_rate: As in `BridgeOptions`; None sends transforms at every step.
 
     Raises:
-        BenchmarkError: This version of the bridge cannot be forced.
+        BenchmarkError: The bridge warned.
     """
     reports: list[str] = []
-    options: dict[str, Any] = {
-        "node_name": "forced" if forced else "idle",
-        "tf_rate": tf_rate,
-        "report": lambda kind, message: reports.append(message) if kind != _OVERRUN else None,
-        "inform": lambda *_: None,
-    }
-    known = inspect.signature(Bridge.__init__).parameters
-    if "publish_description" in known:
+    options = BridgeOptions(
+        node_name="forced" if forced else "idle",
+        tf_rate=tf_rate,
         # Made once, beside the first ticks: not what is measured.
-        options["publish_description"] = False
-    if "publish_unmatched" in known:
-        options["publish_unmatched"] = forced
-    elif not forced:
-        raise BenchmarkError("Bridge has no option publish_unmatched: what it leaves out cannot be measured")
-    with Bridge(plan, backend, **options) as bridge:
+        publish_description=False,
+        publish_unmatched=forced,
+    )
+
+    def note(kind: str, message: str) -> None:
+        if kind != _OVERRUN:
+            reports.append(message)
+
+    with Bridge(plan, backend, options=options, report=note, inform=lambda *_: None) as bridge:
         yield SteppedBridge(bridge, period_ns)
     if reports:
         raise BenchmarkError(f"the bridge warned: {reports[0]}")

@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.harness import ROOT, BenchmarkError, Options, Result, Target, median_result
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import MujocoBackend
-from usd_ros_bridge.backends.mujoco.gl import find_gl
-from usd_ros_bridge.backends.protocol import BackendContext
+from usd_ros_bridge.backends.mujoco.gl_context import find_gl
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.sensors import CameraSensor
 from usd_ros_bridge.model.state import Commands

@@ -15,8 +15,8 @@ from benchmarks.bridges import SteppedBridge, stepped
 from benchmarks.harness import BenchmarkError, Options, Result, Target, median_result
 from benchmarks.motions import Floats, circle, clothoid
 from benchmarks.processes import peer
+from builders.stages import write_drives
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.testing.stages import write_drives
 
 ROBOTS = 200
 COMMAND_RATE = 10.0
@@ -130,7 +130,7 @@ def _error(
         _Commander(robot) as command,
     ):
         robot.step()
-        snapshot = robot.bridge.runtime.snapshot
+        snapshot = robot.bridge.parts.runtime.snapshot
         places = np.empty((ticks, 2))
         for tick in range(ticks):
             command(SPEED, SPEED * curvature((tick + 0.5) * step_length))
@@ -170,7 +170,7 @@ class _Commander:
     def __call__(self, speed: float, turning: float) -> None:
         self._message.linear.x, self._message.angular.z = speed, turning
         self._publisher.publish(self._message)
-        inbox = self._bridge.runtime.inbox
+        inbox = self._bridge.parts.runtime.inbox
         self._wait(lambda: bool(inbox.pending), "a command did not arrive")
 
     def _wait(self, happened: Callable[[], bool], otherwise: str) -> None:

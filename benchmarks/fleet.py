@@ -28,20 +28,36 @@ def run(options: Options) -> Iterator[Result]:
         stages = {count: _write(Path(folder, str(count)), count) for count in (fewer, robots)}
         small = []
         large = []
+        untuned = []
         for _ in range(options.repeats):
             small.append(_run(stages[fewer], fewer, 0))
             large.append(_run(stages[robots], robots, options.scaled(50, 5)))
-    yield from _results(robots, fewer, small, large)
+            untuned.append(_run(stages[robots], robots, 0, tuned=False))
+    yield from _results(robots, fewer, small, large, untuned)
 
 
 def _results(
-    robots: int, fewer: int, small: list[dict[str, Any]], large: list[dict[str, Any]]
+    robots: int,
+    fewer: int,
+    small: list[dict[str, Any]],
+    large: list[dict[str, Any]],
+    untuned: list[dict[str, Any]],
 ) -> Iterator[Result]:
     name = f"fleet.{robots}"
     size = f"{robots} robots of {LINKS} links"
     seconds, seconds_fewer = ([run["planned"]["seconds"] for run in runs] for runs in (large, small))
     yield median_result(
-        f"{name}.plan", seconds, "s", target=PLAN, compared_with=f"{size}, by reference; imports not counted"
+        f"{name}.plan",
+        seconds,
+        "s",
+        target=PLAN,
+        compared_with=f"{size}, by reference, in a tuned process; imports not counted",
+    )
+    yield median_result(
+        f"{name}.plan_untuned",
+        [run["planned"]["seconds"] for run in untuned],
+        "s",
+        compared_with="the same in the process of a host that does not call tune_process, in turns with it",
     )
     yield median_result(
         f"{name}.plan_ratio",
@@ -73,14 +89,14 @@ def _results(
 
 
 def _write(folder: Path, robots: int) -> Path:
-    from usd_ros_bridge.testing.stages import write_fleet
+    from builders.stages import write_fleet
 
     return write_fleet(folder, robots=robots, links=LINKS, publish_rate=100.0)
 
 
-def _run(stage: Path, robots: int, ticks: int) -> dict[str, Any]:
+def _run(stage: Path, robots: int, ticks: int, *, tuned: bool = True) -> dict[str, Any]:
     """Plans the fleet in a fresh process, and ticks it there where `ticks` is not 0."""
-    with peer("fleet", str(stage), str(ticks)) as process:
+    with peer("fleet", str(stage), str(ticks), "tuned" if tuned else "untuned") as process:
         told = {"planned": process.wait_for("planned", _TIMEOUT)}
         if told["planned"]["robots"] != robots:
             raise BenchmarkError(f"{told['planned']['robots']} robots were planned, not {robots}")

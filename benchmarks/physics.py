@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.harness import ROOT, Options, Result, Target, interleaved, median_result
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import MujocoBackend
-from usd_ros_bridge.backends.protocol import BackendContext
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands
 

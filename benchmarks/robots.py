@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities
-from usd_ros_bridge.backends.rest import rest_state
-from usd_ros_bridge.model.plan import BridgePlan, Pose, TfOutput
+from builders.plans import Axis, PlanBuilder, RobotBuilder
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.model.plan import BridgePlan, TfOutput
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.testing.plans import Axis, PlanBuilder, RobotBuilder
+from usd_ros_bridge.spatial.pose import Pose
 
 AXES: tuple[Axis, ...] = ("X", "Y", "Z")
 LIMB = 100
@@ -69,7 +69,7 @@ class SwayingBackend:
 
     def open(self, context: BackendContext) -> None:
         """Works out the positions that it goes through."""
-        self._state = rest_state(context.plan)
+        self._state = State.initial(context.plan.layout)
         rows = np.arange(len(self._state.joint_position))
         phases = np.arange(_PHASES)[:, None] * (math.tau / _PHASES)
         self._positions = 0.5 * np.sin(phases + 0.1 * rows)

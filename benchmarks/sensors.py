@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from benchmarks.harness import ROOT, BenchmarkError, Options, Result, Target, median_result
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import MujocoBackend
-from usd_ros_bridge.backends.protocol import BackendContext
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.sensors import CameraSensor, ImuSensor, RaySensor, Sensor, WrenchSensor
 from usd_ros_bridge.model.state import Commands

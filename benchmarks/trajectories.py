@@ -16,8 +16,8 @@ from benchmarks.bridges import SteppedBridge, stepped
 from benchmarks.harness import BenchmarkError, Options, Result, Target, median_result, seconds_per_call
 from benchmarks.motions import JOINTS, Interpolation, spline
 from benchmarks.processes import Child, peer
+from builders.stages import write_arm
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.testing.stages import write_arm
 
 POINTS = 500
 SECONDS = 5.0
@@ -134,7 +134,7 @@ class _Arm:
     def _timed(self, paced: bool) -> tuple[np.ndarray, float]:
         """Steps through the trajectory. Returns the joints at each tick, and the seconds that the steps took."""
         bridge = self._bridge
-        snapshot = bridge.bridge.runtime.snapshot
+        snapshot = bridge.bridge.parts.runtime.snapshot
         positions = np.empty((len(self._times), JOINTS))
         gc.collect()
         spent, due = 0, time.monotonic_ns()

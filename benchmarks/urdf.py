@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import BenchmarkError, Options, Result, Target, median_result
+from benchmarks.harness import Options, Result, Target, median_result
+from benchmarks.processes import peer
 
 LINKS = 60
 RINGS = 50
@@ -19,6 +18,7 @@ RINGS = 50
 FIRST = Target(1.5)
 AGAIN = Target(0.2)
 IMAGE_BYTES = 200_000
+_TIMEOUT = 300.0
 
 HEADER = """#usda 1.0
 (
@@ -43,16 +43,9 @@ def run(options: Options) -> Iterator[Result]:
 
 
 def _results(asset: Path, links: int, kind: str, options: Options) -> Iterator[Result]:
-    from pxr import Usd
-
-    figures: dict[str, list[float]] = {"first": [], "again": [], "first_from_file": [], "again_from_file": []}
     files = links if kind == "plain" else 2 * links
-    _seconds(lambda: str(asset), asset.parent / "warm_up", files)
-    for number in range(options.repeats):
-        for suffix, opened in (("", lambda: Usd.Stage.Open(str(asset))), ("_from_file", lambda: str(asset))):
-            meshes = asset.parent / f"meshes_{number}{suffix}"
-            figures[f"first{suffix}"].append(_seconds(opened, meshes, files))
-            figures[f"again{suffix}"].append(_seconds(opened, meshes, files))
+    with peer("urdf", str(asset), str(files), str(options.repeats)) as process:
+        figures = process.wait_for("measured", _TIMEOUT)["seconds"]
     triangles = 2 * RINGS * RINGS
     what = "STL" if kind == "plain" else "STL, and smooth OBJ with MTL and an image of its own"
     for figure, values in figures.items():
@@ -65,25 +58,8 @@ def _results(asset: Path, links: int, kind: str, options: Options) -> Iterator[R
             "s",
             target=target if kind == "plain" else None,
             compared_with=f"{links} links, each with a mesh of {triangles} triangles to see and collide, {what}: "
-            f"from {start}; {words}",
+            f"from {start}, in a tuned process; {words}",
         )
-
-
-def _seconds(asset: Callable[[], object], meshes: Path, count: int) -> float:
-    """Returns the seconds from an asset to its URDF, with a look at whether it is all there."""
-    from usd_ros_bridge import load_plan
-    from usd_ros_bridge.export.meshes import MeshCache
-    from usd_ros_bridge.export.urdf import robot_urdf
-
-    stage = asset()
-    begin = time.perf_counter()
-    plan = load_plan(stage, physics=True)  # type: ignore[arg-type]
-    urdf = robot_urdf(plan, 0, meshes=MeshCache(meshes))
-    seconds = time.perf_counter() - begin
-    files = set(re.findall(r'filename="file://([^"]+)"', urdf.text))
-    if len(files) != count or not all(Path(file).is_file() for file in files):
-        raise BenchmarkError(f"the URDF names {len(files)} mesh files that are there, not {count}")
-    return seconds
 
 
 # --- The robot ----------------------------------------------------------------------------------------------------

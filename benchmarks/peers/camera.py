@@ -16,11 +16,11 @@ import numpy as np
 from benchmarks.harness import BenchmarkError
 from benchmarks.peers import input_ended, tell
 from benchmarks.video import HEIGHT, RATE, TOPIC, WIDTH
+from builders.plans import PlanBuilder
 from usd_ros_bridge import Bridge
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros.transport import use_large_message_transport
-from usd_ros_bridge.testing.plans import PlanBuilder
 
 _IMAGE = "sensor_msgs/msg/Image"
 _NUMBER_BYTES = 8

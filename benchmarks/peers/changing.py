@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import tell
-from usd_ros_bridge import Bridge, VariantSelection, load_plan
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge import Bridge, BridgeOptions, VariantSelection, load_plan, tune_process
+from usd_ros_bridge.errors import BridgeError
 
 TF_RATE = 100.0
 _TIMEOUT = 20.0
@@ -26,12 +26,14 @@ _TIMEOUT = 20.0
 
 def main() -> None:
     """Runs until the end of the input."""
+    # A process of the bridge's own, as that of `usd_ros_bridge run`.
+    tune_process()
     asset, backend, prim, variant_set = sys.argv[1:5]
     reports: list[str] = []
     bridge = Bridge(
         load_plan(asset, physics=backend != "kinematic"),
         backend,
-        tf_rate=TF_RATE,
+        options=BridgeOptions(tf_rate=TF_RATE),
         report=lambda kind, message: reports.append(f"{kind}: {message}"),
         inform=lambda *_: None,
     )

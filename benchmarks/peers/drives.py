@@ -121,7 +121,7 @@ def _heard(fleet: SteppedBridge) -> int:
 
 
 def _positions(fleet: SteppedBridge) -> np.ndarray:
-    runtime = fleet.bridge.runtime
+    runtime = fleet.bridge.parts.runtime
     rows = [robot.base_row for robot in runtime.plan.robots]
     return runtime.snapshot.state.body_pose[rows, :2].copy()
 

@@ -1,6 +1,7 @@
 """Plans a fleet in a fresh process, and where asked opens a bridge on it, ticks it and reads the memory that it takes.
 
-`python -m benchmarks.peers.fleet STAGE TICKS`; with 0 ticks the fleet is planned only.
+`python -m benchmarks.peers.fleet STAGE TICKS tuned|untuned`; with 0 ticks the fleet is planned only. A tuned process is
+as that of `usd_ros_bridge run`, an untuned one as that of a host that does not call `tune_process`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmarks.bridges import SteppedBridge, stepped
 from benchmarks.harness import BenchmarkError, seconds_per_call
 from benchmarks.peers import tell
 from benchmarks.robots import SwayingBackend
-from usd_ros_bridge import load_plan
+from usd_ros_bridge import load_plan, tune_process
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.model.plan import BridgePlan
 
@@ -26,7 +27,9 @@ _PERIOD_NS = int(1e9 / RATE)
 
 def main() -> None:
     """Plans, ticks, tells."""
-    stage, ticks = sys.argv[1], int(sys.argv[2])
+    stage, ticks, tuned = sys.argv[1], int(sys.argv[2]), {"tuned": True, "untuned": False}[sys.argv[3]]
+    if tuned:
+        tune_process()
     _import_early()
     gc.collect()
     begin = time.perf_counter()
