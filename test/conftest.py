@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from usd_ros_bridge import process_settings
 from usd_ros_bridge.testing.ros_domains import DomainReservation, reserve_domain
 
 if TYPE_CHECKING:
@@ -221,6 +222,12 @@ def shared_memory() -> Iterator[None]:
     for path in left - in_use(left):
         if is_settled(path):
             path.unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def untuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start each test as a host's process: a command that an earlier test ran in this process tuned it."""
+    monkeypatch.setattr(process_settings, "_allowed", False)
 
 
 @pytest.fixture(autouse=True)

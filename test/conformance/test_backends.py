@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from builders.physics import with_physics
+from builders.plans import gripper, rover
 from usd_ros_bridge.backends.array import ArrayBackend
-from usd_ros_bridge.backends.protocol import Backend, BackendContext, EntityBackend, needs_physics
+from usd_ros_bridge.backends.base import Backend, BackendContext, EntityBackend, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, JointPlan, RobotPlan
 from usd_ros_bridge.model.scene import JointTrack, PoseTrack, Scene
 from usd_ros_bridge.model.state import Commands, JointStateSample, Layout, State
-from usd_ros_bridge.model.transforms import exponential, pose, relative
-from usd_ros_bridge.runtime.core import Runtime
+from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.publications import Publication
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.physics import with_physics
-from usd_ros_bridge.testing.plans import gripper, rover
+from usd_ros_bridge.spatial.transforms import exponential, pose, relative
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -102,7 +103,7 @@ class Bench:
             self.plan = with_physics(self.plan)
         if self.imports and self.plan.stage is None:
             # Only where OpenUSD is there for the backend that wants it.
-            from usd_ros_bridge.testing.physics_stage import write_stage
+            from builders.physics_stage import write_stage
 
             assert self.plan.physics is not None
             self.plan = replace(self.plan, stage=write_stage(self.plan.physics))
@@ -534,7 +535,7 @@ def test_a_jump_takes_along_what_hangs_from_the_body(bench: Bench) -> None:
     bench.backend.close()
     plan = bench.plan
     there = pose((4.0, -3.0, 2.0), exponential(np.array([0.0, 0.0, 1.2])))
-    with Runtime(plan, bench.backend, reporter=Reporter(lambda _kind, _message: None)) as runtime:
+    with Runtime(plan, bench.backend, reporter=OnceReporter(lambda _kind, _message: None)) as runtime:
         runtime.tick(START)
         before = runtime.snapshot.body_pose.copy()
         runtime.commands.body_pose[0] = there
@@ -597,7 +598,7 @@ def test_a_backend_that_simulates_says_what_it_lacks(bench: Bench) -> None:
 def test_what_it_measures_is_of_the_plan(bench: Bench) -> None:
     bench.open()
     capabilities = bench.backend.capabilities
-    assert capabilities.beside <= capabilities.sensors <= {topic.path for topic in bench.plan.topics}
+    assert capabilities.async_sensors <= capabilities.sensors <= {topic.path for topic in bench.plan.topics}
 
 
 def test_capabilities_are_fixed_once_open(bench: Bench) -> None:
@@ -642,25 +643,30 @@ def test_an_empty_plan_steps(bench: Bench) -> None:
 
 
 def test_a_runtime_shows_every_robot_and_no_state_twice(bench: Bench) -> None:
-    reporter = Reporter(lambda _kind, _message: None)
+    reporter = OnceReporter(lambda _kind, _message: None)
     with Runtime(bench.plan, bench.backend, reporter=reporter) as runtime:
         stamps: list[list[int]] = [[], []]
 
-        class Broadcast:
+        class Broadcast(Publication):
             def __init__(self, robot: int) -> None:
-                self.robot, self.feed = robot, runtime.transform_feed(robot)
+                super().__init__()
+                self.robot = robot
 
-            def emit(self, snapshot: Snapshot) -> bool:
-                sample = self.feed.sample(snapshot)
-                if sample is None:
+            def publish(self, snapshot: Snapshot) -> bool:
+                stamp_ns = snapshot.robot_time_ns(self.robot)
+                # The state of the tick before may be shown again; one that is older may not.
+                if stamps[self.robot][-1:] == [stamp_ns]:
                     return False
-                assert sample.valid is None
-                assert_allclose(np.linalg.norm(sample.poses[:, 3:], axis=1), 1.0, atol=1e-9)
-                stamps[self.robot].append(sample.stamp_ns)
+                assert snapshot.frames_finite
+                poses = snapshot.frame_poses(self.robot)
+                assert poses.shape == (len(snapshot.moving_frames(self.robot)), 7)
+                assert len(poses) > 0
+                assert_allclose(np.linalg.norm(poses[:, 3:], axis=1), 1.0, atol=1e-9)
+                stamps[self.robot].append(stamp_ns)
                 return True
 
         for robot in range(2):
-            runtime.add_emitter(Broadcast(robot), name=f"/tf:{robot}")
+            runtime.add_publication(Broadcast(robot), name=f"/tf:{robot}")
         for tick in range(10):
             bench.feed(START + tick * 10 * MS, 1.0)
             assert runtime.tick(START + tick * 10 * MS)

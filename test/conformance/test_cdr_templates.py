@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros"))
 
-import ros_messages
 from rclpy.serialization import deserialize_message, serialize_message
 
-from usd_ros_bridge.ros.cdr import Template, TemplateError, layout, template
-from usd_ros_bridge.ros.cdr.layout import Layout
+import ros_messages
+from usd_ros_bridge.ros.wire import cdr_layout, cdr_template
+from usd_ros_bridge.ros.wire.cdr_layout import CdrLayout, TemplateError
+from usd_ros_bridge.ros.wire.cdr_template import Template
 
 TYPES = ros_messages.installed_types()
 VARIANTS = 4
@@ -92,15 +90,15 @@ def test_refuses_any_number_that_is_not_where_the_layout_says(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = lied_about(name)
-    init = Layout.__init__
-    for path, numbers in Layout(message).numbers.items():
+    init = CdrLayout.__init__
+    for path, numbers in CdrLayout(message).numbers.items():
         for step in (-numbers.dtype.itemsize, numbers.dtype.itemsize):
 
-            def shifted(self: Layout, laid_out: Any, path: str = path, step: int = step) -> None:
+            def shifted(self: CdrLayout, laid_out: Any, path: str = path, step: int = step) -> None:
                 init(self, laid_out)
                 self.numbers[path].offsets[-1] += step
 
-            monkeypatch.setattr(Layout, "__init__", shifted)
+            monkeypatch.setattr(CdrLayout, "__init__", shifted)
             with pytest.raises(TemplateError):
                 Template(message)
 
@@ -108,43 +106,45 @@ def test_refuses_any_number_that_is_not_where_the_layout_says(
 @pytest.mark.parametrize("name", LIED_ABOUT)
 def test_refuses_a_layout_that_exchanges_two_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     message = lied_about(name)
-    numbers = Layout(message).numbers
+    numbers = CdrLayout(message).numbers
     pairs = [
         (one, other)
         for one, other in itertools.combinations(numbers, 2)
         if numbers[one].dtype == numbers[other].dtype and numbers[one].counts == numbers[other].counts
     ]
     assert pairs
-    init = Layout.__init__
+    init = CdrLayout.__init__
     for one, other in pairs:
 
-        def exchanged(self: Layout, laid_out: Any, one: str = one, other: str = other) -> None:
+        def exchanged(self: CdrLayout, laid_out: Any, one: str = one, other: str = other) -> None:
             init(self, laid_out)
             first, second = self.numbers[one], self.numbers[other]
             first.offsets, second.offsets = second.offsets, first.offsets
 
-        monkeypatch.setattr(Layout, "__init__", exchanged)
+        monkeypatch.setattr(CdrLayout, "__init__", exchanged)
         with pytest.raises(TemplateError, match="reads back other numbers"):
             Template(message)
 
 
 @pytest.mark.parametrize("align_to", [1, 4])
 def test_refuses_a_layout_that_aligns_otherwise(align_to: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    align = Layout._align
-    monkeypatch.setattr(Layout, "_align", lambda self, size: align(self, min(size, align_to)))
+    align = CdrLayout._align
+    monkeypatch.setattr(CdrLayout, "_align", lambda self, size: align(self, min(size, align_to)))
     with pytest.raises(TemplateError):
         Template(lied_about("geometry_msgs/msg/TwistStamped"))
 
 
 def test_refuses_a_layout_that_forgets_the_closing_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Layout, "_fix", lambda self, content: Layout._skip(self, len(content.rstrip(b"\0"))))
+    monkeypatch.setattr(
+        CdrLayout, "_fix", lambda self, content: CdrLayout._skip(self, len(content.rstrip(b"\0")))
+    )
     with pytest.raises(TemplateError):
         Template(lied_about("sensor_msgs/msg/JointState"))
 
 
 def test_refuses_a_layout_with_exchanged_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = layout._slots
-    monkeypatch.setattr(layout, "_slots", lambda cls: slots(cls)[::-1])
+    slots = cdr_layout._slots
+    monkeypatch.setattr(cdr_layout, "_slots", lambda cls: slots(cls)[::-1])
     for name in ("builtin_interfaces/msg/Time", "geometry_msgs/msg/Point", "std_msgs/msg/ColorRGBA"):
         with pytest.raises(TemplateError, match="reads back other numbers"):
             Template(TYPES[name]())
@@ -153,7 +153,7 @@ def test_refuses_a_layout_with_exchanged_fields(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("header", [b"\0\0\0\0", b"\0\7\0\0"], ids=["big-endian", "delimited CDR 2"])
 def test_refuses_another_encapsulation(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        template, "serialize_message", lambda message: header + serialize_message(message)[4:]
+        cdr_template, "serialize_message", lambda message: header + serialize_message(message)[4:]
     )
     with pytest.raises(TemplateError, match="encapsulation"):
         Template(lied_about("sensor_msgs/msg/JointState"))

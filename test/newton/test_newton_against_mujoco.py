@@ -11,9 +11,9 @@ from pxr import Usd
 pytest.importorskip("newton", reason="Newton has an environment of its own: make test-newton")
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.backends.base import Backend, BackendContext
 from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.backends.newton import NewtonBackend
-from usd_ros_bridge.backends.protocol import Backend, BackendContext
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands
 

@@ -9,11 +9,11 @@ import pytest
 
 newton = pytest.importorskip("newton", reason="Newton has an environment of its own: make test-newton")
 
+from builders.poses import mujoco_pose_errors  # noqa: E402
 from usd_ros_bridge.api import load_plan  # noqa: E402 - only where Newton is
+from usd_ros_bridge.backends.base import BackendContext  # noqa: E402
 from usd_ros_bridge.backends.mujoco import MujocoBackend  # noqa: E402
-from usd_ros_bridge.backends.protocol import BackendContext  # noqa: E402
 from usd_ros_bridge.model.state import Commands  # noqa: E402
-from usd_ros_bridge.testing.poses import mujoco_pose_errors  # noqa: E402
 
 WHEEL = Path(newton.__file__).parent
 ASSETS = sorted(path for path in WHEEL.rglob("*.usd*") if path.suffix in (".usd", ".usda", ".usdc"))

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pxr import Usd
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.backends.base import BackendContext
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.runtime.kinematics import Kinematics

@@ -12,8 +12,8 @@ pytest.importorskip("newton", reason="Newton has an environment of its own: make
 import newton
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
+from usd_ros_bridge.options import PlanOptions
 
 STAGE = """#usda 1.0
 (

@@ -17,8 +17,9 @@ from asset_table import ASSETS, ModelDifference, RealAsset
 from numpy.typing import NDArray
 
 from usd_ros_bridge import PlanOptions, load_plan
-from usd_ros_bridge.backends.mujoco import spec
-from usd_ros_bridge.backends.mujoco.spec import Built, Compiled
+from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel, compile_model
+from usd_ros_bridge.backends.mujoco.spec import build_spec
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import WORLD_BODY
 
 Array = NDArray[np.float64]
@@ -68,7 +69,7 @@ class BridgeModel:
 
     def __init__(self, stage: Path) -> None:
         self.plan = load_plan(stage, physics=True, plan_options=PlanOptions(massless_bodies="weightless"))
-        self.compiled = self.build().compile()
+        self.compiled = compile_model(self.build())
         self.model = self.compiled.model
         quieten(self.model)
         self.data = mujoco.MjData(self.model)
@@ -82,9 +83,9 @@ class BridgeModel:
             path = joint.split(":")[0]
             self.joints[self._name(path)] = number
 
-    def build(self) -> Built:
+    def build(self) -> SpecBuilder:
         assert self.plan.physics is not None
-        return spec.build(self.plan.physics, lambda *_: None)
+        return build_spec(self.plan.physics, lambda *_: None)
 
     def start(self) -> tuple[Array, Array]:
         """Returns positions and velocities at the start."""
@@ -314,7 +315,7 @@ def load_pair(directory: Path, name: str) -> Pair:
     return Pair(name, bridge, oracle)
 
 
-def compile_apart(bridge: BridgeModel) -> Compiled:
+def compile_apart(bridge: BridgeModel) -> CompiledModel:
     """Returns the bridge's model with all bodies kept apart that a joint moves against each other.
 
     Bodies that fixed joints weld are one body for that.
@@ -336,4 +337,4 @@ def compile_apart(bridge: BridgeModel) -> Compiled:
         if tuple(sorted((group[first], group[second]))) in moving:
             names = scene.bodies[first].path, scene.bodies[second].path
             built.spec.add_exclude(bodyname1=names[0], bodyname2=names[1])
-    return built.compile()
+    return compile_model(built)

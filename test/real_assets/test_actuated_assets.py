@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.backends.mujoco import MujocoBackend
 from usd_ros_bridge.model.physics import Actuator
 from usd_ros_bridge.model.plan import BridgePlan
@@ -118,13 +118,16 @@ def test_commands_move_an_asset_as_mujoco_moves_the_original(
     states = node.create_subscription(JointState, "/joint_states", heard.append, QoSProfile(depth=1000))
     try:
         with Bridge(
-            asset.plan, backend, threaded=False, inform=lambda *_: None,
+            asset.plan,
+            backend,
+            options=BridgeOptions(threaded=False),
+            inform=lambda *_: None,
             report=lambda kind, message: reported.append((kind, message)),
-        ) as bridge:  # fmt: skip
+        ) as bridge:
             simulation = backend.simulation
             simulation.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
             simulation.refresh()
-            meet(ros_harness, bridge)
+            meet(ros_harness, bridge, commands, states)
             for step in range(steps):
                 if step % (steps // COMMANDS) == 0:
                     controls = random_controls(model, random)
@@ -151,13 +154,14 @@ def test_commands_move_an_asset_as_mujoco_moves_the_original(
     assert [kind for kind, _ in reported if kind.startswith(("mujoco", "sink", "backend"))] == []
 
 
-def meet(harness: Any, bridge: Bridge) -> None:
-    """Wait until all ends know of each other."""
+def meet(harness: Any, bridge: Bridge, commands: Any, states: Any) -> None:
+    """Wait until both sides of both topics have discovered each other: within one process a message is lost before."""
 
     def met() -> bool:
         bridge.poll()
         rows = {row.name: row.matched for row in bridge.status().interfaces}
-        return rows["/joint_commands"] == 1 and rows["/joint_states"] == 1
+        is_known = rows["/joint_states"] == 1 and states.get_publisher_count() == 1
+        return is_known and harness.are_connected(commands, bridge)
 
     harness.wait_for(met, timeout=20.0, what="discovery")
 
@@ -165,6 +169,6 @@ def meet(harness: Any, bridge: Bridge) -> None:
 def deliver(harness: Any, bridge: Bridge) -> None:
     def arrived() -> bool:
         bridge.poll()
-        return bridge.runtime.inbox.pending
+        return bridge.parts.runtime.inbox.pending
 
     harness.wait_for(arrived, what="the command")

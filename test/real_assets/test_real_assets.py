@@ -12,6 +12,8 @@ import pytest
 from asset_table import ASSETS
 from engine_models import Array, Dynamics, Pair, compile_apart
 
+from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
+
 MAX_PLACE_ERROR = 1e-5
 """m"""
 MAX_DYNAMICS_ERROR = 1e-5
@@ -90,7 +92,7 @@ def test_a_free_swing_is_that_of_the_original(pair: Pair, errors: dict[str, floa
 def test_no_joint_jams(pair: Pair) -> None:
     """After one second of gravity all is where it is without contacts between what a joint moves apart."""
     positions = []
-    for compiled in (pair.bridge.build().compile(), compile_apart(pair.bridge)):
+    for compiled in (compile_model(pair.bridge.build()), compile_apart(pair.bridge)):
         model = compiled.model
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
         data = mujoco.MjData(model)

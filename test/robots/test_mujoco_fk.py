@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from robot_oracle import RobotOracle
 
+from builders.poses import mujoco_pose_errors
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.testing.poses import mujoco_pose_errors
 
 
 def test_mujoco_agrees_with_the_joint_frames(robot: RobotOracle) -> None:

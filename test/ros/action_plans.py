@@ -10,9 +10,9 @@ from action_msgs.msg import GoalStatus
 from action_msgs.srv import CancelGoal
 from control_msgs.action import FollowJointTrajectory
 from rclpy.action import ActionClient
-from ros_plans import plan
 from trajectory_msgs.msg import JointTrajectoryPoint
 
+from ros_plans import plan
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ControllerPlan
 
 FOLLOW = "control_msgs/action/FollowJointTrajectory"

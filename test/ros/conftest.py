@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 
 LOAD_KINDS = frozenset({"schedule.stall", "loop.overrun", "time.slow", "sensor.slow", "source.slow"})
 """Reports that say that the machine is busy: other tests may run on it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder: all of them open ROS entities."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.dds)
 
 
 class Reports:
@@ -69,12 +78,20 @@ Start = Callable[..., RunningBridge]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """`start(plan, backend, **options)`: a running bridge, closed at the end of the test."""
+    """`start(plan, backend, options=..., **changes)`: a running bridge, closed at the end of the test."""
     with ExitStack() as stack:
 
-        def run(plan: BridgePlan, backend: Any = "kinematic", **options: Any) -> RunningBridge:
+        def run(
+            plan: BridgePlan,
+            backend: Any = "kinematic",
+            *,
+            options: BridgeOptions | None = None,
+            node: Any = None,
+            **changes: Any,
+        ) -> RunningBridge:
             warnings, infos = Reports(), Reports()
-            bridge = Bridge(plan, backend, report=warnings, inform=infos, **options)
+            given = replace(options or BridgeOptions(), **changes)
+            bridge = Bridge(plan, backend, options=given, node=node, report=warnings, inform=infos)
             running = RunningBridge(bridge, warnings, infos)
             stack.callback(running.close)
             running.start()

@@ -126,7 +126,7 @@ def serve(executor: str) -> None:
     import rclpy
     from pxr import Sdf, Usd
 
-    from usd_ros_bridge import Bridge, VariantSelection, load_plan
+    from usd_ros_bridge import Bridge, BridgeOptions, VariantSelection, load_plan
 
     layer = Sdf.Layer.CreateAnonymous("storm.usda")
     assert layer.ImportFromString(stage_text())
@@ -134,10 +134,8 @@ def serve(executor: str) -> None:
     with _host(executor) as (node, tick):
         bridge = Bridge(
             load_plan(stage),
+            options=BridgeOptions(threaded=executor != "poll", scene_edits=True, publish_unmatched=True),
             node=node,
-            threaded=executor != "poll",
-            scene_edits=True,
-            publish_unmatched=True,
             report=lambda *told: print(*told, file=sys.stderr),
             inform=lambda *_: None,
         ).open()
@@ -235,7 +233,7 @@ def cycle(count: int, seed: int) -> None:
     from geometry_msgs.msg import Twist
     from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-    from usd_ros_bridge import Bridge, VariantSelection, load_plan
+    from usd_ros_bridge import Bridge, BridgeOptions, VariantSelection, load_plan
 
     rng = random.Random(seed)
     kept = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -251,8 +249,7 @@ def cycle(count: int, seed: int) -> None:
             threaded = rng.random() < 0.8
             bridge = Bridge(
                 load_plan(asset),
-                threaded=threaded,
-                publish_unmatched=True,
+                options=BridgeOptions(threaded=threaded, publish_unmatched=True),
                 report=print,
                 inform=lambda *_: None,
             ).open()

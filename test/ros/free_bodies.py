@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from ros_plans import plan
 
-from usd_ros_bridge.backends.protocol import BackendContext, BackendInput, Capabilities, EntityState
+from ros_plans import plan
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, EntityState
 from usd_ros_bridge.model.physics import Body, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.model.transforms import FloatArray, compose, exponential, pose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, exponential, pose
 
 STEP_NS = 2_000_000
 GRAVITY = np.array([0.0, 0.0, -9.81])

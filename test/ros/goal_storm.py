@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve()
-sys.path[:0] = [str(HERE.parent), str(HERE.parents[2])]
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "support"), str(HERE.parents[2])]
 
 LOOPBACK_UDP = HERE.parents[2] / "config" / "fastdds_loopback_udp.xml"
 SHORT_LEASE = HERE.with_name("short_lease.xml")
@@ -104,15 +104,14 @@ def serve() -> None:
     """Runs a bridge; answers each line on stdin with what it holds."""
     from action_plans import arm_with_follower
 
-    from usd_ros_bridge.ros import goal_server
-    from usd_ros_bridge.ros.bridge import Bridge
+    from usd_ros_bridge import Bridge, BridgeOptions
+    from usd_ros_bridge.ros.endpoints import goal_server
 
     goal_server.RESULT_TIMEOUT_S = RESULT_TIMEOUT_S
     reports: list[str] = []
     bridge = Bridge(
         arm_with_follower(),
-        tf_rate=TF_RATE,
-        publish_unmatched=True,
+        options=BridgeOptions(tf_rate=TF_RATE, publish_unmatched=True),
         report=lambda kind, message: reports.append(f"{kind}: {message}"),
     ).open()
     spin = threading.Thread(target=bridge.spin)
@@ -129,7 +128,7 @@ def serve() -> None:
 def _held(bridge: Any) -> Held:
     from rclpy.action.server import ServerGoalHandle
 
-    from usd_ros_bridge.ros.endpoints.goals import LiveGoal
+    from usd_ros_bridge.ros.endpoints.goal_server import LiveGoal
 
     for _ in range(3):
         gc.collect()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from usd_ros_bridge import Bridge, BridgeError, VariantSelection, load_plan
+from usd_ros_bridge import Bridge, BridgeError, BridgeOptions, PlanOptions, VariantSelection, load_plan
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.testing.graphs import Graph, graph_of
 
@@ -24,14 +24,12 @@ def head(variant: str) -> list[VariantSelection]:
     return [VariantSelection(ROVER, HEAD, variant)]
 
 
-def quiet(**more: Any) -> dict[str, Any]:
-    return {"report": lambda *_: None, "inform": lambda *_: None, **more}
-
-
-def fresh(stage: Any, **more: Any) -> Graph:
+def fresh(stage: Any, *, plan_options: PlanOptions | None = None, **options: Any) -> Graph:
     """What a bridge has that starts on a stage now; in a domain that nobody else of the test is in."""
-    options = more.pop("plan_options", None)
-    with Bridge(load_plan(stage, plan_options=options), **quiet(**more)) as bridge:
+    plan = load_plan(stage, plan_options=plan_options)
+    with Bridge(
+        plan, options=BridgeOptions(**options), report=lambda *_: None, inform=lambda *_: None
+    ) as bridge:
         return graph_of(bridge)
 
 
@@ -51,14 +49,21 @@ def names(bridge: Bridge) -> set[str]:
 class Stepped:
     """A bridge on a host's stage, stepped by the test."""
 
-    def __init__(self, stage: Any, harness: Any, **options: Any) -> None:
+    def __init__(
+        self, stage: Any, harness: Any, *, backend: str = "kinematic", node: Any = None, **options: Any
+    ) -> None:
         self.stage = stage
         self.told: list[tuple[str, str]] = []
         self._harness = harness
         self.time_ns = 0
-        plan = load_plan(stage, physics=options.get("backend") == "mujoco")
+        plan = load_plan(stage, physics=backend == "mujoco")
         self.bridge = Bridge(
-            plan, report=lambda *told: self.told.append(told), inform=lambda *_: None, **options
+            plan,
+            backend,
+            options=BridgeOptions(**options),
+            node=node,
+            report=lambda *told: self.told.append(told),
+            inform=lambda *_: None,
         ).open()
         self.step()
 

@@ -647,13 +647,13 @@ def make_mutant(seed: int, number: int, folder: Path) -> tuple[Path, list[str]]:
 def stages_of(asset: Path, number: int, meshes: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what is done with an asset, in turn, by name."""
     from usd_ros_bridge.api import load_plan
-    from usd_ros_bridge.console.inspect import print_plan
-    from usd_ros_bridge.console.text import TerminalConsole
-    from usd_ros_bridge.export.meshes import MeshCache
+    from usd_ros_bridge.cli.plan_view import print_plan
+    from usd_ros_bridge.cli.terminal import TerminalConsole
+    from usd_ros_bridge.errors import BridgeError
+    from usd_ros_bridge.export.mesh_files import MeshCache
     from usd_ros_bridge.export.plan_json import plan_to_json
-    from usd_ros_bridge.export.plan_summary import plan_summary_text
+    from usd_ros_bridge.export.summary import plan_summary_text
     from usd_ros_bridge.export.urdf import UrdfExporter
-    from usd_ros_bridge.model.errors import BridgeError
 
     plans: list[Any] = []
 
@@ -683,9 +683,15 @@ def stages_of(asset: Path, number: int, meshes: Path) -> Iterator[tuple[str, Cal
             ElementTree.fromstring(exporter.robot(robot).text)
 
     def bridge(backend: str) -> None:
-        from usd_ros_bridge import Bridge
+        from usd_ros_bridge import Bridge, BridgeOptions
 
-        with Bridge(plans[0], backend, report=lambda *_: None, inform=lambda *_: None, handlers=()) as live:
+        with Bridge(
+            plans[0],
+            backend,
+            options=BridgeOptions(handlers=()),
+            report=lambda *_: None,
+            inform=lambda *_: None,
+        ) as live:
             for tick in range(TICKS):
                 live.step(tick * STEP_NS)
             live.status()

@@ -9,9 +9,9 @@ import pytest
 from action_plans import ActionPlan
 from control_msgs.action import GripperCommand
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from ros_plans import plan
 
-from usd_ros_bridge.model.errors import BridgeError, CallTimeoutError
+from ros_plans import plan
+from usd_ros_bridge.errors import BridgeError, CallTimeoutError
 
 NAME = "/there/grip"
 CLIENT = ActionPlan(path="/arm/grip", role="client", name=NAME, type="control_msgs/action/GripperCommand")

@@ -10,11 +10,11 @@ import pytest
 from action_msgs.msg import GoalStatus
 from action_plans import ABORTED, CANCELED, SUCCEEDED, Client, arm_with_follower, goal, server
 from control_msgs.action import FollowJointTrajectory, GripperCommand
-from ros_plans import plan
 
+from ros_plans import plan
+from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.backends.protocol import Capabilities
-from usd_ros_bridge.model.errors import GoalAbortedError
+from usd_ros_bridge.errors import GoalAbortedError
 
 NAME = "/arm/grip"
 PATH = "/arm/grip_server"
@@ -269,7 +269,7 @@ class FollowingBackend(KinematicBackend):
     def capabilities(self):
         return Capabilities(kinematic=True, actions=frozenset({PATH}))
 
-    def follow(self, prim, goal):
+    def execute(self, prim, goal):
         assert prim == PATH
         if goal.request.command.position < 0.0:
             raise RuntimeError("that way is shut")

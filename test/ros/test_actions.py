@@ -18,6 +18,7 @@ from action_plans import (
     server,
 )
 from control_msgs.action import FollowJointTrajectory, GripperCommand
+
 from ros_plans import plan
 
 
@@ -41,7 +42,7 @@ def test_a_goal_is_followed_to_its_end(start, connect):
     assert sent.handle.accepted
     assert sent.status == SUCCEEDED
     assert sent.result.error_code == FollowJointTrajectory.Result.SUCCESSFUL
-    assert running.bridge.runtime.snapshot.state.joint_position[0] == pytest.approx(0.5)
+    assert running.bridge.parts.runtime.snapshot.state.joint_position[0] == pytest.approx(0.5)
     row = running.row(NAME, "server")
     assert (row.count, row.errors, row.state, row.reason) == (1, 0, "idle", "")
 

@@ -23,11 +23,12 @@ from action_plans import (
 from control_msgs.action import FollowJointTrajectory, GripperCommand
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.action.server import ServerGoalHandle
+
 from ros_messages import fill
 from ros_plans import plan
-
-from usd_ros_bridge.ros import goal_server
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.endpoints import goal_server
 
 
 class Stepper:
@@ -69,7 +70,7 @@ def see_goals_through(host):
 
 def test_a_bridge_without_threads_follows_goals_in_poll_and_step(ros_harness):
     threads = {thread.name for thread in threading.enumerate()}
-    with Bridge(arm_with_follower(), threaded=False) as bridge:
+    with Bridge(arm_with_follower(), options=BridgeOptions(threaded=False)) as bridge:
         host = Stepper(ros_harness, bridge, poll=True)
         last = see_goals_through(host)
         assert {thread.name for thread in threading.enumerate()} == threads
@@ -111,7 +112,10 @@ def test_a_hosts_node_follows_goals_in_the_hosts_executor(ros_harness):
 
 
 def test_in_lockstep_goals_follow_the_hosts_time(ros_harness):
-    with Bridge(arm_with_follower(controller=follower(action_monitor_rate=10.0)), threaded=False) as bridge:
+    with Bridge(
+        arm_with_follower(controller=follower(action_monitor_rate=10.0)),
+        options=BridgeOptions(threaded=False),
+    ) as bridge:
         time_ns = 0
 
         def step():
@@ -207,9 +211,7 @@ def test_malformed_goals_are_rejected_and_disturb_nothing(start, ros_harness, se
 
 def strand(running, client, message):
     """Has a goal accepted and not begun, as rclpy does where it cannot tell the client."""
-    (endpoint,) = [
-        each.endpoint for each in running.bridge._assembly.parts.interfaces._made if each.kind == "action"
-    ]
+    (endpoint,) = [each.endpoint for each in running.bridge.parts.interfaces._made if each.kind == "action"]
     kept = threading.Event()
     endpoint._server.register_handle_accepted_callback(lambda _: kept.set())
     sent = client.send(message)
@@ -220,7 +222,7 @@ def strand(running, client, message):
 
 
 def test_goals_that_were_accepted_and_not_begun_end(start, ros_harness, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.action._STRANDED_S", 0.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.action_server._STRANDED_S", 0.0)
     running = start(arm_with_follower())
     client = Client(ros_harness)
     first, second = (strand(running, client, goal(0.1)) for _ in range(2))

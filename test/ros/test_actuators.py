@@ -13,7 +13,7 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 
 from sensor_msgs.msg import JointState
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.backends.mujoco import MujocoBackend
 
 ASSET = Path(__file__).parents[1] / "assets" / "physics_actuators.usda"
@@ -32,17 +32,20 @@ def commanded(ros_harness: Any) -> Callable[..., Reports]:
         publisher = ros_harness.node.create_publisher(JointState, TOPIC, 10)
         try:
             with Bridge(
-                load_plan(ASSET, physics=True), backend, threaded=False, inform=lambda *_: None,
+                load_plan(ASSET, physics=True),
+                backend,
+                options=BridgeOptions(threaded=False),
+                inform=lambda *_: None,
                 report=lambda kind, text: reports.append((kind, text)),
-            ) as bridge:  # fmt: skip
+            ) as bridge:
 
                 def met() -> bool:
                     bridge.poll()
-                    return any(row.name == TOPIC and row.matched == 1 for row in bridge.status().interfaces)
+                    return ros_harness.are_connected(publisher, bridge)
 
                 def arrived() -> bool:
                     bridge.poll()
-                    return bridge.runtime.inbox.pending
+                    return bridge.parts.runtime.inbox.pending
 
                 ros_harness.wait_for(met, timeout=20.0, what="discovery")
                 assert bridge.step(2 * MS)

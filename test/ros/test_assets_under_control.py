@@ -17,8 +17,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.options import ReadOptions
-from usd_ros_bridge.model.parse import parse_variants
+from usd_ros_bridge.options import ReadOptions, parse_variants
 from usd_ros_bridge.usd import quiet
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +130,7 @@ def test_an_external_controller_has_the_interfaces_of_its_prim(start: Any, ros_h
     names = {name for name, _ in ros_harness.node.get_topic_names_and_types()}
     assert not {name for name in names if "robot_joint" in name}
     running.bridge.switch_controllers(deactivate=["/robot/ros2_control"]).result(10.0)
-    assert not running.bridge.runtime.controllers.active("/robot/ros2_control")
+    assert not running.bridge.parts.runtime.controllers.active("/robot/ros2_control")
 
 
 @pytest.mark.parametrize(
@@ -155,12 +154,12 @@ def test_a_trajectory_on_the_topic_is_followed(
     goal = [0.1 * number for number in range(1, len(joints) + 1)]
     publisher.publish(JointTrajectory(joint_names=joints, points=[point(*goal)]))
     rows = {bridge.plan.layout.dofs[row]: row for row in range(len(bridge.plan.layout.dofs))}
-    ros_harness.wait_for(lambda: bridge.runtime.time_ns is not None, what="the first tick")
+    ros_harness.wait_for(lambda: bridge.parts.runtime.time_ns is not None, what="the first tick")
 
     def there() -> bool:
         if not bridge.status().ticks:
             return False
-        position = bridge.runtime.snapshot.state.joint_position
+        position = bridge.parts.runtime.snapshot.state.joint_position
         return all(abs(position[rows[name]] - want) < 1e-6 for name, want in zip(joints, goal, strict=True))
 
     ros_harness.wait_for(there, what="the end of the trajectory")
@@ -178,7 +177,9 @@ def test_arm_and_inferred_gripper_move_side_by_side(start: Any, ros_harness: Any
     result = succeeded(ros_harness, ParallelGripperCommand, "/robot/gripper_controller/gripper_cmd", close)
     assert result.reached_goal
     assert list(result.state.name) == ["left_finger"]
-    position = dict(zip(bridge.plan.layout.dofs, bridge.runtime.snapshot.state.joint_position, strict=True))
+    position = dict(
+        zip(bridge.plan.layout.dofs, bridge.parts.runtime.snapshot.state.joint_position, strict=True)
+    )
     assert position["shoulder"] == pytest.approx(0.3)
     assert position["wrist"] == pytest.approx(-0.2)
     assert position["left_finger"] == pytest.approx(0.02, abs=0.01)
@@ -199,7 +200,9 @@ def test_the_second_finger_of_the_example_arm_follows(start: Any, ros_harness: A
     assert succeeded(
         ros_harness, ParallelGripperCommand, "/arm/gripper_controller/gripper_cmd", goal
     ).reached_goal
-    position = dict(zip(bridge.plan.layout.dofs, bridge.runtime.snapshot.state.joint_position, strict=True))
+    position = dict(
+        zip(bridge.plan.layout.dofs, bridge.parts.runtime.snapshot.state.joint_position, strict=True)
+    )
     assert position["left_finger_joint"] == pytest.approx(0.03, abs=1e-3)
     assert position["right_finger_joint"] == pytest.approx(position["left_finger_joint"])
 

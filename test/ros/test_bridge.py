@@ -19,17 +19,20 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
+from builders.plans import rover
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
 from usd_ros_bridge import BridgeError
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
 from usd_ros_bridge.ros.domains import MAX_DOMAINS
-from usd_ros_bridge.testing.plans import rover
+from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -111,7 +114,9 @@ def test_a_host_steps_with_its_own_time_and_node(ros_harness):
     received = []
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
-    bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS), node=ros_harness.node, tf_rate=None)
+    bridge = Bridge(
+        plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(tf_rate=None), node=ros_harness.node
+    )
     with bridge:
         assert bridge.node is ros_harness.node
         ros_harness.wait_for(
@@ -137,7 +142,7 @@ def test_a_host_without_threads_polls(ros_harness):
     received = []
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", received.append, 10)
     threads = {thread.name for thread in threading.enumerate()}
-    with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), threaded=False) as bridge:
+    with Bridge(plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(threaded=False)) as bridge:
         assert {thread.name for thread in threading.enumerate()} == threads
         ros_harness.wait_for(
             lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
@@ -291,7 +296,7 @@ def test_a_reset_allows_the_same_stamp_again(ros_harness):
     states, transforms = [], []
     ros_harness.node.create_subscription(JointState, "/arm/joint_states", states.append, 10)
     ros_harness.node.create_subscription(TFMessage, "/arm/tf", transforms.append, 10)
-    with Bridge(plan(JOINT_STATES), tf_rate=None) as bridge:
+    with Bridge(plan(JOINT_STATES), options=BridgeOptions(tf_rate=None)) as bridge:
         rows = ["/arm/joint_states", "/arm/tf"]
 
         def matched():
@@ -315,7 +320,7 @@ def test_close_while_callbacks_and_ticks_run(ros_harness):
         while not stop.is_set():
             commands.publish(message)
 
-    bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS), tf_rate=1000.0)
+    bridge = Bridge(plan(JOINT_STATES, JOINT_COMMANDS), options=BridgeOptions(tf_rate=1000.0))
     bridge.open()
     spinning = threading.Thread(target=bridge.spin)
     flooding = threading.Thread(target=flood)
@@ -344,19 +349,19 @@ def test_the_hosts_faulthandler_is_left_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("backend", "options", "text"),
     [
-        ({"backend": "hydraulic"}, "kinematic"),
-        ({"backend_options": {"speed": "9"}}, "speed"),
-        ({"tf_rate": 0.0}, "tf_rate"),
-        ({"ros_args": ["--ros-args", "-r", "nonsense"]}, "ROS 2"),
-        ({"node_name": "not a name"}, "ROS 2"),
-        ({"namespace": "/not a name"}, "ROS 2"),
-        ({"domain_id": 4000}, "0 to 232"),
+        ("hydraulic", {}, "kinematic"),
+        ("kinematic", {"backend_options": {"speed": "9"}}, "speed"),
+        ("kinematic", {"tf_rate": 0.0}, "tf_rate"),
+        ("kinematic", {"ros_args": ["--ros-args", "-r", "nonsense"]}, "ROS 2"),
+        ("kinematic", {"node_name": "not a name"}, "ROS 2"),
+        ("kinematic", {"node_namespace": "/not a name"}, "ROS 2"),
+        ("kinematic", {"domain_id": 4000}, "0 to 232"),
     ],
 )
-def test_mistakes_of_the_caller_are_one_line(options, text):
-    bridge = Bridge(plan(), **options)
+def test_mistakes_of_the_caller_are_one_line(backend, options, text):
+    bridge = Bridge(plan(), backend, options=BridgeOptions(**options))
     with pytest.raises(BridgeError, match=text) as caught:
         bridge.open()
     assert "\n" not in str(caught.value)
@@ -384,7 +389,10 @@ def test_ticks_that_take_longer_than_their_period_are_reported_once_with_the_fig
     seen: list[tuple[str, str]] = []
     backend = Slow()
     with Bridge(
-        rover().build(), backend, tf_rate=200.0, report=lambda *report: seen.append(report)
+        rover().build(),
+        backend,
+        options=BridgeOptions(tf_rate=200.0),
+        report=lambda *report: seen.append(report),
     ) as bridge:
         for tick in range(20):
             # A slow one now and then is no news.
@@ -399,3 +407,30 @@ def test_ticks_that_take_longer_than_their_period_are_reported_once_with_the_fig
     assert figures is not None, seen
     assert float(figures[1]) >= 8.0
     assert "of 5 ms" in seen[0][1]
+
+
+def test_stopped_while_it_opens_it_does_not_spin(monkeypatch):
+    monkeypatch.setattr(AssetReloader, "open", lambda _: bridge.stop())
+    bridge = Bridge(plan(), NullBackend(), report=lambda *_: None, inform=lambda *_: None)
+    with bridge:
+        bridge.spin()
+
+
+def test_one_that_cannot_be_opened_ends_its_runtime(monkeypatch):
+    stops = []
+    stop = GuardedRuntime.stop
+
+    def fail(_):
+        raise BridgeError("no such service")
+
+    def count(runtime):
+        stops.append(runtime)
+        stop(runtime)
+
+    monkeypatch.setattr(AssetReloader, "open", fail)
+    monkeypatch.setattr(GuardedRuntime, "stop", count)
+    bridge = Bridge(plan(), NullBackend(), report=lambda *_: None, inform=lambda *_: None)
+    with pytest.raises(BridgeError, match="no such service"):
+        bridge.open()
+    assert len(stops) == 1
+    assert stops[0].stopped

@@ -11,7 +11,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from pxr import Usd, UsdGeom
 from std_srvs.srv import SetBool, Trigger
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 
 ROVER = Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"
 SERVICE = "/rover/set_headlights"
@@ -159,7 +159,7 @@ def test_a_hosts_stage_is_read_only_unless_it_asks(ask, ros_harness):
         assert bridge.step(0)
     assert stage.GetSessionLayer().ExportToString() == before
     assert lit(stage) == [True, True]
-    with Bridge(load_plan(stage), scene_edits=True, report=lambda *_: None) as bridge:
+    with Bridge(load_plan(stage), options=BridgeOptions(scene_edits=True), report=lambda *_: None) as bridge:
         client = ros_harness.node.create_client(SetBool, SERVICE)
         ros_harness.wait_for(client.service_is_ready, what="the service")
         future = client.call_async(SetBool.Request(data=False))
@@ -168,6 +168,8 @@ def test_a_hosts_stage_is_read_only_unless_it_asks(ask, ros_harness):
             lambda: [row.count for row in bridge.status().interfaces if row.name == SERVICE] == [1],
             what="the request",
         )
+        # It is counted before its job is queued.
+        ros_harness.wait_for(lambda: bridge.parts.runtime.inbox.pending, what="the job")
         assert lit(stage) == [True, True]
         assert not future.done()
         bridge.step(0)

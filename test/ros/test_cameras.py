@@ -17,8 +17,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.backends.mujoco.gl import find_gl
-from usd_ros_bridge.runtime.time_control import TimeOptions
+from usd_ros_bridge.backends.mujoco.gl_context import find_gl
 
 WORLD = Path(__file__).resolve().parents[2] / "examples" / "rover" / "world.usda"
 
@@ -73,7 +72,7 @@ def test_nothing_is_rendered_while_nobody_listens_and_no_thread_is_left(start, r
     def threads():
         return [each for each in threading.enumerate() if each.name.startswith("usd_ros_bridge.cameras")]
 
-    running = start(world, "mujoco", backend_options={"gl": "none"}, time_options=TimeOptions(paused=True))
+    running = start(world, "mujoco", backend_options={"gl": "none"}, start_paused=True)
     running.bridge.time.step(250).result(20.0)
     assert threads() == []
     running.bridge.time.resume()
@@ -90,7 +89,7 @@ def test_lockstep_gives_the_same_pictures_again(start, ros_harness, world):
     for _ in range(2):
         images, _ = listen(ros_harness, world)
         options = {"gl": "none", "lockstep": "true"}
-        running = start(world, "mujoco", backend_options=options, time_options=TimeOptions(paused=True))
+        running = start(world, "mujoco", backend_options=options, start_paused=True)
         ros_harness.wait_for(lambda it=running: it.row(topic.name).matched == 1, what="a subscription")
         running.bridge.time.step(250)
         ros_harness.wait_for(lambda heard=images: heard and stamp(heard[-1]) >= 0.46e9, what="half a second")

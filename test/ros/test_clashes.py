@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ros_plans import plan, publisher, subscription
 
-from usd_ros_bridge import Bridge
+from ros_plans import plan, publisher, subscription
+from usd_ros_bridge import Bridge, BridgeOptions
 from usd_ros_bridge.testing.graphs import graph_of
 
 POSE, TWIST, MISSING = (
@@ -18,7 +18,9 @@ POSE, TWIST, MISSING = (
 
 
 def rows(*topics):
-    with Bridge(plan(*topics), threaded=False, report=lambda *_: None, inform=lambda *_: None) as bridge:
+    with Bridge(
+        plan(*topics), options=BridgeOptions(threaded=False), report=lambda *_: None, inform=lambda *_: None
+    ) as bridge:
         return {row.path: row for row in bridge.status().interfaces if row.path}
 
 
@@ -45,7 +47,7 @@ def test_a_disabled_interface_takes_no_name():
     off = replace(publisher("/arm/place", POSE), path="/arm/off", enabled=False, reason="off")
     with Bridge(
         plan(off, publisher("/arm/place", TWIST)),
-        threaded=False,
+        options=BridgeOptions(threaded=False),
         report=lambda *_: None,
         inform=lambda *_: None,
     ) as bridge:

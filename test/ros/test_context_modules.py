@@ -91,7 +91,7 @@ def test_a_gripper_goal_names_the_joint_as_its_context_does(modules: Any, ros_ha
     answer = ros_harness.run_goal(ParallelGripperCommand, "/bot/right/gripper_cmd", goal)
     assert answer.status == GoalStatus.STATUS_SUCCEEDED
     assert list(answer.result.state.name) == ["finger"]
-    position = modules.bridge.runtime.snapshot.state.joint_position
+    position = modules.bridge.parts.runtime.snapshot.state.joint_position
     assert position[1] == pytest.approx(0.02, abs=0.01)
     assert position[0] == pytest.approx(0.0)
 
@@ -105,7 +105,7 @@ def test_a_trajectory_names_the_joint_as_its_context_does(modules: Any, ros_harn
     goal = FollowJointTrajectory.Goal(trajectory=JointTrajectory(joint_names=["finger"], points=[point]))
     answer = ros_harness.run_goal(FollowJointTrajectory, "/bot/right/follow_joint_trajectory", goal)
     assert answer.status == GoalStatus.STATUS_SUCCEEDED
-    state = modules.bridge.runtime.snapshot.state
+    state = modules.bridge.parts.runtime.snapshot.state
     ros_harness.wait_for(
         lambda: state.joint_position.tolist() == [pytest.approx(0.0), pytest.approx(0.025)],
         what="the right finger",

@@ -27,8 +27,8 @@ from rclpy.signals import SignalHandlerOptions
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.errors import BridgeError, OptionError
-from usd_ros_bridge.model.options import PlanOptions
+from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.options import BridgeOptions, PlanOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.usd import quiet
 
@@ -157,7 +157,9 @@ def test_a_goal_after_a_switch_finds_it_done_also_before_the_tick(
     services: Services, ros_harness: Any, arm_plan: Any
 ) -> None:
     warnings: list[str] = []
-    with Bridge(arm_plan, tf_rate=None, report=lambda _kind, message: warnings.append(message)) as bridge:
+    with Bridge(
+        arm_plan, options=BridgeOptions(tf_rate=None), report=lambda _kind, message: warnings.append(message)
+    ) as bridge:
         bridge.step(1_000_000)
         assert services.set({f"enabled.{ARM}": False}) == ""
         assert active(bridge)[ARM], "no tick has come yet"
@@ -173,7 +175,7 @@ def test_a_goal_after_a_switch_finds_it_done_also_before_the_tick(
 def test_a_switch_that_is_taken_back_lets_goals_in(
     services: Services, ros_harness: Any, arm_plan: Any
 ) -> None:
-    with Bridge(arm_plan, tf_rate=None) as bridge:
+    with Bridge(arm_plan, options=BridgeOptions(tf_rate=None)) as bridge:
         bridge.step(1_000_000)
         assert services.set({f"enabled.{ARM}": False}) == ""
         assert services.set({f"enabled.{ARM}": True}) == ""
@@ -192,7 +194,7 @@ def test_what_would_claim_the_same_is_refused(start: Any, services: Services, ar
 
 
 def test_two_change_places_within_a_tick(services: Services, arm_plan: Any) -> None:
-    with Bridge(arm_plan, tf_rate=None) as bridge:
+    with Bridge(arm_plan, options=BridgeOptions(tf_rate=None)) as bridge:
         bridge.step(1_000_000)
         before = active(bridge)
         assert before == {ARM: True, WRIST: False, STATES: False}
@@ -205,7 +207,7 @@ def test_two_change_places_within_a_tick(services: Services, arm_plan: Any) -> N
 
 
 def test_requests_before_a_tick_build_on_one_another(services: Services, arm_plan: Any) -> None:
-    with Bridge(arm_plan, tf_rate=None) as bridge:
+    with Bridge(arm_plan, options=BridgeOptions(tf_rate=None)) as bridge:
         bridge.step(1_000_000)
         assert services.set({f"enabled.{ARM}": False, f"enabled.{WRIST}": True}) == ""
         assert "wrist" in services.set({f"enabled.{ARM}": True})
@@ -214,7 +216,7 @@ def test_requests_before_a_tick_build_on_one_another(services: Services, arm_pla
 
 
 def test_what_is_refused_of_an_atomic_request_changes_nothing(services: Services, arm_plan: Any) -> None:
-    with Bridge(arm_plan, tf_rate=None) as bridge:
+    with Bridge(arm_plan, options=BridgeOptions(tf_rate=None)) as bridge:
         bridge.step(1_000_000)
         reason = services.set_atomically({f"enabled.{ARM}": False, f"{ARM}.timeout": -1.0})
         assert "not possible" in reason
@@ -235,7 +237,7 @@ def test_a_number_reaches_its_controller(
 ) -> None:
     bridge = start(rover_plan).bridge
     assert services.set({f"{DRIVE}.cmd_vel_timeout": 2.0}) == ""
-    controllers = bridge.runtime.controllers
+    controllers = bridge.parts.runtime.controllers
     ros_harness.wait_for(lambda: controllers.parameter(DRIVE, "cmd_vel_timeout") == 2.0, what="the value")
 
 
@@ -416,21 +418,23 @@ def test_a_parameter_file_holds_before_the_first_tick(tmp_path: Path, rover_plan
     file.write_text(
         f"/**:\n  ros__parameters:\n    enabled:\n      {DRIVE}: false\n    {DRIVE}:\n      cmd_vel_timeout: 1.5\n"
     )
-    with Bridge(rover_plan, ros_args=["--ros-args", "--params-file", str(file)]) as bridge:
+    with Bridge(
+        rover_plan, options=BridgeOptions(ros_args=["--ros-args", "--params-file", str(file)])
+    ) as bridge:
         assert active(bridge)[DRIVE] is False
-        assert bridge.runtime.controllers.parameter(DRIVE, "cmd_vel_timeout") == 1.5
+        assert bridge.parts.runtime.controllers.parameter(DRIVE, "cmd_vel_timeout") == 1.5
 
 
 def test_parameters_on_the_command_line(rover_plan: Any) -> None:
     ros_args = ["--ros-args", "-p", f"enabled.{DRIVE}:=false", "-p", f"{DRIVE}.cmd_vel_timeout:=0.0"]
-    with Bridge(rover_plan, ros_args=ros_args) as bridge:
+    with Bridge(rover_plan, options=BridgeOptions(ros_args=ros_args)) as bridge:
         assert active(bridge)[DRIVE] is False
-        assert bridge.runtime.controllers.parameter(DRIVE, "cmd_vel_timeout") == 0.0
+        assert bridge.parts.runtime.controllers.parameter(DRIVE, "cmd_vel_timeout") == 0.0
 
 
 def test_two_change_places_at_the_start(arm_plan: Any) -> None:
     ros_args = ["--ros-args", "-p", f"enabled.{ARM}:=false", "-p", f"enabled.{WRIST}:=true"]
-    with Bridge(arm_plan, ros_args=ros_args) as bridge:
+    with Bridge(arm_plan, options=BridgeOptions(ros_args=ros_args)) as bridge:
         assert active(bridge) == {ARM: False, WRIST: True, STATES: False}
 
 
@@ -446,7 +450,7 @@ def test_two_change_places_at_the_start(arm_plan: Any) -> None:
 def test_an_impossible_value_at_the_start_is_the_callers_mistake(
     arm_plan: Any, parameter: str, text: str
 ) -> None:
-    bridge = Bridge(arm_plan, ros_args=["--ros-args", "-p", parameter])
+    bridge = Bridge(arm_plan, options=BridgeOptions(ros_args=["--ros-args", "-p", parameter]))
     with pytest.raises(OptionError, match=text) as caught:
         bridge.open()
     assert "\n" not in str(caught.value)
@@ -486,13 +490,15 @@ def test_a_hosts_node_has_them_while_the_bridge_is_open(
 
 def test_a_switch_that_lost_a_race_is_reported_and_taken_back(arm_plan: Any, services: Services) -> None:
     reports: list[str] = []
-    with Bridge(arm_plan, tf_rate=None, report=lambda _kind, message: reports.append(message)) as bridge:
+    with Bridge(
+        arm_plan, options=BridgeOptions(tf_rate=None), report=lambda _kind, message: reports.append(message)
+    ) as bridge:
         bridge.step(1_000_000)
         assert services.set({f"enabled.{ARM}": False}) == ""
         assert services.set({f"enabled.{WRIST}": True}) == ""
         # Someone else is first: the request below cannot be carried out any more.
         bridge.step(2_000_000)
-        bridge.runtime.post(lambda: bridge.runtime.controllers.switch([ARM], [WRIST]))
+        bridge.parts.runtime.post(lambda: bridge.parts.runtime.controllers.switch([ARM], [WRIST]))
         assert services.set({f"enabled.{WRIST}": False}) == ""
         assert services.set({f"enabled.{WRIST}": True}) == ""
         bridge.step(3_000_000)

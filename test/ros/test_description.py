@@ -9,17 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pxr import Sdf, Usd
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from ros_plans import JOINT_STATES, arm, layout, plan, publisher
 from std_msgs.msg import String
 
+from ros_plans import JOINT_STATES, arm, layout, plan, publisher
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.options import VariantSelection
+from usd_ros_bridge.options import BridgeOptions, VariantSelection
 from usd_ros_bridge.planning.conflicts import BRIDGES_OWN
 from usd_ros_bridge.ros.bridge import Bridge
-from usd_ros_bridge.ros.description import DescriptionOptions, Descriptions
+from usd_ros_bridge.ros.description.robot_description import Descriptions
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.usd.turns import turn_at
+from usd_ros_bridge.usd.edit.lock import lock_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROVER = EXAMPLES / "rover" / "rover.usda"
@@ -164,8 +165,6 @@ def test_who_wants_none_gets_none(start, ros_harness):
 
 
 def test_a_hosts_stage_is_read_in_its_own_thread_when_it_steps(ros_harness):
-    from pxr import Usd
-
     stage = Usd.Stage.Open(str(ROVER))
     received = listen(ros_harness, "/rover/robot_description")
     with Bridge(load_plan(stage)) as bridge:
@@ -179,7 +178,7 @@ def test_a_hosts_stage_is_read_in_its_own_thread_when_it_steps(ros_harness):
 
 def test_a_host_that_wants_no_threads_gets_it_by_polling(ros_harness):
     received = listen(ros_harness, "/rover/robot_description")
-    with Bridge(load_plan(ROVER), threaded=False) as bridge:
+    with Bridge(load_plan(ROVER), options=BridgeOptions(threaded=False)) as bridge:
         assert "usd_ros_bridge-description" not in {thread.name for thread in threading.enumerate()}
         bridge.poll()
         ros_harness.wait_for(lambda: received, what="the description")
@@ -192,6 +191,33 @@ def test_closing_waits_for_no_description():
     deadline = time.monotonic() + 5.0
     while "usd_ros_bridge-description" in {thread.name for thread in threading.enumerate()}:
         assert time.monotonic() < deadline
+
+
+def test_a_declared_publisher_that_an_edit_adds_is_served_by_the_bridges_own(start, ros_harness):
+    running = start(load_plan(ARM))
+    received = listen(ros_harness, "/arm/robot_description")
+    ros_harness.wait_for(lambda: received, what="the description")
+
+    def edit(stage):
+        # The root layer is shared by all stages of the process that have the file open.
+        with Usd.EditContext(stage, stage.GetSessionLayer()):
+            prim = stage.DefinePrim("/arm/Interfaces/description", "Xform")
+            prim.AddAppliedSchema("RosTopicAPI")
+            types = Sdf.ValueTypeNames
+            for name, kind, value in (
+                ("role", types.Token, "publisher"),
+                ("name", types.String, "robot_description"),
+                ("type", types.String, STRING),
+                ("publish_rate", types.Double, 1.0),
+            ):
+                prim.CreateAttribute(f"ros:topic:{name}", kind).Set(value)
+
+    running.bridge.change(edit=edit).result(30.0)
+    rows = [row for row in running.bridge.status().interfaces if row.name == "/arm/robot_description"]
+    assert [(row.path, row.state, row.reason) for row in rows] == [
+        ("/arm/Interfaces/description", "disabled", BRIDGES_OWN),
+        ("/arm", "active", ""),
+    ]
 
 
 def with_limit(before, upper):
@@ -228,7 +254,7 @@ class Moved:
         self.reports = []
         self.domains = Domains(report=self.report)
         self.descriptions = Descriptions(
-            first, self.domains, options=DescriptionOptions(), in_tick=None, make_way=lambda _: None,
+            first, self.domains, options=BridgeOptions(), in_tick=None, make_way=lambda _: None,
             report=self.report,
         )  # fmt: skip
         self.descriptions.open()
@@ -256,7 +282,7 @@ def test_another_plan_keeps_what_holds_and_sends_what_changed(moved, ros_harness
     first, second = (listen(ros_harness, name) for name in names)
     ros_harness.wait_for(lambda: first and second, what="both descriptions")
     gids = [bytes(ros_harness.node.get_publishers_info_by_topic(name)[0].endpoint_gid) for name in names]
-    moved.descriptions.move_to(with_limit(two_arms(), 2.5))
+    moved.descriptions.prepare(with_limit(two_arms(), 2.5), None).cleanup()
     ros_harness.wait_for(lambda: len(first) == 2, what="the new description")
     assert "2.5" in first[1].data
     assert {path: row.count for path, row in moved.rows().items()} == {"/arm": 2, "/other": 1}
@@ -267,9 +293,9 @@ def test_another_plan_keeps_what_holds_and_sends_what_changed(moved, ros_harness
 def test_a_robot_that_is_gone_is_described_no_more_and_a_new_one_is(moved, ros_harness):
     first = listen(ros_harness, "/arm/robot_description")
     ros_harness.wait_for(lambda: first, what="the description")
-    moved.descriptions.move_to(
-        plan(robots=(arm(), arm("/new", path="/new", row=1, index=1)), layout=layout("/arm", "/new"))
-    )
+    moved.descriptions.prepare(
+        plan(robots=(arm(), arm("/new", path="/new", row=1, index=1)), layout=layout("/arm", "/new")), None
+    ).cleanup()
     new = listen(ros_harness, "/new/robot_description")
     ros_harness.wait_for(lambda: new, what="the new robot's description")
     ros_harness.wait_for(
@@ -283,14 +309,16 @@ def test_a_robot_that_is_gone_is_described_no_more_and_a_new_one_is(moved, ros_h
 def test_of_changes_that_follow_each_other_closely_the_last_one_counts(moved, ros_harness):
     received = listen(ros_harness, "/arm/robot_description")
     for tenths in range(1, 201):
-        moved.descriptions.move_to(with_limit(two_arms(), tenths / 10))
+        moved.descriptions.prepare(with_limit(two_arms(), tenths / 10), None).cleanup()
     ros_harness.wait_for(lambda: received and 'upper="20' in received[-1].data, what="the last description")
     assert moved.rows()["/arm"].count < 100
 
 
 def test_what_cannot_be_described_is_told(moved, ros_harness):
     # What is no stage fails as one does that cannot be read.
-    moved.descriptions.move_to(replace(two_arms("/another"), stage=object(), stage_owned=True))
+    moved.descriptions.prepare(
+        replace(two_arms("/another"), stage=object(), stage_owned=True), None
+    ).cleanup()
     ros_harness.wait_for(lambda: moved.reports, what="the report")
     ((kind, message),) = moved.reports
     assert kind == "description"
@@ -302,7 +330,7 @@ def test_what_cannot_be_described_is_told(moved, ros_harness):
 
 def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_afterwards(ros_harness):
     first = load_plan(ARM)
-    turn, edited = turn_at(first.stage), threading.Event()
+    turn, edited = lock_of(first.stage), threading.Event()
     editors = []
 
     def edit():
@@ -318,7 +346,7 @@ def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_aft
 
     domains = Domains(report=lambda *_: None)
     descriptions = Descriptions(
-        first, domains, options=DescriptionOptions(), in_tick=None, make_way=make_way, report=lambda *_: None
+        first, domains, options=BridgeOptions(), in_tick=None, make_way=make_way, report=lambda *_: None
     )
     received = listen(ros_harness, "/arm/robot_description")
     try:

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from tf_sender import sending
 
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.plan import ServicePlan, TfOutput
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 
 ASSETS = Path(__file__).parent.parent / "assets"
@@ -147,8 +148,8 @@ def test_a_service_that_nothing_serves_is_a_warning(start, listener):
 
 
 def test_the_guard_is_told_and_clears(start, listener, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.transforms.CHECK_RATE", 20.0)
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_guard.LISTEN_S", 1.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.robot_transforms.CHECK_RATE", 20.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.LISTEN_S", 1.0)
     start(plan(), **QUICK)
     listener.wait_for("tf", DiagnosticStatus.OK)
     with sending("/arm/tf", ("elsewhere", "link"), node="driver"):
@@ -158,8 +159,8 @@ def test_the_guard_is_told_and_clears(start, listener, monkeypatch):
 
 def test_nothing_is_made_while_nobody_listens(start, ros_harness, monkeypatch):
     turns, made = [], []
-    turn = "usd_ros_bridge.ros.diagnostics.DiagnosticsPublisher"
-    import usd_ros_bridge.ros.diagnostics as module
+    turn = "usd_ros_bridge.ros.diagnostics.diagnostics_publisher.DiagnosticsPublisher"
+    import usd_ros_bridge.ros.diagnostics.diagnostics_publisher as module
 
     original = module.DiagnosticsPublisher._turn
     statuses = module.DiagnosticsPublisher._statuses
@@ -182,13 +183,13 @@ def test_it_can_be_left_out(start, ros_harness):
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 11.0])
 def test_a_rate_that_is_not_possible_is_the_callers_mistake(rate):
     with pytest.raises(OptionError, match="diagnostics_rate"):
-        Bridge(plan(), diagnostics_rate=rate).open()
+        Bridge(plan(), options=BridgeOptions(diagnostics_rate=rate)).open()
 
 
 def test_a_fleet_is_told_of_in_several_messages_and_none_is_left_out(
     start, ros_harness, listener, monkeypatch
 ):
-    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.TURN_ROWS", 7)
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.diagnostics_publisher.TURN_ROWS", 7)
     count = 20
     robots = tuple(
         arm(
@@ -229,8 +230,8 @@ def test_interfaces_of_one_name_are_told_apart(start, listener, ros_harness):
 
 def test_a_host_that_steps_no_more_is_stale(ros_harness, listener, monkeypatch):
     """The timer is the wall's: what stands still is told, not silent."""
-    monkeypatch.setattr("usd_ros_bridge.ros.diagnosis.STILL_S", 0.5)
-    with Bridge(plan(JOINT_STATES), threaded=False, **QUICK) as bridge:
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.diagnostic_rules.STILL_S", 0.5)
+    with Bridge(plan(JOINT_STATES), options=BridgeOptions(threaded=False, diagnostics_rate=10.0)) as bridge:
 
         def stale():
             bridge.poll()
@@ -249,11 +250,13 @@ def test_a_host_that_steps_no_more_is_stale(ros_harness, listener, monkeypatch):
 
 
 def test_closing_while_it_tells_raises_nothing(ros_harness, listener, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.TURN_ROWS", 1)
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.diagnostics_publisher.TURN_ROWS", 1)
     warnings = []
     for _ in range(3):
         bridge = Bridge(
-            plan(JOINT_STATES, JOINT_COMMANDS), report=lambda *each: warnings.append(each), **QUICK
+            plan(JOINT_STATES, JOINT_COMMANDS),
+            options=BridgeOptions(diagnostics_rate=10.0),
+            report=lambda *each: warnings.append(each),
         )
         bridge.open()
         thread = threading.Thread(target=bridge.spin)
@@ -297,9 +300,9 @@ def test_another_plan_is_another_summary_and_the_same_one_is_not_sent_again(star
     running = start(plan(JOINT_STATES))
     texts = listen_to_plan(ros_harness)
     ros_harness.wait_for(lambda: len(texts) == 1, what="the summary")
-    summary = running.bridge._assembly.parts.summary
-    summary.move_to(plan(JOINT_STATES))
-    summary.move_to(plan(JOINT_STATES, JOINT_COMMANDS))
+    summary = running.bridge.parts.summary
+    summary.prepare(plan(JOINT_STATES), None).finish()
+    summary.prepare(plan(JOINT_STATES, JOINT_COMMANDS), None).finish()
     ros_harness.wait_for(lambda: len(texts) == 2, what="the next summary")
     names = [[each["name"] for each in json.loads(text)["topics"]] for text in texts]
     assert names == [["/arm/joint_states"], ["/arm/joint_states", "/arm/joint_commands"]]

@@ -8,15 +8,16 @@ from functools import partial
 import numpy as np
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from ros_plans import plan
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
+from ros_plans import plan
+from usd_ros_bridge.backends.base import BackendInput
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
-from usd_ros_bridge.backends.protocol import BackendInput
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
-from usd_ros_bridge.ros.direct import DirectUnavailableError
 from usd_ros_bridge.ros.endpoints import subscription as subscriptions
+from usd_ros_bridge.ros.endpoints.direct_subscription import DirectUnavailableError
 from usd_ros_bridge.runtime.inbox import DescriptorWakeup
 
 TOPIC = "/arm/joint_states"
@@ -42,7 +43,7 @@ def message(position: float, *, seconds: int) -> JointState:
 
 def taken_directly(bridge: Bridge) -> bool:
     """Whether the backend's one subscription is a direct one."""
-    ((endpoint, _),) = bridge._assembly.parts.interfaces._inputs
+    ((endpoint, _),) = bridge.parts.interfaces._inputs
     return endpoint.direct
 
 
@@ -126,7 +127,7 @@ def test_what_was_published_before_is_taken_at_once(ros_harness):
     """Messages that wait when a callback is installed wake, too: none is left lying until the next."""
     from rclpy.event_handler import SubscriptionEventCallbacks
 
-    from usd_ros_bridge.ros.direct import DirectSubscription
+    from usd_ros_bridge.ros.endpoints.direct_subscription import DirectSubscription
 
     kept = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     states = ros_harness.node.create_publisher(JointState, "/kept", kept)
@@ -169,7 +170,9 @@ def test_closing_while_messages_arrive(ros_harness, way):
     thread.start()
     try:
         for _ in range(5):
-            bridge = Bridge(plan(), "joint_states", tf_rate=None, report=lambda *_: None)
+            bridge = Bridge(
+                plan(), "joint_states", options=BridgeOptions(tf_rate=None), report=lambda *_: None
+            )
             bridge.open()
             assert taken_directly(bridge) == (way == "direct")
             spinning = threading.Thread(target=bridge.spin)
@@ -185,21 +188,23 @@ def test_closing_while_messages_arrive(ros_harness, way):
 
 def test_step_takes_what_arrived_without_a_loop(ros_harness, way):
     states = ros_harness.node.create_publisher(JointState, TOPIC, 10)
-    with Bridge(plan(), "joint_states", tf_rate=None, report=lambda *_: None) as bridge:
+    with Bridge(
+        plan(), "joint_states", options=BridgeOptions(tf_rate=None), report=lambda *_: None
+    ) as bridge:
         assert taken_directly(bridge) == (way == "direct")
-        ((endpoint, _),) = bridge._assembly.parts.interfaces._inputs
+        ((endpoint, _),) = bridge.parts.interfaces._inputs
         ros_harness.wait_for(lambda: endpoint.status().matched == 1, what="the publisher")
         ros_harness.wait_for(lambda: states.get_subscription_count() == 1, what="the subscription")
         states.publish(message(0.25, seconds=3))
 
         def moved() -> bool:
-            return bridge.step() and bridge.runtime.snapshot.state.joint_position[0] == 0.25
+            return bridge.step() and bridge.parts.runtime.snapshot.state.joint_position[0] == 0.25
 
         ros_harness.wait_for(moved, what="the joint's position")
 
 
 def test_poll_mode_and_host_nodes_go_through_their_executor(ros_harness):
-    with Bridge(plan(), "joint_states", threaded=False) as bridge:
+    with Bridge(plan(), "joint_states", options=BridgeOptions(threaded=False)) as bridge:
         assert not taken_directly(bridge)
     with Bridge(plan(), "joint_states", node=ros_harness.node) as bridge:
         assert not taken_directly(bridge)

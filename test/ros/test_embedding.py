@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rclpy.executors import SingleThreadedExecutor
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher
 from sensor_msgs.msg import JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge import ArrayBackend, Bridge
-from usd_ros_bridge.model.errors import BackendError
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher
+from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions
+from usd_ros_bridge.errors import BackendError
 
 MS = 1_000_000
 STATES, COMMANDS = "/arm/joint_states", "/arm/joint_commands"
@@ -49,7 +49,7 @@ def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
         finally:
             done.set()
 
-    with Bridge(described, backend, node=ros_harness.node, tf_rate=50.0) as bridge:
+    with Bridge(described, backend, options=BridgeOptions(tf_rate=50.0), node=ros_harness.node) as bridge:
         ros_harness.wait_for(lambda: matched(bridge, STATES), what="discovery")
         host = threading.Thread(target=simulate, args=(bridge,))
         host.start()
@@ -99,7 +99,7 @@ def test_a_host_without_threads_polls_and_reads_commands_after_the_step(ros_harn
     described = plan(JOINT_STATES, JOINT_COMMANDS)
     backend = ArrayBackend(described.layout)
     threads = set(threading.enumerate())
-    with Bridge(described, backend, threaded=False) as bridge:
+    with Bridge(described, backend, options=BridgeOptions(threaded=False)) as bridge:
         assert set(threading.enumerate()) == threads
         ros_harness.wait_for(
             lambda: ros_harness.are_connected(commands, bridge), what="the bridge's subscription"
@@ -194,8 +194,8 @@ def test_velocities_differ_from_poses_where_commands_come_between_steps(ros_harn
     layout = described.layout
     pose = layout.body_pose.copy()
     backend = ArrayBackend(layout, body_pose=pose)
-    with Bridge(described, backend, node=ros_harness.node, tf_rate=10.0) as bridge:
-        runtime = bridge.runtime
+    with Bridge(described, backend, options=BridgeOptions(tf_rate=10.0), node=ros_harness.node) as bridge:
+        runtime = bridge.parts.runtime
         twists = []
         for tick in range(1, 401):
             pose[:, 0] = tick * 1e-3

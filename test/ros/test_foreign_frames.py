@@ -9,10 +9,11 @@ import pytest
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from numpy.testing import assert_allclose
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from ros_plans import arm, layout, plan, subscription
 from tf2_msgs.msg import TFMessage
 
+from ros_plans import arm, layout, plan, subscription
 from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 
 SECOND = 1_000_000_000
@@ -71,7 +72,7 @@ class Commander:
         return publisher
 
     def base(self, row=0):
-        return self.bridge.runtime.snapshot.state.body_pose[row]
+        return self.bridge.parts.runtime.snapshot.state.body_pose[row]
 
     def sends_to(self, pose, expected, row=0):
         """The same pose again and again: its transforms come by other topics, in their own time."""
@@ -110,7 +111,7 @@ def test_upwards_through_a_chain_of_static_and_moving_frames(ros_harness):
 
 def test_a_frame_that_hangs_from_the_robot_itself_in_a_hosts_node(ros_harness):
     requires_tf2()
-    with Bridge(plan(POSE), node=ros_harness.node, tf_rate=None) as bridge:
+    with Bridge(plan(POSE), options=BridgeOptions(tf_rate=None), node=ros_harness.node) as bridge:
         other = Commander(ros_harness, bridge)
         other.tf("/arm/tf_static", STATIC).publish(transform("link", "marker", 0.25))
         # The link is 1 m from the base; where the base goes, the marker goes along.
@@ -225,8 +226,8 @@ def test_a_robot_in_another_domain_is_asked_there(ros_harness, domain_id, other_
         robots=(arm(domain_id=other_domain_id, outputs=(everyone,)),),
     )
     with (
-        Bridge(moved, domain_id=domain_id, threaded=threaded) as bridge,
-        Bridge(plan(), domain_id=other_domain_id) as there,
+        Bridge(moved, options=BridgeOptions(domain_id=domain_id, threaded=threaded)) as bridge,
+        Bridge(plan(), options=BridgeOptions(domain_id=other_domain_id)) as there,
     ):
         other = Commander(ros_harness, bridge, node=there.node)
         # The robot's own frames have a prefix on that topic.

@@ -21,7 +21,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Sdf
 
-from usd_ros_bridge import Bridge, VariantSelection, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, VariantSelection, load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -83,7 +83,7 @@ class Watched:
     """Objects of an open bridge that are to be freed, by name. They are not held here."""
 
     def __init__(self, bridge: Bridge) -> None:
-        runtime, stage = bridge.runtime, bridge.plan.stage
+        runtime, stage = bridge.parts.runtime, bridge.plan.stage
         self._session = stage.GetSessionLayer().identifier
         # Python's stage and OpenUSD's: the session layer is nobody else's.
         held = {"bridge": bridge, "runtime": runtime, "backend": runtime.backend, "stage": stage}
@@ -97,17 +97,17 @@ class Watched:
 
 
 @contextmanager
-def running(asset: Path, backend: str, **options: Any) -> Iterator[Bridge]:
+def running(asset: Path, backend: str, node: Any = None) -> Iterator[Bridge]:
     """An open bridge that spins; closed at the end."""
-    if backend == "mujoco":
-        options["backend_options"] = {"gl": "none"}
+    options = BridgeOptions(backend_options={"gl": "none"} if backend == "mujoco" else {})
     # Held by nobody here.
     bridge = Bridge(
         load_plan(asset, physics=backend == "mujoco"),
         backend,
+        options=options,
+        node=node,
         report=lambda *_: None,
         inform=lambda *_: None,
-        **options,
     ).open()
     thread = threading.Thread(target=bridge.spin)
     thread.start()
@@ -118,10 +118,10 @@ def running(asset: Path, backend: str, **options: Any) -> Iterator[Bridge]:
         thread.join()
 
 
-def run(asset: Path, backend: str, change: Change | None = None, **options: Any) -> Watched:
+def run(asset: Path, backend: str, change: Change | None = None, node: Any = None) -> Watched:
     """Open a bridge, change and close it; return what is to be freed."""
     before = count_plans()
-    with running(asset, backend, **options) as bridge:
+    with running(asset, backend, node) as bridge:
         if change is not None:
             for _ in range(CHANGES):
                 change(bridge)
@@ -137,9 +137,9 @@ def run(asset: Path, backend: str, change: Change | None = None, **options: Any)
 def test_closed(backend: str, is_host_node: bool, change: Change | None, request: Any) -> None:
     if backend == "mujoco":
         pytest.importorskip("mujoco", reason="mujoco is not installed")
-    options = {"node": request.getfixturevalue("host_node")} if is_host_node else {}
+    node = request.getfixturevalue("host_node") if is_host_node else None
     before = count_plans()
-    watched = run(ARM, backend, change, **options)
+    watched = run(ARM, backend, change, node)
     # The executor of a host may be about to look at what was the bridge's.
     wait_for(lambda: not watched.living() and count_plans() == before, what="everything to be freed")
 
@@ -162,7 +162,7 @@ def test_closed_where_handlers_know_the_bridge() -> None:
 
 @pytest.mark.usefixtures("no_collector")
 def test_closed_without_having_run() -> None:
-    bridge = Bridge(load_plan(ARM), threaded=False, report=lambda *_: None).open()
+    bridge = Bridge(load_plan(ARM), options=BridgeOptions(threaded=False), report=lambda *_: None).open()
     watched, node = Watched(bridge), weakref.ref(bridge.node)
     bridge.close()
     bridge.close()

@@ -12,8 +12,7 @@ from rclpy.node import Node
 
 from usd_ros_bridge.model.goals import FollowTrajectoryResult
 from usd_ros_bridge.ros.codecs import ACTIONS
-from usd_ros_bridge.ros.endpoints.goals import DeskPort, LiveGoal
-from usd_ros_bridge.ros.goal_server import GoalServer
+from usd_ros_bridge.ros.endpoints.goal_server import DeskPort, GoalServer, LiveGoal
 
 NAME = "/goals"
 RESULT = FollowJointTrajectory.Result(error_string="done")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from goal_storm import Storm, storm
 
 GOALS = int(os.environ.get("USD_ROS_BRIDGE_TEST_GOALS", "120"))
@@ -14,6 +15,7 @@ STALL_S = 5.0
 """`make bench` measures how evenly transforms are sent. Here they must not stop."""
 
 
+@pytest.mark.slow
 def test_every_goal_ends_once_and_nothing_leaks() -> None:
     made: Storm = storm(GOALS, kills=KILLS)
     assert sum(made.asked.values()) == GOALS

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from geometry_msgs.msg import TwistStamped
-from ros_plans import plan
 
+from ros_plans import plan
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.ros.graph_monitor import GraphMonitor
+from usd_ros_bridge.ros.diagnostics.graph_monitor import GraphMonitor
 
 
 def test_a_publisher_of_another_type_is_said(start: Any, ros_harness: Any, rover: Any) -> None:
@@ -67,8 +67,8 @@ def rover() -> Any:
 
 def test_nothing_is_said_of_a_bridge_alone(start: Any, ros_harness: Any, rover: Any) -> None:
     running = start(rover)
-    domain = running.bridge._assembly.domains.main
-    monitor = GraphMonitor(lambda: rover, running.bridge._assembly.domains, report=running.warnings)
+    domain = running.bridge.parts.domains.main
+    monitor = GraphMonitor(lambda: rover, running.bridge.parts.domains, report=running.warnings)
     for _ in range(3):
         monitor._check(domain)
     assert not [kind for kind, _ in running.warnings.entries if kind.startswith("graph.")]

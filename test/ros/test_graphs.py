@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.testing.graphs import Graph, graph_of
 
@@ -17,7 +17,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def graph(plan: BridgePlan, **options) -> Graph:
-    with Bridge(plan, threaded=False, report=lambda *_: None, inform=lambda *_: None, **options) as bridge:
+    with Bridge(
+        plan, options=BridgeOptions(threaded=False, **options), report=lambda *_: None, inform=lambda *_: None
+    ) as bridge:
         return graph_of(bridge)
 
 
@@ -71,7 +73,7 @@ def test_a_frame_elsewhere_is_seen():
 def test_a_rate_of_transforms_and_a_parameter_are_seen():
     plan = load_plan(EXAMPLES / "rover" / "rover.usda")
     difference = graph(plan, tf_rate=10.0).difference(graph(plan))
-    assert "+ emitter /rover/tf of /rover: 10 Hz" in difference
+    assert "+ publication /rover/tf of /rover: 10 Hz" in difference
     from rclpy.parameter import Parameter
 
     controller = "/rover/Controllers/diff_drive"

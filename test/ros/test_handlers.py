@@ -10,13 +10,12 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
 from std_srvs.srv import SetBool
 
-from usd_ros_bridge import Bridge, BridgeError
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
+from usd_ros_bridge import Bridge, BridgeError, BridgeOptions
 from usd_ros_bridge.model.plan import ActionPlan, ServicePlan
-from usd_ros_bridge.ros.handlers import EMBEDDER, Handlers
-from usd_ros_bridge.ros.installed_handlers import bind_installed, installed_handlers
+from usd_ros_bridge.ros.endpoints.handlers import EMBEDDER, Handlers, bind_installed, installed_handlers
 
 SERVER = ServicePlan(
     path="/arm/services/led", role="server", name="/arm/set_led", type="std_srvs/srv/SetBool"
@@ -265,7 +264,7 @@ def test_an_asset_cannot_name_code(install, tmp_path, start):
 
 def test_a_bridge_says_what_is_not_installed():
     with pytest.raises(BridgeError, match="handlers 'nothing' are not installed"):
-        Bridge(plan(), handlers=["nothing"]).open()
+        Bridge(plan(), options=BridgeOptions(handlers=("nothing",))).open()
 
 
 def test_an_installed_distribution_serves_a_service_of_a_bridge(install, tmp_path, ros_harness):
@@ -285,7 +284,7 @@ def test_an_installed_distribution_serves_a_service_of_a_bridge(install, tmp_pat
         """
     )
     # After these, the path as it is: `colcon test` has the installed bridge there.
-    path = [str(tmp_path), str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    path = [str(tmp_path), str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2])]
     environment = {"PYTHONPATH": ":".join([*path, *filter(None, [os.environ.get("PYTHONPATH")])])}
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -86,6 +86,7 @@ def test_variants(arm: Any) -> None:
     assert grown(change) == {}
 
 
+@pytest.mark.slow
 def test_reload(start: Any, edited_asset: Path) -> None:
     bridge = start(load_plan(edited_asset), "kinematic").bridge
     text = edited_asset.read_text()
@@ -100,6 +101,7 @@ def test_reload(start: Any, edited_asset: Path) -> None:
     assert grown(change) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["enabled", "rate"])
 def test_parameters(kind: str, arm: Any, ros_harness: Any) -> None:
     names = [name for name in arm.node.get_parameters_by_prefix(kind) if name]
@@ -128,15 +130,12 @@ def test_spawning(start: Any, ros_harness: Any, tmp_path: Path) -> None:
     from simulation_client import OK, Simulator
     from simulation_interfaces.srv import DeleteEntity, SpawnEntity
 
-    from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
-    from usd_ros_bridge.runtime.time_control import TimeOptions
-
     start(
         load_plan(EXAMPLES / "rover" / "world.usda", physics=True),
         "mujoco",
         backend_options={"gl": "none"},
-        time_options=TimeOptions(paused=True),
-        spawning=SpawnOptions(roots=(str(EXAMPLES / "rover"),)),
+        start_paused=True,
+        spawn_roots=(str(EXAMPLES / "rover"),),
     )
     simulator = Simulator(ros_harness)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -33,9 +35,10 @@ from pxr import Gf, Sdf, UsdGeom
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge import Bridge, PlanOptions, ReadOptions, VariantSelection, load_plan
+from usd_ros_bridge import Bridge, PlanOptions, ReadOptions, VariantSelection, load_plan, tune_process
 from usd_ros_bridge.model.change import ChangeReport
-from usd_ros_bridge.ros.cdr import Template
+from usd_ros_bridge.process_settings import SWITCH_INTERVAL_S
+from usd_ros_bridge.ros.wire.cdr_template import Template
 from usd_ros_bridge.testing.graphs import graph_of, settled_difference, transform_line
 
 
@@ -74,6 +77,24 @@ def test_a_change_and_its_undoing_end_where_it_began(start, edited_asset):
         assert not settled_difference(bridge, before)
 
 
+@pytest.mark.parametrize("tunes", [False, True])
+def test_a_change_takes_short_turns_in_a_tuned_process_alone(
+    start, edited_asset, ros_harness, monkeypatch, tunes
+):
+    if tunes:
+        tune_process()
+    usual_s, changed, paused = sys.getswitchinterval(), [], []
+    monkeypatch.setattr(sys, "setswitchinterval", changed.append)
+    monkeypatch.setattr(gc, "disable", lambda: paused.append(threading.current_thread().name))
+    bridge = start(load_plan(edited_asset)).bridge
+    for variant in ("both", "bare"):
+        assert bridge.change(variants=head(variant)).result(TIMEOUT_S).kept
+    bridge.close()
+    ros_harness.wait_for(lambda: len(changed) % 2 == 0, what="the end of each turn")
+    assert bool(paused) == tunes
+    assert set(changed) == ({min(usual_s, SWITCH_INTERVAL_S), usual_s} if tunes else set())
+
+
 def test_no_message_of_an_unchanged_publisher_is_left_out(step_on, ros_harness):
     stage = edited_stage()
     stage.GetPrimAtPath("/World/arm/joint_states").GetAttribute("ros:topic:publish_rate").Set(100.0)
@@ -110,12 +131,11 @@ def test_messages_that_stay_as_they_are_are_not_made_again(step_on, ros_harness,
             made.append(type(message).__name__)
             super().__init__(message)
 
-    monkeypatch.setattr("usd_ros_bridge.ros.codecs.writer.Template", Counted)
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_messages.Template", Counted)
-    before = bridge.runtime.snapshot
+    monkeypatch.setattr("usd_ros_bridge.ros.codecs.message_encoder.Template", Counted)
+    before = bridge.parts.runtime.snapshot
     stepped.finish(bridge.change(variants=head("both")))
-    assert bridge.runtime.snapshot is not before
-    bridge.runtime.commands.joint_position[dofs.index("shoulder")] = 0.7
+    assert bridge.parts.runtime.snapshot is not before
+    bridge.parts.runtime.commands.joint_position[dofs.index("shoulder")] = 0.7
     stepped.step(2)
     last = stepped.time_ns
     stepped.until(lambda: stamp_ns(states[-1]) > last, "what came afterwards")
@@ -128,7 +148,7 @@ def test_joints_stay_where_they_are_by_name(step_on):
     stepped = step_on(stage)
     bridge = stepped.bridge
     dofs = bridge.plan.layout.dofs
-    commanded = bridge.runtime.commands.joint_position
+    commanded = bridge.parts.runtime.commands.joint_position
     commanded[dofs.index("shoulder")], commanded[dofs.index("elbow")] = 0.7, 0.25
     stepped.step(2)
     with Sdf.ChangeBlock():
@@ -139,7 +159,7 @@ def test_joints_stay_where_they_are_by_name(step_on):
         layer.GetPrimAtPath("/World").nameChildrenOrder = ["first"]
     stepped.until(lambda: len(bridge.plan.layout.dofs) > len(dofs), "the new robot")
     stepped.step()
-    state = bridge.runtime.snapshot.state
+    state = bridge.parts.runtime.snapshot.state
     dofs = bridge.plan.layout.dofs
     assert state.joint_position[dofs.index("shoulder")] == pytest.approx(0.7)
     assert state.joint_position[dofs.index("elbow")] == pytest.approx(0.25)
@@ -151,10 +171,10 @@ def test_a_changed_rate_is_a_schedule_and_no_new_publisher(step_on):
     bridge = stepped.bridge
     before = publishers(bridge)[STATES]
     stage.GetPrimAtPath("/World/arm/joint_states").GetAttribute("ros:topic:publish_rate").Set(20.0)
-    emitters = bridge.runtime.status
+    emitters = bridge.parts.runtime.status
 
     def rate() -> float | None:
-        return next(each.rate for each in emitters().emitters if each.name == "/World/arm/joint_states")
+        return next(each.rate for each in emitters().publications if each.name == "/World/arm/joint_states")
 
     stepped.until(lambda: rate() == 20.0, "the new rate")
     assert publishers(bridge)[STATES] is before
@@ -174,7 +194,7 @@ def test_a_goal_goes_on_while_another_robot_changes(start, edited_asset, ros_har
         for variant in ("both", "bare", "lidar"):
             bridge.change(variants=head(variant)).result(TIMEOUT_S)
         assert client.wait(sent).status == SUCCEEDED
-        position = bridge.runtime.snapshot.state.joint_position
+        position = bridge.parts.runtime.snapshot.state.joint_position
         assert position[bridge.plan.layout.dofs.index("shoulder")] == pytest.approx(0.4)
     finally:
         client.close()

@@ -16,12 +16,18 @@ from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.errors import BridgeError, OptionError
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.options import (
+    BridgeOptions,
+    PlanOptions,
+    ReadOptions,
+    VariantSelection,
+    make_node_options,
+)
 from usd_ros_bridge.ros import parameters
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.change import live_parameters
 from usd_ros_bridge.ros.domains import Domains
-from usd_ros_bridge.ros.live import parameters as live_parameters
 from usd_ros_bridge.usd import quiet
 
 ASSET = """#usda 1.0
@@ -165,7 +171,7 @@ def live(start: Any, ros_harness: Any, asset: Path) -> Callable[..., Live]:
 def test_parameters_show_what_holds(live: Callable[..., Live]) -> None:
     here = live()
     names = here.parameters.names()
-    assert {*live_parameters.OPTIONS, "variants", "tf_rate"} <= names
+    assert {*live_parameters.LIVE_OPTIONS, "variants", "tf_rate"} <= names
     assert {f"enabled.{path}" for path in (STATES, OFF, FAULTY)} | {f"rate.{STATES}", f"rate.{FAULTY}"} == {
         name for name in names if "/" in name
     }
@@ -241,7 +247,7 @@ def test_true_and_false_may_be_bools_at_the_start(ros_harness: Any, given: Any, 
     domains = Domains(report=print, parameter_overrides=[Parameter("frames_from_xforms", value=given)])
     try:
         values = parameters.declare(domains.main.node)
-        assert parameters.options_from(values, node_namespace="/").plan.frames_from_xforms == held
+        assert make_node_options(values, node_namespace="/").plan.frames_from_xforms == held
     finally:
         domains.close()
 
@@ -262,9 +268,9 @@ def test_the_rate_of_transforms_needs_no_plan(live: Callable[..., Live]) -> None
 def test_the_rate_has_the_name_of_robot_state_publisher_too(ros_harness: Any, asset: Path) -> None:
     domains = Domains(report=print, parameter_overrides=[Parameter("publish_frequency", value=5.0)])
     values = parameters.declare(domains.main.node)
-    rate = parameters.options_from(values, node_namespace="/").tf_rate
+    rate = make_node_options(values, node_namespace="/").bridge.tf_rate
     client = ParameterClient(ros_harness)
-    with Bridge(plan_of(asset), domains=domains, tf_rate=rate) as bridge:
+    with Bridge(plan_of(asset), options=BridgeOptions(tf_rate=rate), node=domains) as bridge:
         for name, value, expected in (
             ("publish_frequency", 8.0, 8.0),
             ("tf_rate", 30.0, 8.0),
@@ -280,7 +286,7 @@ def test_the_rate_has_the_name_of_robot_state_publisher_too(ros_harness: Any, as
 def test_a_rate_of_every_step_cannot_be_set(ros_harness: Any, asset: Path) -> None:
     domains = Domains(report=print)
     parameters.declare(domains.main.node)
-    with Bridge(plan_of(asset), domains=domains, tf_rate=None):
+    with Bridge(plan_of(asset), options=BridgeOptions(tf_rate=None), node=domains):
         assert "every state" in ParameterClient(ros_harness).set("tf_rate", 7.0)
 
 
@@ -370,17 +376,20 @@ def test_values_given_at_the_start_hold(start: Any, ros_harness: Any, asset: Pat
 )
 def test_an_impossible_value_at_the_start_is_the_callers_mistake(asset: Path, given: dict[str, Any]) -> None:
     overrides = [Parameter(name, value=value) for name, value in given.items()]
-    with pytest.raises(OptionError, match="/robot/"), Bridge(plan_of(asset), parameter_overrides=overrides):
+    with (
+        pytest.raises(OptionError, match="/robot/"),
+        Bridge(plan_of(asset), options=BridgeOptions(parameter_overrides=overrides)),
+    ):
         pass
 
 
 def test_the_parameters_of_the_node_are_the_same_ones(ros_harness: Any, asset: Path) -> None:
     domains = Domains(report=print, parameter_overrides=[Parameter("tf_output", value="both")])
     values = parameters.declare(domains.main.node)
-    options = parameters.options_from(values, node_namespace="/")
+    options = make_node_options(values, node_namespace="/")
     plan = plan_of(asset, plan_options=options.plan)
     client = ParameterClient(ros_harness)
-    with Bridge(plan, domains=domains) as bridge:
+    with Bridge(plan, node=domains) as bridge:
         assert client.get("tf_output") == "both"
         assert client.set("tf_output", "global") == ""
         while bridge.plan.options.tf_output != "global":
@@ -509,7 +518,7 @@ def test_a_hosts_files_are_the_hosts(asset: Path) -> None:
     from pxr import Usd
 
     stage = Usd.Stage.Open(str(asset))
-    bridge = Bridge(load_plan(stage), watch=True)
+    bridge = Bridge(load_plan(stage), options=BridgeOptions(watch=True))
     with pytest.raises(OptionError, match="host"), bridge:
         pass
     context = Context()

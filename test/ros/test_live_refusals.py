@@ -17,13 +17,12 @@ from live_changes import (
     TIMEOUT_S,
     head,
     names,
-    quiet,
 )
 from pxr import Sdf
 
 from usd_ros_bridge import Bridge, BridgeError, VariantSelection, load_plan
 from usd_ros_bridge.testing.graphs import graph_of, settled_difference
-from usd_ros_bridge.usd.turns import turn_at
+from usd_ros_bridge.usd.edit.lock import lock_of
 
 # --- What is refused -------------------------------------------------------------------------------------------------
 
@@ -96,7 +95,7 @@ def test_an_edit_beside_a_request_that_is_refused_is_followed(start, edited_asse
         raise ValueError("the editor gives up")
 
     # While it is held, nobody carries anything out: both are found at once.
-    with turn_at(bridge.plan.stage), bridge.changes._condition:
+    with lock_of(bridge.plan.stage), bridge.changes._condition:
         bridge.plan.stage.GetPrimAtPath("/World/mast").SetActive(False)
         refused = bridge.change(edit=edit)
     with pytest.raises(BridgeError, match="the editor gives up"):
@@ -142,7 +141,7 @@ def test_a_bridge_without_a_stage_cannot_change(start):
 
 @pytest.mark.parametrize("rounds", range(5))
 def test_a_bridge_that_closes_during_a_change_ends_and_says_so(edited_asset, rounds):
-    bridge = Bridge(load_plan(edited_asset), **quiet()).open()
+    bridge = Bridge(load_plan(edited_asset), report=lambda *_: None, inform=lambda *_: None).open()
     spin = threading.Thread(target=bridge.spin)
     spin.start()
     refusals: list[str] = []

@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image, Imu, JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 
 WORLD = Path(__file__).parents[2] / "examples" / "rover" / "world.usda"
 MS = 1_000_000
@@ -61,9 +61,12 @@ def drive(ros_harness: Any) -> Callable[[float], Recording]:
         plan = load_plan(WORLD)
         try:
             with Bridge(
-                plan, "mujoco", backend_options={"lockstep": "true"}, threaded=False, seed=7,
-                report=lambda *_: None, inform=lambda *_: None,
-            ) as bridge:  # fmt: skip
+                plan,
+                "mujoco",
+                options=BridgeOptions(backend_options={"lockstep": "true"}, threaded=False, seed=7),
+                report=lambda *_: None,
+                inform=lambda *_: None,
+            ) as bridge:
                 _meet(ros_harness, bridge)
                 for number in range(1, TICKS + 1):
                     if number in (5, 50):
@@ -102,7 +105,7 @@ def _meet(harness: Any, bridge: Bridge) -> None:
 def _deliver(harness: Any, bridge: Bridge) -> None:
     def arrived() -> bool:
         bridge.poll()
-        return bridge.runtime.inbox.pending
+        return bridge.parts.runtime.inbox.pending
 
     harness.wait_for(arrived, what="the command")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge.runtime.publications import Publication
 
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 PATIENCE = 20.0
@@ -17,15 +18,16 @@ def nobody(_thread):
     return False
 
 
-class Slow:
+class Slow(Publication):
     """An emitter whose first message takes until the test says so."""
 
     def __init__(self, act=lambda: None):
+        super().__init__()
         self.begun, self.may_end = threading.Event(), threading.Event()
         self.order = []
         self._act = act
 
-    def emit(self, _snapshot):
+    def publish(self, _snapshot):
         if not self.begun.is_set():
             self.begun.set()
             self._act()
@@ -41,12 +43,12 @@ def ticking():
     started = []
 
     def begin(slow):
-        bridge.runtime.add_emitter(slow, name="slow")
+        bridge.parts.runtime.add_publication(slow, name="slow")
         thread = threading.Thread(target=lambda: bridge.step(10_000_000))
         started.append((thread, slow))
         thread.start()
         assert slow.begun.wait(PATIENCE)
-        return bridge.runtime, thread
+        return bridge.parts.runtime, thread
 
     with bridge:
         yield begin
@@ -66,7 +68,7 @@ def test_a_tick_in_progress_is_waited_for(ticking):
         return False
 
     def work():
-        runtime.make_way(wants)
+        runtime.wait_for_tick(wants)
         slow.order.append("work")
 
     worker = threading.Thread(target=work)
@@ -80,7 +82,7 @@ def test_a_tick_in_progress_is_waited_for(ticking):
 def test_a_tick_that_waits_for_the_caller_is_not(ticking):
     slow = Slow()
     runtime, tick = ticking(slow)
-    runtime.make_way(lambda thread: thread == tick.ident)
+    runtime.wait_for_tick(lambda thread: thread == tick.ident)
     assert slow.order == []
 
 
@@ -92,7 +94,7 @@ def test_a_bridge_that_is_closed_from_a_tick_is_waited_for_by_nobody(ticking):
         asked.set()
         return False
 
-    worker = threading.Thread(target=lambda: runtime.make_way(wants))
+    worker = threading.Thread(target=lambda: runtime.wait_for_tick(wants))
     worker.start()
     assert asked.wait(PATIENCE)
     runtime.stopped = True
@@ -103,11 +105,11 @@ def test_a_bridge_that_is_closed_from_a_tick_is_waited_for_by_nobody(ticking):
 
 def test_a_tick_does_not_wait_for_itself_and_without_one_nobody_waits():
     with Bridge(load_plan(ARM), report=lambda *_: None, inform=lambda *_: None) as bridge:
-        runtime = bridge.runtime
-        runtime.make_way(nobody)
-        slow = Slow(act=lambda: runtime.make_way(nobody))
+        runtime = bridge.parts.runtime
+        runtime.wait_for_tick(nobody)
+        slow = Slow(act=lambda: runtime.wait_for_tick(nobody))
         slow.may_end.set()
-        runtime.add_emitter(slow, name="slow")
+        runtime.add_publication(slow, name="slow")
         bridge.step(10_000_000)
         assert slow.order == ["tick"]
-        runtime.make_way(nobody)
+        runtime.wait_for_tick(nobody)

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 from rclpy.qos import QoSProfile
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Int64, String
 
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscription
 from usd_ros_bridge.model.plan import QosPlan
 
 NUMBERS = subscription("/arm/numbers", "std_msgs/msg/Int64", qos=QosPlan(depth=1000))
@@ -95,7 +95,7 @@ def test_a_handler_comes_before_the_built_in_sink_which_takes_over_again(start, 
     got = []
 
     def hinge():
-        return float(running.bridge.runtime.snapshot.state.joint_position[0])
+        return float(running.bridge.parts.runtime.snapshot.state.joint_position[0])
 
     command = JointState(name=["hinge"], position=[0.5])
     with running.bridge.on_message("/arm/joint_commands", got.append):

@@ -25,7 +25,7 @@ from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.model.transforms import compose, relative
+from usd_ros_bridge.spatial.transforms import compose, relative
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "mujoco_loop"
 PACKAGE = Path(importlib.util.find_spec("usd_ros_bridge").origin).parents[1]

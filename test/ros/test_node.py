@@ -353,10 +353,11 @@ def test_a_wrong_option_of_run_is_all_that_is_printed(run, option, text):
     assert text in process.output
 
 
-@pytest.mark.parametrize("module", ["node", "robot_state_publisher"])
+@pytest.mark.parametrize("executable", ["bridge", "robot_state_publisher"])
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_names_arguments_and_parameters(run, module, option):
-    process = run([sys.executable, "-m", f"usd_ros_bridge.ros.{module}", option])
+def test_help_names_arguments_and_parameters(run, executable, option):
+    code = f"from usd_ros_bridge.entry_points import {executable}; {executable}()"
+    process = run([sys.executable, "-c", code, option])
     assert process.finish(timeout=30.0) == 0
     assert "ASSET" in process.output
     assert "--ros-args" in process.output

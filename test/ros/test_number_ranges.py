@@ -17,21 +17,21 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
-from ros_plans import JOINT_STATES, plan
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge.cli import main
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.ranges import NumberRange
+from ros_plans import JOINT_STATES, plan
+from usd_ros_bridge.cli.main import main
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.options import OPTIONS, BridgeOptions
+from usd_ros_bridge.ranges import NumberRange
 from usd_ros_bridge.ros import parameters
 from usd_ros_bridge.ros.bridge import Bridge
-from usd_ros_bridge.ros.diagnostics import DiagnosticsOptions
-from usd_ros_bridge.ros.handlers import Handlers
-from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
+from usd_ros_bridge.ros.endpoints.handlers import Handlers
+from usd_ros_bridge.runtime.sim_time import TimeControl
 
 ROVER = Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"
 EXTREMES = (math.nan, math.inf, -math.inf, 5e-324, -5e-324, 1e-300, -1.0, 1e300, 1.7e308)
-NUMBERS = [spec for spec in parameters.PARAMETERS if spec.kind == "double"]
+NUMBERS = [spec for spec in OPTIONS.values() if spec.kind == "double"]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def context() -> Iterator[Context]:
 
 def test_every_number_among_the_parameters_has_a_range() -> None:
     assert len(NUMBERS) >= 6
-    counts = [spec for spec in parameters.PARAMETERS if spec.kind == "int"]
+    counts = [spec for spec in OPTIONS.values() if spec.kind == "int"]
     assert all(isinstance(spec.range, NumberRange) for spec in (*NUMBERS, *counts))
 
 
@@ -67,15 +67,13 @@ def test_parameters_at_the_start(context: Context, name: str) -> None:
 
 @pytest.mark.parametrize("value", EXTREMES)
 def test_options_of_the_library(value: float) -> None:
-    for name in ("tf_rate", "controller_rate", "diagnostics_rate"):
-        bridge = Bridge(plan(JOINT_STATES), "kinematic", **{name: value})
+    for name in ("tf_rate", "controller_rate", "diagnostics_rate", "clock_rate"):
+        bridge = Bridge(plan(JOINT_STATES), "kinematic", options=BridgeOptions(**{name: value}))
         with pytest.raises(OptionError, match=f"{name} .* to "):
             bridge.open()
         bridge.close()
     with pytest.raises(OptionError, match=r"0, or 0\.001 to 1000"):
-        TimeControl(step_ns=1, options=TimeOptions(real_time_factor=value), wake=lambda: None)
-    with pytest.raises(OptionError, match=r"0\.001 to 10 Hz"):
-        DiagnosticsOptions(rate=value).check()
+        TimeControl(step_ns=1, real_time_factor=value, wake=lambda: None)
 
 
 @pytest.mark.parametrize("value", EXTREMES)

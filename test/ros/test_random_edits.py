@@ -22,7 +22,7 @@ from random_edits import RandomEdits
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 
-from usd_ros_bridge import Bridge, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.testing.graphs import Graph, graph_of, type_name
 
 pytestmark = pytest.mark.skipif(
@@ -64,9 +64,12 @@ class Edited:
         self._time = 0
         self.worst_s = 0.0
         self.bridge = Bridge(
-            load_plan(stage), node=harness.node, report=self._note, inform=lambda *_: None, handlers=(),
-            publish_description=False,
-        )  # fmt: skip
+            load_plan(stage),
+            options=BridgeOptions(handlers=(), publish_description=False),
+            node=harness.node,
+            report=self._note,
+            inform=lambda *_: None,
+        )
 
     def start(self) -> None:
         """Remembers what an open bridge starts with."""
@@ -75,8 +78,13 @@ class Edited:
 
     def fresh(self) -> Graph:
         """What a bridge has that is started now."""
-        quiet = {"report": lambda *_: None, "inform": lambda *_: None, "publish_description": False}
-        with Bridge(load_plan(self.stage), node=self._fresh_node, handlers=(), **quiet) as bridge:
+        with Bridge(
+            load_plan(self.stage),
+            options=BridgeOptions(handlers=(), publish_description=False),
+            node=self._fresh_node,
+            report=lambda *_: None,
+            inform=lambda *_: None,
+        ) as bridge:
             bridge.step(self._time)
             return graph_of(bridge)
 
@@ -140,6 +148,7 @@ class Edited:
         self._reports.append((kind, message))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(max(240, EDITS))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_graph_after_every_edit_is_that_of_a_fresh_start(seed, ros_harness, fresh_node):

@@ -37,7 +37,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     def step(self: Bridge, time_ns: int | None = None) -> bool:
         stepped = original(self, time_ns)
         assert stepped
-        assert not self.runtime.reporter.count("backend.step")
+        assert not self.parts.runtime.reporter.count("backend.step")
         made.append(time_ns)
         return stepped
 

@@ -12,10 +12,9 @@ from rcl_interfaces.srv import GetParameters
 from std_srvs.srv import Trigger
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions
-from usd_ros_bridge.runtime.time_control import TimeOptions
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "remote_control.md").read_text()
@@ -50,8 +49,8 @@ def test_services_are_those_of_the_table(start, ros_harness, tmp_path, level):
         "mujoco",
         backend_options={"gl": "none"},
         remote_control=level,
-        time_options=TimeOptions(paused=True),
-        spawning=SpawnOptions(roots=(str(tmp_path),)),
+        start_paused=True,
+        spawn_roots=(str(tmp_path),),
     )
     ros_harness.wait_for(
         lambda: (
@@ -100,4 +99,4 @@ def test_reload_is_there_for_all_alone(start, ros_harness, level):
 
 def test_another_level_is_refused():
     with pytest.raises(OptionError, match="remote_control 'some' is not possible; there are: all, none"):
-        Bridge(load_plan(ROVER), remote_control="some").open()
+        Bridge(load_plan(ROVER), options=BridgeOptions(remote_control="some")).open()

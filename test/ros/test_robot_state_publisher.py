@@ -17,7 +17,11 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
-NODE = [sys.executable, "-m", "usd_ros_bridge.ros.robot_state_publisher"]
+NODE = [
+    sys.executable,
+    "-c",
+    "from usd_ros_bridge.entry_points import robot_state_publisher; robot_state_publisher()",
+]
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 

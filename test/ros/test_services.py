@@ -16,17 +16,17 @@ from ament_index_python.resources import get_resource, get_resources
 from nav_msgs.srv import LoadMap
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
-from ros_plans import plan
 from sensor_msgs.srv import SetCameraInfo
 from std_srvs.srv import Empty, SetBool, Trigger
 from type_description_interfaces.srv import GetTypeDescription
 
-from usd_ros_bridge import Bridge, Capabilities
+from ros_plans import plan
+from usd_ros_bridge import Bridge, BridgeOptions, Capabilities
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.model.plan import ServicePlan
 from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.endpoints.service import refuse
-from usd_ros_bridge.ros.types import AmentCatalog, InterfaceTypeError, import_interface
+from usd_ros_bridge.ros.interface_types import AmentCatalog, InterfaceTypeError, import_interface
 
 LED, REBOOT = "/arm/set_led", "/arm/reboot"
 
@@ -357,7 +357,7 @@ def test_closing_answers_those_who_wait(ask, ros_harness):
 
 
 def test_without_threads_requests_come_by_polling_and_answers_go_at_once(ask, ros_harness):
-    with Bridge(plan(service(LED)), threaded=False) as bridge:
+    with Bridge(plan(service(LED)), options=BridgeOptions(threaded=False)) as bridge:
         bridge.on_service(LED, give_later)
         future = ask(SetBool, LED, wait=False, data=True)
         end = time.monotonic() + 10.0
@@ -387,7 +387,7 @@ def test_clients_that_are_killed_leave_nothing_behind(start):
         process.communicate()
     gate.set()
     end = time.monotonic() + 10.0
-    while running.bridge._workers._lanes:
+    while running.bridge._workers.busy:
         assert time.monotonic() < end
     assert running.row(LED, "server").errors == 0
     answered = threading.Event()

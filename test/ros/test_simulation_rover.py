@@ -14,7 +14,6 @@ from simulation_client import FAILED, OK, PAUSED, Simulator, seconds
 from simulation_interfaces.srv import GetEntityBounds, GetEntityState, ResetSimulation, StepSimulation
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.runtime.time_control import TimeOptions
 
 WORLD = Path(__file__).resolve().parents[2] / "examples" / "rover" / "world.usda"
 
@@ -27,7 +26,7 @@ def world():
 @pytest.fixture
 def simulator(start, ros_harness, world):
     options = {"gl": "none"}
-    start(world, "mujoco", backend_options=options, time_options=TimeOptions(paused=True))
+    start(world, "mujoco", backend_options=options, start_paused=True)
     return Simulator(ros_harness)
 
 

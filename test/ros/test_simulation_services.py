@@ -13,7 +13,6 @@ from free_bodies import CRATE, GRAVITY, START, STEP_NS, FreeBodies, world
 from geometry_msgs.msg import Vector3
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile
-from ros_plans import plan
 from simulation_client import FAILED, NOT_FOUND, OK, PAUSED, PLAYING, STOPPED, UNSUPPORTED, Simulator, seconds
 from simulation_interfaces.action import SimulateSteps
 from simulation_interfaces.msg import (
@@ -38,18 +37,18 @@ from simulation_interfaces.srv import (
     StepSimulation,
 )
 
-from usd_ros_bridge import Bridge
-from usd_ros_bridge.ros.simulation import offer
+from ros_plans import plan
+from usd_ros_bridge import Bridge, BridgeOptions
+from usd_ros_bridge.ros.simulation import simulation_interfaces
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
-from usd_ros_bridge.runtime.time_control import TimeOptions
 
-HELD = TimeOptions(paused=True)
+HELD = BridgeOptions(start_paused=True)
 
 
 @pytest.fixture
 def simulator(start, ros_harness):
     """A paused simulation, and a client of it."""
-    running = start(world(), FreeBodies(), time_options=HELD)
+    running = start(world(), FreeBodies(), options=HELD)
     client = Simulator(ros_harness)
     client.running = running
     return client
@@ -76,7 +75,7 @@ def test_features_are_what_is_served(simulator):
 
 
 def test_names_are_in_the_namespace_of_the_node(start, ros_harness):
-    start(world(), FreeBodies(), namespace="/sim", time_options=HELD)
+    start(world(), FreeBodies(), node_namespace="/sim", options=HELD)
     assert Simulator(ros_harness, "/sim").state() == PAUSED
 
 
@@ -90,7 +89,7 @@ def test_backend_without_entities_offers_time_alone(start, ros_harness):
             for name in ("open", "inputs", "receive", "step", "reset", "close"):
                 setattr(self, name, getattr(self._bodies, name))
 
-    running = start(world(), TimeOnly(), time_options=HELD)
+    running = start(world(), TimeOnly(), options=HELD)
     features = Simulator(ros_harness).ask(GetSimulatorFeatures).features.features
     assert SimulatorFeatures.ENTITY_STATE_GETTING not in features
     assert SimulatorFeatures.STEP_SIMULATION_ACTION in features
@@ -106,9 +105,9 @@ def test_backend_that_follows_time_offers_nothing(start):
 
 def test_missing_package_is_told_in_one_line(start, monkeypatch):
     monkeypatch.setattr(
-        offer.AmentCatalog, "contains", lambda _self, name: not name.startswith("simulation_")
+        simulation_interfaces.AmentCatalog, "contains", lambda _self, name: not name.startswith("simulation_")
     )
-    running = start(world(), FreeBodies(), time_options=HELD)
+    running = start(world(), FreeBodies(), options=HELD)
     (line,) = running.infos.containing("simulation_interfaces")
     assert "is not installed" in line
     assert "\n" not in line
@@ -318,7 +317,7 @@ def test_world_is_the_asset(simulator):
 
 def test_backend_that_raises_is_told_to_the_client_and_the_log(start, ros_harness):
     backend = FreeBodies()
-    running = start(world(), backend, time_options=HELD)
+    running = start(world(), backend, options=HELD)
     backend.entity_bounds = lambda _path: 1 / 0
     result = Simulator(ros_harness).ask(GetEntityBounds, entity="crate").result
     assert result.result == FAILED
@@ -408,7 +407,7 @@ def test_quitting_ends_spin_after_the_answer(start, ros_harness):
 
 
 def test_host_is_not_ended(ros_harness):
-    with Bridge(world(), FreeBodies(), threaded=True, time_options=HELD):
+    with Bridge(world(), FreeBodies(), options=HELD):
         client = Simulator(ros_harness)
         refused = client.set_state(SimulationState.STATE_QUITTING)
         assert refused.result == FAILED

@@ -24,9 +24,8 @@ from simulation_interfaces.srv import (
 )
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.model.options import PlanOptions
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnOptions, find_file
-from usd_ros_bridge.runtime.time_control import TimeOptions
+from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.ros.simulation.spawn_options import find_file
 
 ROVER = Path(__file__).resolve().parents[2] / "examples" / "rover"
 BOX = """#usda 1.0
@@ -60,8 +59,8 @@ def simulator(start, ros_harness, assets):
         load_plan(ROVER / "world.usda", physics=True),
         "mujoco",
         backend_options={"gl": "none"},
-        time_options=TimeOptions(paused=True),
-        spawning=SpawnOptions(roots=(str(ROVER), str(assets))),
+        start_paused=True,
+        spawn_roots=(str(ROVER), str(assets)),
     )
     client = Simulator(ros_harness)
     client.running = running
@@ -126,8 +125,8 @@ def test_a_bridge_of_some_contexts_serves_what_is_spawned_into_it(start, ros_har
         load_plan(ROVER / "world.usda", physics=True, plan_options=PlanOptions(contexts=("/World/rover",))),
         "mujoco",
         backend_options={"gl": "none"},
-        time_options=TimeOptions(paused=True),
-        spawning=SpawnOptions(roots=(str(ROVER), str(assets))),
+        start_paused=True,
+        spawn_roots=(str(ROVER), str(assets)),
     )
     client = Simulator(ros_harness)
     for uri, name in (("rover.usda", "rover_2"), ("box.usda", "parcel")):
@@ -244,9 +243,11 @@ def test_features_and_spawnables_tell_of_it(simulator, assets):
 
 def test_nothing_is_spawned_without_roots(start, ros_harness):
     running = start(
-        load_plan(ROVER / "world.usda", physics=True), "mujoco", backend_options={"gl": "none"},
-        time_options=TimeOptions(paused=True),
-    )  # fmt: skip
+        load_plan(ROVER / "world.usda", physics=True),
+        "mujoco",
+        backend_options={"gl": "none"},
+        start_paused=True,
+    )
     client = Simulator(ros_harness)
     assert SimulatorFeatures.SPAWNING not in client.ask(GetSimulatorFeatures).features.features
     assert "/spawn_entity" not in dict(running.bridge.node.get_service_names_and_types())

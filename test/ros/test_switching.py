@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from usd_ros_bridge import Bridge, BridgeError, load_plan
+from usd_ros_bridge import Bridge, BridgeError, BridgeOptions, load_plan
 
 ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 FOLLOW = "/arm/Controllers/joint_trajectory_controller"
@@ -46,7 +46,7 @@ def test_what_is_not_possible_is_an_error_and_changes_nothing(start):
 
 
 def test_a_host_switches_between_two_steps():
-    with Bridge(load_plan(ARM), threaded=False, report=lambda *_: None) as bridge:
+    with Bridge(load_plan(ARM), options=BridgeOptions(threaded=False), report=lambda *_: None) as bridge:
         bridge.step(0)
         call = bridge.switch_controllers(deactivate=[FOLLOW])
         assert not call.done()
@@ -65,4 +65,4 @@ def test_a_bridge_that_is_not_open_has_none():
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_an_impossible_rate_of_controllers_is_an_error(rate):
     with pytest.raises(BridgeError, match="controller_rate"):
-        Bridge(load_plan(ARM), controller_rate=rate).open()
+        Bridge(load_plan(ARM), options=BridgeOptions(controller_rate=rate)).open()

@@ -19,25 +19,25 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge.backends.protocol import Capabilities
-from usd_ros_bridge.model.errors import BridgeError, OptionError
+from builders.pendulums import PendulumBackend
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan, publisher
+from usd_ros_bridge.backends.base import Capabilities
+from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
-from usd_ros_bridge.runtime import timekeeper
-from usd_ros_bridge.runtime.time_control import TimeOptions
-from usd_ros_bridge.testing.pendulums import PendulumBackend
+from usd_ros_bridge.runtime import sim_time
 
 MS = 1_000_000
 STEP = 2 * MS
-FAST = TimeOptions(real_time_factor=0.0)
-PAUSED = TimeOptions(real_time_factor=0.0, paused=True)
+FAST = BridgeOptions(real_time_factor=0.0)
+PAUSED = BridgeOptions(real_time_factor=0.0, start_paused=True)
 CLOCK_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -101,7 +101,7 @@ def test_once_in_each_domain_and_best_effort(
 ) -> None:
     robots = (arm("/a", path="/a"), arm("/b", domain_id=other_domain_id, path="/b", row=1, index=1))
     bodies = plan(robots=robots, layout=layout("/a", "/b"))
-    running = start(bodies, PendulumBackend(), time_options=FAST)
+    running = start(bodies, PendulumBackend(), options=FAST)
     rows = [row for row in running.bridge.status().interfaces if row.name == "/clock"]
     assert sorted(row.domain_id for row in rows) == sorted([domain_id, other_domain_id])
     ros_harness.wait_for(lambda: ros_harness.node.count_publishers("/clock") > 0, what="/clock")
@@ -111,7 +111,7 @@ def test_once_in_each_domain_and_best_effort(
 
 
 def test_no_clock_where_none_is_wanted_or_time_is_not_owned(start: Any, ros_harness: Any) -> None:
-    first = start(plan(), PendulumBackend(), time_options=TimeOptions(publish_clock=False))
+    first = start(plan(), PendulumBackend(), publish_clock=False)
     second = start(plan(), "kinematic", node_name="other")
     assert second.bridge.time is None
     assert second.bridge.status().time is None
@@ -146,7 +146,7 @@ FOLLOWER = textwrap.dedent(
 
 
 def test_a_node_elsewhere_follows_simulated_time(start: Any) -> None:
-    running = start(plan(), PendulumBackend(), time_options=TimeOptions(real_time_factor=4.0))
+    running = start(plan(), PendulumBackend(), real_time_factor=4.0)
     environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
     out = subprocess.run(
         [sys.executable, "-c", FOLLOWER],
@@ -168,15 +168,15 @@ def test_a_node_elsewhere_follows_simulated_time(start: Any) -> None:
 
 
 def test_following_and_telling_is_a_mistake_of_the_caller() -> None:
-    bridge = Bridge(plan(), PendulumBackend(), use_sim_time=True)
+    bridge = Bridge(plan(), PendulumBackend(), options=BridgeOptions(use_sim_time=True))
     with pytest.raises(BridgeError, match="use_sim_time is true, but the backend PendulumBackend owns time"):
         bridge.open()
 
 
-@pytest.mark.parametrize("options", [TimeOptions(clock_rate=0.0), TimeOptions(real_time_factor=-1.0)])
-def test_impossible_options(options: TimeOptions) -> None:
+@pytest.mark.parametrize("options", [BridgeOptions(clock_rate=0.0), BridgeOptions(real_time_factor=-1.0)])
+def test_impossible_options(options: BridgeOptions) -> None:
     with pytest.raises(OptionError, match="is not possible"):
-        Bridge(plan(), PendulumBackend(), time_options=options).open()
+        Bridge(plan(), PendulumBackend(), options=options).open()
 
 
 # --- Pause, step, reset -------------------------------------------------------------------------------------------
@@ -191,18 +191,18 @@ def test_services_pause_step_and_reset(start: Any, ros_harness: Any, call: Calla
 
     response = call(SetBool, "set_paused", SetBool.Request(data=True))
     assert (response.success, response.message) == (True, "paused")
-    paused_ns = bridge.runtime.now_ns
+    paused_ns = bridge.parts.runtime.now_ns
     seen = len(clock.messages)
     ros_harness.wait_for(lambda: len(clock.messages) > seen + 1, what="/clock in a pause")
     assert {stamp_ns(message.clock) for message in clock.messages[-2:]} == {paused_ns}
 
     response = call(Trigger, "step")
-    assert (response.success, bridge.runtime.now_ns) == (True, paused_ns + STEP)
-    assert f"{bridge.runtime.now_ns * 1e-9:.9g} s" in response.message
+    assert (response.success, bridge.parts.runtime.now_ns) == (True, paused_ns + STEP)
+    assert f"{bridge.parts.runtime.now_ns * 1e-9:.9g} s" in response.message
 
     response = call(Trigger, "reset")
     assert response.success
-    assert (bridge.runtime.now_ns, backend.resets) == (0, 1)
+    assert (bridge.parts.runtime.now_ns, backend.resets) == (0, 1)
     assert bridge.time is not None
     assert bridge.time.state == "paused"
     ros_harness.wait_for(lambda: stamp_ns(clock.messages[-1].clock) == 0, what="/clock at the start")
@@ -223,14 +223,14 @@ def test_the_clock_is_told_where_time_comes_to_stand_still(
     start: Any, ros_harness: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step is no period of /clock, and a pause may come right after one: nobody waits for the next look."""
-    monkeypatch.setattr(timekeeper, "IDLE_NS", 3600 * 1_000_000_000)
+    monkeypatch.setattr(sim_time, "IDLE_NS", 3600 * 1_000_000_000)
     told: list[int] = []
     clock = Heard(ros_harness, Clock, "/clock", CLOCK_QOS)
-    running = start(plan(), PendulumBackend(STEP), time_options=PAUSED)
+    running = start(plan(), PendulumBackend(STEP), options=PAUSED)
     ros_harness.wait_for(lambda: running.row("/clock").matched == 1, what="the test's subscription")
     for _ in range(5):
         assert call(Trigger, "step").success
-        now = running.bridge.runtime.now_ns
+        now = running.bridge.parts.runtime.now_ns
         ros_harness.wait_for(lambda: told_times(clock)[-1:] == [now], what="the clock")  # noqa: B023
         told.append(now)
     assert told == [STEP * count for count in range(1, 6)]
@@ -239,7 +239,7 @@ def test_the_clock_is_told_where_time_comes_to_stand_still(
     control.resume()
     ros_harness.wait_for(lambda: told_times(clock)[-1] > 20 * STEP, what="time that passes")
     control.pause()
-    ros_harness.wait_for(lambda: told_times(clock)[-1] == running.bridge.runtime.now_ns, what="its end")
+    ros_harness.wait_for(lambda: told_times(clock)[-1] == running.bridge.parts.runtime.now_ns, what="its end")
 
 
 def told_times(clock: Heard) -> list[int]:
@@ -247,7 +247,7 @@ def told_times(clock: Heard) -> list[int]:
 
 
 def test_services_are_there_where_a_host_polls_and_steps(ros_harness: Any) -> None:
-    with Bridge(plan(), PendulumBackend(STEP), threaded=False, time_options=PAUSED) as bridge:
+    with Bridge(plan(), PendulumBackend(STEP), options=replace(PAUSED, threaded=False)) as bridge:
         assert not bridge.step()
         client = ros_harness.node.create_client(Trigger, "/usd_ros_bridge/step")
 
@@ -260,16 +260,16 @@ def test_services_are_there_where_a_host_polls_and_steps(ros_harness: Any) -> No
             ros_harness.wait_for(met)
 
         drive(client.service_is_ready)
-        assert bridge.runtime.now_ns == 0
+        assert bridge.parts.runtime.now_ns == 0
         future = client.call_async(Trigger.Request())
         drive(future.done)
         assert future.result().success
-        assert bridge.runtime.now_ns == STEP
+        assert bridge.parts.runtime.now_ns == STEP
 
 
 def test_a_reset_from_python(start: Any, ros_harness: Any) -> None:
     backend = PendulumBackend(STEP)
-    running = start(plan(), backend, time_options=FAST)
+    running = start(plan(), backend, options=FAST)
     time = running.bridge.time
     assert time.step_ns == STEP
     time.pause()
@@ -280,13 +280,13 @@ def test_a_reset_from_python(start: Any, ros_harness: Any) -> None:
     assert time.reset(keep_time=True).result(10.0) == 50 * STEP
     assert time.step(1).result(10.0) == 51 * STEP
     running.bridge.reset()
-    ros_harness.wait_for(lambda: running.bridge.runtime.now_ns == 0, what="the reset")
+    ros_harness.wait_for(lambda: running.bridge.parts.runtime.now_ns == 0, what="the reset")
     assert backend.resets == 3
     assert running.warnings.faults == []
 
 
 def test_what_waits_in_a_pause_is_told_when_the_bridge_closes() -> None:
-    bridge = Bridge(plan(), PendulumBackend(STEP), time_options=PAUSED).open()
+    bridge = Bridge(plan(), PendulumBackend(STEP), options=PAUSED).open()
     time = bridge.time
     assert time is not None
     steps = time.step(5)
@@ -303,7 +303,7 @@ def test_the_factor_is_a_parameter_that_can_be_set(ros_harness: Any) -> None:
 
     domains = Domains(report=lambda _kind, _message: None)
     parameters.declare(domains.main.node)
-    with Bridge(plan(), PendulumBackend(STEP), domains=domains, time_options=PAUSED) as bridge:
+    with Bridge(plan(), PendulumBackend(STEP), options=PAUSED, node=domains) as bridge:
         client = ros_harness.node.create_client(SetParameters, "/usd_ros_bridge/set_parameters")
         ros_harness.wait_for(client.service_is_ready)
         for name, value, message in (
@@ -338,7 +338,10 @@ def record(ros_harness: Any) -> Callable[[float], dict[str, list[bytes]]]:
         commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
         try:
             with Bridge(
-                states_plan(), PendulumBackend(STEP, start=0.3), threaded=False, report=lambda *_: None
+                states_plan(),
+                PendulumBackend(STEP, start=0.3),
+                options=BridgeOptions(threaded=False),
+                report=lambda *_: None,
             ) as bridge:
                 ready = [each.subscription.get_publisher_count for each in heard.values()]
                 ros_harness.wait_for(
@@ -380,7 +383,7 @@ def _wait_for_bridge(harness: Any, bridge: Bridge) -> None:
 def _wait_for_sample(harness: Any, bridge: Bridge) -> None:
     def met() -> bool:
         bridge.poll()
-        return bridge.runtime.inbox.pending
+        return bridge.parts.runtime.inbox.pending
 
     harness.wait_for(met, what="the command")
 
@@ -415,7 +418,9 @@ class Gyros(PendulumBackend):
     def open(self, context: Any) -> None:
         super().open(context)
         self.capabilities = Capabilities(
-            step_ns=STEP, sensors=frozenset({"/arm/beside", "/arm/inline"}), beside=frozenset({"/arm/beside"})
+            step_ns=STEP,
+            sensors=frozenset({"/arm/beside", "/arm/inline"}),
+            async_sensors=frozenset({"/arm/beside"}),
         )
 
     def sense(self, prim: str) -> SensorSample:
@@ -442,10 +447,8 @@ def test_what_is_measured_beside_the_loop_is_sent_as_it_comes(ros_harness: Any) 
         )
     )
     backend = Gyros()
-    options = replace(FAST, paused=True)
-    with Bridge(
-        imus, backend, time_options=options, publish_unmatched=True, controller_rate=500.0, threaded=False
-    ) as bridge:
+    options = replace(PAUSED, publish_unmatched=True, controller_rate=500.0, threaded=False)
+    with Bridge(imus, backend, options=options) as bridge:
         heard = {name: Heard(ros_harness, Imu, f"/arm/{name}", 1000) for name in ("beside", "inline")}
         ros_harness.wait_for(
             lambda: all(each.subscription.get_publisher_count() for each in heard.values()), what="discovery"

@@ -9,15 +9,16 @@ import pytest
 from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscription
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 from std_msgs.msg import Float64MultiArray, String
 from tf2_msgs.msg import TFMessage
 
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscription
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.plan import Pose, QosPlan
+from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.ros.cdr import Outlet
+from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
+from usd_ros_bridge.spatial.pose import Pose
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 SENSOR = {"qos": QosPlan(reliability="best_effort", depth=5)}
@@ -374,7 +375,7 @@ def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
 ):
     failing = []
 
-    class Failing(Outlet):
+    class Failing(PublisherHandle):
         def __init__(self, publisher):
             super().__init__(publisher)
             self.sound, self.send = self.send, self.fail_or_send
@@ -385,8 +386,8 @@ def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
             self.sound(data)
             self.send = self.fail_or_send
 
-    for module in ("publisher", "tf"):
-        monkeypatch.setattr(f"usd_ros_bridge.ros.endpoints.{module}.Outlet", Failing)
+    for module in ("endpoints.publisher", "tf.broadcaster"):
+        monkeypatch.setattr(f"usd_ros_bridge.ros.{module}.PublisherHandle", Failing)
     failing.append(True)
     received, transforms = listen(JointState, "/arm/joint_states"), listen(TFMessage, "/arm/tf")
     running = start(plan(JOINT_STATES))

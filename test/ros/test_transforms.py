@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,16 +12,25 @@ import pytest
 from geometry_msgs.msg import TransformStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
-from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge import ArrayBackend, Bridge, load_plan
+from builders.plans import PlanBuilder
+from ros_plans import JOINT_COMMANDS, JOINT_STATES, arm, layout, plan
+from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.model.plan import Pose, TfOutput
-from usd_ros_bridge.ros.cdr import SharedMessages, TemplateError
-from usd_ros_bridge.ros.endpoints.tf_messages import RobotTransforms, make_transform, write_transforms
-from usd_ros_bridge.testing.plans import PlanBuilder
+from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.ros.codecs.encoding import MessageCodec
+from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
+from usd_ros_bridge.ros.tf.broadcaster import (
+    TransformPublisher,
+    encode_transforms,
+    make_transform,
+    write_transforms,
+)
+from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
+from usd_ros_bridge.runtime.publications import Publication, Publications
+from usd_ros_bridge.spatial.pose import Pose
 
 ASSETS = Path(__file__).parents[1] / "assets"
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -172,17 +182,17 @@ def test_an_emitter_or_a_callback_that_raises_does_not_stop_tf(start, listen, ro
     def broken(_):
         raise ValueError("cannot read this")
 
-    monkeypatch.setattr("usd_ros_bridge.ros.making.DECODERS", {"sensor_msgs/msg/JointState": broken})
-    monkeypatch.setattr("usd_ros_bridge.ros.cdr.reader.READERS", {})
+    codec = MessageCodec(decode=broken)
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.factory.CODECS", {"sensor_msgs/msg/JointState": codec})
     moving = listen("/arm/tf")
     commands = ros_harness.node.create_publisher(JointState, "/arm/joint_commands", 10)
     running = start(plan(JOINT_COMMANDS))
 
-    class Broken:
-        def emit(self, snapshot):
+    class Broken(Publication):
+        def publish(self, snapshot):
             raise ValueError(f"cannot send this at {snapshot.time_ns}")
 
-    running.bridge.runtime.add_emitter(Broken(), name="broken")
+    running.bridge.parts.runtime.add_publication(Broken(), name="broken")
     ros_harness.wait_for(lambda: ros_harness.are_connected(commands, running.bridge), what="the subscription")
     for _ in range(3):
         commands.publish(JointState(name=["hinge"], position=[0.1]))
@@ -213,8 +223,8 @@ def test_another_publisher_of_the_same_frame_is_reported_once_by_name(start, ros
 
 
 def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, listen, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_guard.LISTEN_S", 0.2)
-    monkeypatch.setattr("usd_ros_bridge.ros.transforms.CHECK_RATE", 20.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.LISTEN_S", 0.2)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.robot_transforms.CHECK_RATE", 20.0)
     moving = listen("/arm/tf")
     running = start(plan())
     other = ros_harness.node.create_publisher(TFMessage, "/arm/tf", 10)
@@ -237,7 +247,7 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
     def refuse(message):
         raise TemplateError("no template today")
 
-    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.tf_messages.Template", refuse)
+    monkeypatch.setattr("usd_ros_bridge.ros.codecs.message_encoder.Template", refuse)
     moving = listen("/arm/tf")
     running = start(plan())
     ros_harness.wait_for(lambda: len(moving) > 3, what="transforms")
@@ -246,26 +256,166 @@ def test_transforms_without_a_template_are_message_objects_with_the_same_content
     assert len(running.warnings.containing("no template today")) == 1
 
 
+class Posed:
+    """Stands for a snapshot with these poses of one robot's moving frames."""
+
+    def __init__(self, poses, stamp_ns=0, *, by_topic=False):
+        self.poses = poses
+        self.frames_finite = bool(np.isfinite(poses).all())
+        self.stamp_ns = stamp_ns
+        self.common_ns = None if by_topic else stamp_ns
+
+    def robot_time_ns(self, _):
+        return self.stamp_ns
+
+    def frame_poses(self, _):
+        return self.poses
+
+
+class Encoded:
+    """The messages of a robot with two moving frames, beside message objects that say the same."""
+
+    def __init__(self, *, rotate_only, messages=None):
+        self.robot, self.reports = arm(outputs=(GLOBAL,)), []
+        frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only, span=slice(0, 2))
+        report = lambda *each: self.reports.append(each)  # noqa: E731
+        messages = EncodedMessages() if messages is None else messages
+        self.encoding = encode_transforms(self.robot, frames, GLOBAL, 0, report)
+        self.encoder = MessageEncoder("/arm", TFMessage, self.encoding, report=report, messages=messages)
+
+    def check(self, poses, stamp_ns, shown=(0, 1)):
+        """Compares the message with message objects; returns it as it is sent."""
+        values = self.encoding.values(Posed(poses))
+        data = self.encoder.encode(values, stamp_ns)
+        objects = [make_transform(self.robot, self.robot.frames[index], "arm/") for index in shown]
+        write_transforms(objects, poses[list(shown)], stamp_ns)
+        assert deserialize_message(bytes(data), TFMessage) == TFMessage(transforms=objects)
+        assert self.encoder.make_message(values, stamp_ns) == TFMessage(transforms=objects)
+        return data
+
+
 @pytest.mark.parametrize("rotate_only", [False, True])
 def test_what_is_written_in_place_is_what_message_objects_say(rotate_only):
-    robot = arm(outputs=(GLOBAL,))
-    frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
-    written = RobotTransforms(
-        robot, frames, GLOBAL, lambda *each: pytest.fail(str(each)), SharedMessages(), pytest.fail
-    )
+    encoded = Encoded(rotate_only=rotate_only)
     poses = np.arange(28.0).reshape(2, 2, 7)
     if rotate_only:
         poses[1, :, :3] = poses[0, :, :3]
-    for stamp_ns, pose in ((5, poses[0]), (7_000_000_123, poses[1])):
-        data = written.message(stamp_ns, pose, None)
-        assert isinstance(data, bytearray)
-        objects = [make_transform(robot, robot.frames[index], "arm/") for index in frames.moving]
-        write_transforms(objects, pose, stamp_ns)
-        assert deserialize_message(bytes(data), TFMessage) == TFMessage(transforms=objects)
-    message = written.message(8, poses[1], np.array([False, True]))
-    assert parents(message) == {"arm/link": "arm/base"}
-    assert message.transforms[0].transform.rotation.w == 27.0
-    assert stamps(message) == {8}
+    whole = encoded.check(poses[0], 5)
+    assert encoded.check(poses[1], 7_000_000_123) is whole
+    poses[1, 0, 4] = np.nan
+    encoded.check(poses[1], 8, shown=(1,))
+    assert [kind for kind, _ in encoded.reports] == ["tf.finite:/arm"]
+    assert encoded.check(poses[0], 9) is whole
+    poses[1] = np.inf
+    assert encoded.encoding.values(Posed(poses[1])) is None
+
+
+@pytest.mark.parametrize("rotate_only", [False, True])
+def test_robots_with_the_same_frames_write_into_one_message(rotate_only):
+    """But not where what only rotates is translated differently."""
+    messages = EncodedMessages()
+    poses = np.arange(42.0).reshape(3, 2, 7)
+    poses[1, :, :3] = poses[0, :, :3]
+    robots = [Encoded(rotate_only=rotate_only, messages=messages) for _ in poses]
+    for stamp_ns in (5, 7_000_000_123):
+        poses[:, :, 3:] += 0.5
+        sent = [each.check(pose, stamp_ns) for each, pose in zip(robots, poses, strict=True)]
+        assert sent[0] is sent[1]
+        assert (sent[0] is sent[2]) == (not rotate_only)
+
+
+class Topic:
+    """Stands for a TF topic, and notes the stamps that are sent."""
+
+    def __init__(self):
+        self.name, self.always, self.handle = "/tf", True, self
+        self.recent_stamps, self.publishers, self.sent = deque(), [], []
+
+    def send(self, data):
+        assert list(self.recent_stamps)[-1:] == list(stamps(deserialize_message(bytes(data), TFMessage)))
+        self.sent.append(self.recent_stamps[-1])
+
+
+def test_each_state_is_sent_once_with_its_own_stamp_and_again_after_a_reset():
+    topic, reports = Topic(), []
+    publisher = TransformPublisher(
+        topic, messages=EncodedMessages(), report=lambda *each: reports.append(each)
+    )
+    frames = SimpleNamespace(moving=(0, 1), rotate_only=False, span=slice(0, 2))
+    publisher.revise(arm(outputs=(GLOBAL,)), frames, GLOBAL, 0)
+    poses, lost = np.ones((2, 7)), np.full((2, 7), np.nan)
+    for by_topic in (False, True):
+        publisher.reset()
+        asked = [(poses, 5), (poses, 5), (poses, -1), (lost, 6), (poses, 6), (poses, 6), (lost, 7)]
+        sent = [publisher.publish(Posed(*each, by_topic=by_topic)) for each in asked]
+        assert sent == [True, False, False, False, True, False, False]
+    publisher.reset()
+    assert publisher.publish(Posed(poses, 6))
+    assert topic.sent == [5, 6, 5, 6, 6]
+    assert {kind for kind, _ in reports} == {"tf.finite:/arm"}
+
+
+class ByTopic:
+    """Stands for a snapshot of two robots whose states came by topic: each has a time of its own, -1 for none."""
+
+    common_ns, frames_finite, all_frame_poses = None, True, np.ones((4, 7))
+
+    def __init__(self, *times_ns):
+        self.times_ns, self.time_ns = times_ns, max(times_ns)
+
+    def robot_time_ns(self, robot):
+        return self.times_ns[robot]
+
+    def frame_poses(self, robot):
+        return self.all_frame_poses[2 * robot : 2 * robot + 2]
+
+
+@pytest.mark.parametrize("as_batch", [False, True])
+def test_each_robot_is_sent_with_its_own_stamp_where_states_come_by_topic(as_batch):
+    topic, reports, messages = Topic(), [], EncodedMessages()
+    publications = Publications(lambda *each: reports.append(each))
+    publishers = []
+    for robot in range(2):
+        each = TransformPublisher(topic, messages=messages, report=lambda *each: reports.append(each))
+        frames = SimpleNamespace(moving=(0, 1), rotate_only=False, span=slice(2 * robot, 2 * robot + 2))
+        each.revise(arm(outputs=(GLOBAL,)), frames, GLOBAL, robot)
+        publications.add(each, name=str(robot))
+        publishers.append(each)
+    assert publishers[0].batch_key == publishers[1].batch_key is not None
+    publish_batch = publishers[0].make_batch(publishers, publications)
+
+    def publish(snapshot):
+        """Tells which of the robots published."""
+        before = [each.count for each in publishers]
+        if as_batch:
+            publish_batch(snapshot)
+        else:
+            for each in publishers:
+                publications.publish_each((each,), snapshot)
+        return [each.count > count for each, count in zip(publishers, before, strict=True)]
+
+    assert publish(ByTopic(-1, 70)) == [False, True]
+    assert topic.sent == [70]
+    assert publish(ByTopic(-1, 70)) == [False, False]
+    assert publish(ByTopic(71, 70)) == [True, False]
+    assert publish(ByTopic(72, 73)) == [True, True]
+    assert topic.sent == [70, 71, 72, 73]
+    assert not reports
+
+
+def test_a_robot_whose_frames_are_all_static_has_no_publisher_of_moving_ones(start, listen, ros_harness):
+    robot = PlanBuilder().robot("/post", tf_outputs=(TfOutput(tf="/post/tf", tf_static="/post/tf_static"),))
+    robot.body("base")
+    robot.joint("anchor", "", "base", kind="fixed")
+    robot.fixed_frame("lamp", "base", Pose((0.0, 0.0, 2.0)))
+    static = listen("/post/tf_static", STATIC)
+    running = start(robot.plan.build())
+    ros_harness.wait_for(lambda: bool(static), what="static transforms")
+    assert "lamp" in parents(static[0])
+    rows = {row.name for row in running.bridge.status().interfaces if row.type == "tf2_msgs/msg/TFMessage"}
+    assert rows == {"/post/tf_static"}
+    assert running.bridge.node.count_publishers("/post/tf_static") == 1
+    assert running.bridge.node.count_publishers("/post/tf") == 0
 
 
 def anchored_arm():
@@ -311,7 +461,7 @@ def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_
         with Bridge(
             described,
             backend,
-            tf_rate=None,
+            options=BridgeOptions(tf_rate=None),
             report=lambda *each: warnings.append(each),
             inform=lambda *_: None,
         ) as bridge:
@@ -323,22 +473,3 @@ def test_frames_that_only_rotate_have_their_translations_after_a_reset_and_from_
             bridge.reset()
             check_two(bridge.step)
     assert not warnings
-
-
-@pytest.mark.parametrize("rotate_only", [False, True])
-def test_robots_with_the_same_frames_write_into_one_message(rotate_only):
-    """But not where what only rotates is translated differently."""
-    robot, shared = arm(outputs=(GLOBAL,)), SharedMessages()
-    frames = SimpleNamespace(moving=(0, 1), rotate_only=rotate_only)
-    poses = np.arange(42.0).reshape(3, 2, 7)
-    poses[1, :, :3] = poses[0, :, :3]
-    robots = [RobotTransforms(robot, frames, GLOBAL, pytest.fail, shared, pytest.fail) for _ in poses]
-    for stamp_ns in (5, 7_000_000_123):
-        poses[:, :, 3:] += 0.5
-        for written, pose in zip(robots, poses, strict=True):
-            data = written.message(stamp_ns, pose, None)
-            objects = [make_transform(robot, robot.frames[index], "arm/") for index in frames.moving]
-            write_transforms(objects, pose, stamp_ns)
-            assert deserialize_message(bytes(data), TFMessage) == TFMessage(transforms=objects)
-    assert robots[0]._written is robots[1]._written
-    assert (robots[0]._written is robots[2]._written) == (not rotate_only)

@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
-from ros_plans import plan
 from sensor_msgs.msg import Image
 
+from ros_plans import plan
 from usd_ros_bridge.ros import transport
 from usd_ros_bridge.ros.bridge import Bridge
 

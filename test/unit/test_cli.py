@@ -225,13 +225,13 @@ class Finder:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Finder)
-from usd_ros_bridge.cli import main
+from usd_ros_bridge.cli.main import main
 main(sys.argv[2:])
 """
 """The command line, which is sent SIGINT when it imports a module."""
 
 
-@pytest.mark.parametrize("module", ["click", "usd_ros_bridge.model.errors", "numpy", "pxr.Sdf", "rich.table"])
+@pytest.mark.parametrize("module", ["click", "usd_ros_bridge.errors", "numpy", "pxr.Sdf", "rich.table"])
 def test_sigint_while_modules_are_imported_is_status_130_without_a_traceback(module: str) -> None:
     command = [sys.executable, "-c", SIGNALLED, module, "inspect", str(ROOT / "examples/arm/arm.usda")]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
@@ -265,7 +265,12 @@ def console_scripts() -> dict[str, str]:
 @pytest.mark.parametrize("executable", ["usd_ros_bridge", "bridge", "robot_state_publisher"])
 @pytest.mark.parametrize(
     "module",
-    ["usd_ros_bridge.cli", "usd_ros_bridge.ros", "usd_ros_bridge.ros.roles", "usd_ros_bridge.model.errors"],
+    [
+        "usd_ros_bridge.cli.main",
+        "usd_ros_bridge.ros",
+        "usd_ros_bridge.ros.node",
+        "usd_ros_bridge.errors",
+    ],
 )
 def test_sigint_as_soon_as_an_executable_imports_anything_is_no_traceback(
     executable: str, module: str

@@ -19,14 +19,14 @@ import pytest
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.console.inspect import print_plan
-from usd_ros_bridge.console.text import MOST_ROWS, TerminalConsole
+from usd_ros_bridge.cli.plan_view import print_plan
+from usd_ros_bridge.cli.terminal import MOST_ROWS, TerminalConsole
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.export.plan_json import plan_to_json
-from usd_ros_bridge.export.plan_summary import plan_summary_text
+from usd_ros_bridge.export.summary import plan_summary_text
 from usd_ros_bridge.export.urdf import UrdfExporter
-from usd_ros_bridge.model.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.usd.attributes import PrimProperties
+from usd_ros_bridge.usd.read.properties import PrimProperties
 
 WHOLE = bool(os.environ.get("COSTLY_ASSETS"))
 MOST_S = 5.0
@@ -173,8 +173,8 @@ def test_inspect_of_many_rows_shows_every_row(tmp_path: Path) -> None:
 
 def test_mujoco_refuses_a_chain_that_it_would_compile_for_hours(tmp_path: Path) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+    from usd_ros_bridge.backends.base import BackendContext
     from usd_ros_bridge.backends.mujoco.backend import LONGEST_CHAIN, MujocoBackend
-    from usd_ros_bridge.backends.protocol import BackendContext
 
     plan = load_plan(str(write(tmp_path, "chain", LONGEST_CHAIN)), physics=True)
     with pytest.raises(BackendError, match=f"{LONGEST_CHAIN}.*kinematic"):

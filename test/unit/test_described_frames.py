@@ -10,10 +10,9 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.urdf import robot_urdf
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.ros.roles import ROBOT_STATE_PUBLISHER
-from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.options import ROBOT_STATE_PUBLISHER, PlanOptions
+from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.usd import quiet
 

@@ -11,7 +11,7 @@ import pytest
 import usd_ros_bridge
 
 PACKAGE = Path(usd_ros_bridge.__file__).parent
-WITHOUT_BOTH = ("model", "planning", "controllers", "backends", "export", "runtime")
+WITHOUT_BOTH = ("spatial", "model", "planning", "controllers", "backends", "export", "runtime")
 ROS_ROOTS = (
     "rclpy",
     "rosidl_runtime_py",

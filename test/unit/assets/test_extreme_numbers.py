@@ -20,8 +20,8 @@ from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import ControllerRecord, Record, attribute_fields
-from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.usd import quiet
 
 ROOT = Path(__file__).parents[3]
@@ -133,7 +133,7 @@ def spoil(stage: Usd.Stage, generator: random.Random) -> str:
 
 
 def run(plan: BridgePlan, backend: Any, step_ns: int) -> None:
-    with Runtime(plan, backend, reporter=Reporter(lambda _kind, _message: None)) as runtime:
+    with Runtime(plan, backend, reporter=OnceReporter(lambda _kind, _message: None)) as runtime:
         for tick in range(1, 4):
             runtime.tick(tick * step_ns)
 
@@ -162,7 +162,7 @@ def attempt(seed: int) -> None:
 def run_physics(plan: BridgePlan) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed")
     from usd_ros_bridge.backends.mujoco import MujocoBackend
-    from usd_ros_bridge.model.errors import BackendError
+    from usd_ros_bridge.errors import BackendError
 
     try:
         run(plan, MujocoBackend(), 2_000_000)

@@ -14,7 +14,7 @@ import pytest
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
-from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.options import ReadOptions
 
 TEST = Path(__file__).parents[2]
 ASSETS = TEST / "assets"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from builders.plans import gripper, rover
 from usd_ros_bridge import ArrayBackend, SensorBackend, SensorSample, rows_of
-from usd_ros_bridge.backends.protocol import Backend, BackendContext
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.backends.base import Backend, BackendContext
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands
-from usd_ros_bridge.model.transforms import normalized
-from usd_ros_bridge.testing.plans import gripper, rover
+from usd_ros_bridge.spatial.transforms import normalized
 
 PLAN = gripper(rover()).build()
 LAYOUT = PLAN.layout

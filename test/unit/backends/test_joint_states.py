@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from builders.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.state import Commands, JointStateSample, State
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rover
 
 SECOND = 1_000_000_000
 

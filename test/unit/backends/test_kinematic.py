@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from builders.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.model.plan import Pose
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.model.transforms import FloatArray, compose, pose, to_matrix, twist_exponential
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose, to_matrix, twist_exponential
 
 MS = 1_000_000
 STEP = 10 * MS

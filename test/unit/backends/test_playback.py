@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation, Slerp
 
+from builders.plans import PlanBuilder, gripper, rest_of, rover
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.playback import PlaybackBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.backends.timeline import PoseTracks, ScalarTracks
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.scene import JointTrack, PoseTrack, Scene
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.model.transforms import FloatArray, compose, pose, to_matrix
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of, rover
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose, to_matrix
 
 SECOND = 1_000_000_000
 

@@ -9,9 +9,9 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from usd_ros_bridge.backends import registry
+from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.backends.protocol import ENTRY_POINT_GROUP
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.errors import BackendError
 
 BUILT_IN = {"null", "kinematic", "playback", "joint_states"}
 
@@ -55,7 +55,7 @@ def test_another_distributions_backend_comes_through_the_same_door(monkeypatch: 
     [
         ("engine_that_is_missing.sub:Engine", "module engine_that_is_missing is missing"),
         ("usd_ros_bridge.backends.null:Nope", "usd_ros_bridge.backends.null:Nope does not exist"),
-        ("usd_ros_bridge.backends.rest:MimicRules", "cannot be made: TypeError"),
+        ("usd_ros_bridge.backends.mimic_rules:MimicRules", "cannot be made: TypeError"),
         (
             "types:SimpleNamespace",
             "is no backend: it has no capabilities, open, inputs, receive, step, reset, close",

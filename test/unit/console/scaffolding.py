@@ -10,7 +10,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.cli import cli
+from usd_ros_bridge.cli.main import cli
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, RobotPlan
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.planning.plan_items import PlanItems
+from usd_ros_bridge.planning.diff import PlanItems
 
 ROOT = Path(__file__).parents[3]
 ARM = ROOT / "examples" / "arm" / "arm.usda"

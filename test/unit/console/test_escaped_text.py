@@ -17,18 +17,18 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from pxr import Usd
 from rich.console import RenderableType
 
-from usd_ros_bridge import cli
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.console.inspect import print_plan
-from usd_ros_bridge.console.live import render
-from usd_ros_bridge.console.text import TerminalConsole, plain
+from usd_ros_bridge.cli.live_view import render
+from usd_ros_bridge.cli.main import main
+from usd_ros_bridge.cli.plan_view import print_plan
+from usd_ros_bridge.cli.terminal import TerminalConsole, plain
+from usd_ros_bridge.errors import AssetError, escaped
 from usd_ros_bridge.export.plan_json import plan_to_json
-from usd_ros_bridge.export.plan_summary import plan_summary_text
+from usd_ros_bridge.export.summary import plan_summary_text
 from usd_ros_bridge.export.urdf import UrdfExporter
-from usd_ros_bridge.export.urdf_xml import document
-from usd_ros_bridge.model.diagnostics import Diagnostic, escaped
-from usd_ros_bridge.model.errors import AssetError
-from usd_ros_bridge.runtime.report import Reported, Reporter, describe
+from usd_ros_bridge.export.urdf.document import document_text
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.reporting import OnceReporter, Reported, describe
 
 ROOT = Path(__file__).parents[3]
 ASSETS = ("examples/arm/arm.usda", "examples/rover/rover.usda", "test/assets/services_actions.usda")
@@ -115,7 +115,7 @@ def test_inspect_json_and_diff_print_printable_text(
         ["resolver"], [f"inspect{EVIL}"], ["inspect", f"--{EVIL}"],
     ):  # fmt: skip
         with pytest.raises(SystemExit):
-            cli.main(arguments)
+            main(arguments)
         out = capsys.readouterr()
         assert_clean(out.out)
         assert_clean(out.err)
@@ -133,12 +133,12 @@ def test_a_parse_error_quotes_no_control_characters(
         load_plan(str(file))
     assert_clean(str(caught.value))
     with pytest.raises(SystemExit):
-        cli.main(["inspect", str(file)])
+        main(["inspect", str(file)])
     assert_clean(capsys.readouterr().err)
 
 
 def test_the_live_table_shows_no_control_characters() -> None:
-    from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus
+    from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 
     plan = load_plan(evil_stage(ASSETS[2], None))
     row = InterfaceStatus(
@@ -173,7 +173,7 @@ def test_logs_and_reports_show_no_control_characters(caplog: pytest.LogCaptureFi
         log = NodeLog("usd_ros_bridge")
         log.warn(EVIL, EVIL)
         log.inform(EVIL, EVIL)
-        Reporter()(EVIL, EVIL)
+        OnceReporter()(EVIL, EVIL)
     assert len(caplog.messages) == 3
     assert_clean("\n".join(caplog.messages))
     assert_clean(describe(ValueError(EVIL)))
@@ -182,8 +182,8 @@ def test_logs_and_reports_show_no_control_characters(caplog: pytest.LogCaptureFi
 def test_a_document_has_no_characters_that_xml_forbids() -> None:
     root = ET.Element("robot", {"name": EVIL})
     ET.SubElement(root, "mesh", {"filename": f"file:///{EVIL}\x00\ufffe"})
-    assert_clean(document(root))
-    ET.fromstring(document(root))
+    assert_clean(document_text(root))
+    ET.fromstring(document_text(root))
 
 
 def test_escaping_twice_is_escaping_once() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from usd_ros_bridge.console.live import MAX_FINDINGS, live_view, render
+from usd_ros_bridge.cli.live_view import MAX_FINDINGS, live_view, render
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.plan import FramePlan, Pose, RobotPlan
-from usd_ros_bridge.ros.status import BridgeStatus, InterfaceStatus, TimeStatus
-from usd_ros_bridge.runtime.report import Reported
+from usd_ros_bridge.model.plan import FramePlan, RobotPlan
+from usd_ros_bridge.reporting import Reported
+from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus, TimeStatus
+from usd_ros_bridge.spatial.pose import Pose
 
 FRAMES = (
     FramePlan(id="base_link", parent="odom", path="/r", static=False, parent_from_frame=Pose()),

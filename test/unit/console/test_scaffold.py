@@ -25,10 +25,10 @@ from scaffolding import (
 )
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.errors import AssetError, BridgeError, OptionError
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions
+from usd_ros_bridge.errors import AssetError, BridgeError, OptionError
 from usd_ros_bridge.model.physics_records import MASSLESS_BODIES
-from usd_ros_bridge.planning.differences import difference
+from usd_ros_bridge.options import PlanOptions, ReadOptions
+from usd_ros_bridge.planning.diff import difference
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 TWO_WHEELS = (("left_wheel", (0.0, 0.2, 0.0)), ("right_wheel", (0.0, -0.2, 0.0)))
@@ -556,7 +556,14 @@ def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (second.returncode, second.stdout) == (2, "")
     assert len(second.stderr.splitlines()) == 1
-    strict = [sys.executable, "-m", "usd_ros_bridge.cli", "inspect", str(tmp_path / "ros.usda"), "--strict"]
+    strict = [
+        sys.executable,
+        "-m",
+        "usd_ros_bridge.cli",
+        "inspect",
+        str(tmp_path / "ros.usda"),
+        "--strict",
+    ]
     assert subprocess.run(strict, capture_output=True, timeout=60, check=False).returncode == 0
 
 

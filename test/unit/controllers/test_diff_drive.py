@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.plans import PlanBuilder, rest_of, rover
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.controllers.diff_drive import FIRST_STEP_NS, DiffDrives
-from usd_ros_bridge.controllers.protocol import ControllerContext, ControllerGroup, OdometryGroup
-from usd_ros_bridge.controllers.wheels import find_wheels
-from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan, Pose
+from usd_ros_bridge.controllers.base import ControllerContext, ControllerGroup, OdometryGroup
+from usd_ros_bridge.controllers.diff_drive import FIRST_STEP_NS, DiffDrives, find_wheels
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan
 from usd_ros_bridge.model.state import Commands, State, TwistSample
-from usd_ros_bridge.model.transforms import relative
-from usd_ros_bridge.testing.plans import PlanBuilder, rest_of, rover
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import relative
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RADIUS, SEPARATION = 0.05, 0.4

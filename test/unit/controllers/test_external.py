@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from builders.plans import gripper, rest_of
+from usd_ros_bridge.controllers.base import ControllerContext
 from usd_ros_bridge.controllers.external import ExternalControls
-from usd_ros_bridge.controllers.protocol import ControllerContext
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, JointStateSample
-from usd_ros_bridge.testing.plans import gripper, rest_of
 
 PALM, LEFT, RIGHT = "palm_joint", "left_finger_joint", "right_finger_joint"
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.plans import PlanBuilder, gripper, rest_of
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.backends.protocol import BackendContext
+from usd_ros_bridge.controllers.base import ControllerContext, GoalGroup
 from usd_ros_bridge.controllers.gripper import Grippers
-from usd_ros_bridge.controllers.protocol import ControllerContext, GoalGroup
 from usd_ros_bridge.model.goals import GripperGoal, GripperState
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of
+from usd_ros_bridge.options import PlanOptions
 
 PALM, LEFT, RIGHT = "palm_joint", "left_finger_joint", "right_finger_joint"
 MS = 1_000_000

@@ -12,7 +12,7 @@ from trajectory_bench import JOINTS, MS, TICK, Bench, Port, S, arm, goal, trajec
 
 from usd_ros_bridge.controllers.registry import load_factory
 from usd_ros_bridge.model.goals import GripperGoal
-from usd_ros_bridge.model.options import BeyondLimits, PlanOptions
+from usd_ros_bridge.options import BeyondLimits, PlanOptions
 
 INVALID_GOAL = -1
 

@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly, CubicHermiteSpline
 from trajectory_bench import Port, S, goal, trajectory
 
+from builders.plans import PlanBuilder
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.controllers.joint_trajectory import JointTrajectoryControllers
-from usd_ros_bridge.controllers.protocol import ControllerContext
+from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.trajectory.controller import JointTrajectoryControllers
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.testing.plans import PlanBuilder
 
 MS = 1_000_000
 WALL = 1_795_000_000 * S

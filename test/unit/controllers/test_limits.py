@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from usd_ros_bridge.controllers.limits import common_scale, largest_step, limit_change
+from usd_ros_bridge.controllers.joint_commands import common_scale, largest_step, limit_change
 
 
 def test_a_change_is_limited_in_both_directions() -> None:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from usd_ros_bridge.controllers.protocol import ControllerContext
-from usd_ros_bridge.controllers.registry import FACTORIES, load_factory, make_groups
+from builders.plans import gripper, rest_of
+from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.registry import load_factory, make_groups
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.testing.plans import gripper, rest_of
 
 BROADCASTER = "RosControlJointStateBroadcasterAPI"
 
@@ -26,7 +27,7 @@ def faulty(schema: str) -> ControllerPlan:
     )
 
 
-@pytest.mark.parametrize("schema", sorted(FACTORIES))
+@pytest.mark.parametrize("schema", sorted(CONTROLLER_SCHEMAS))
 def test_every_schema_makes_a_group_even_of_a_plan_with_a_fault(schema: str) -> None:
     plan = replace(gripper().build(), controllers=(faulty(schema),))
     (made,) = make_groups(context(plan))

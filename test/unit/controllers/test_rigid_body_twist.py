@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from usd_ros_bridge.controllers.protocol import ControllerContext
+from builders.plans import rest_of, rover
+from usd_ros_bridge.controllers.base import ControllerContext
 from usd_ros_bridge.controllers.rigid_body_twist import RigidBodyTwists
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, TwistSample
-from usd_ros_bridge.testing.plans import rest_of, rover
 
 TWIST = np.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
 

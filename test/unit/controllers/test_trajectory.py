@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly, CubicHermiteSpline
 
-from usd_ros_bridge.controllers.trajectory import Knots, Spline, turns_towards, wrapped
-from usd_ros_bridge.model.state import FloatArray
+from usd_ros_bridge.controllers.trajectory.spline import Knots, Spline, turns_towards, wrapped
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 S = 1_000_000_000
 WALL = 1_795_000_000 * S

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from usd_ros_bridge.controllers.joint_trajectory import JointTrajectoryControllers
-from usd_ros_bridge.controllers.protocol import ControllerContext
+from builders.plans import PlanBuilder, rest_of
+from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.trajectory.controller import JointTrajectoryControllers
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
@@ -19,9 +20,10 @@ from usd_ros_bridge.model.goals import (
     Outcome,
     TrajectorySample,
 )
-from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointType
-from usd_ros_bridge.model.state import Commands, FloatArray, State
-from usd_ros_bridge.testing.plans import PlanBuilder, rest_of
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.model.records import JointType
+from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 MS = 1_000_000
 S = 1_000_000_000

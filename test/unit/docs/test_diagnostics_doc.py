@@ -22,9 +22,9 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.diagnostics import SEVERITIES
 from usd_ros_bridge.planning import interfaces, qos
-from usd_ros_bridge.usd import composition, geometry, metrics, physics
-from usd_ros_bridge.usd.attributes import slots_of
-from usd_ros_bridge.usd.reader import SCHEMAS
+from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage_metrics
+from usd_ros_bridge.usd.read.properties import slots_of
+from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 
 PACKAGE = ROOT / "usd_ros_bridge"
 PAGE = page_text("diagnostics.md")
@@ -47,14 +47,14 @@ def wrong_type_codes() -> dict[str, set[str]]:
         "PhysicsScene": (physics_records.PhysicsSceneRecord, ""),
         "PhysicsMassAPI": (physics_records.MassRecord, ""),
         "PhysicsMaterialAPI": (physics_records.MaterialRecord, ""),
-        "PhysicsCollisionAPI": (physics.CollisionRecord, ""),
-        "PhysicsMeshCollisionAPI": (physics.MeshCollisionRecord, ""),
+        "PhysicsCollisionAPI": (physics_reader.CollisionRecord, ""),
+        "PhysicsMeshCollisionAPI": (physics_reader.MeshCollisionRecord, ""),
         "PhysicsCollisionGroup": (physics_records.CollisionGroupRecord, ""),
         "PhysicsFilteredPairsAPI": (physics_records.FilteredPairsRecord, ""),
         "MjcActuator": (physics_records.MjcActuatorRecord, ""),
         "MjcTendon": (physics_records.MjcTendonRecord, ""),
         "NewtonActuator": (physics_records.NewtonActuatorRecord, ""),
-        "joints that break": (physics.JointBreakRecord, ""),
+        "joints that break": (physics_reader.JointBreakRecord, ""),
     }
     of_schema |= {name: (record_type, "") for name, (_, record_type) in geometry.GEOMETRIES.items()}
     found = {
@@ -68,8 +68,8 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     ("composition.py", "code"): lambda: {
         code for code, _ in (*composition.CODES.values(), composition.OTHER)
     },
-    ("metrics.py", "metric.code"): lambda: {metric.code for metric in metrics.METRICS},
-    ("attributes.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
+    ("stage_metrics.py", "metric.code"): lambda: {metric.code for metric in stage_metrics.METRICS},
+    ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
     ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in qos._VALUES},
     ("interfaces.py", "f'{_SECTION[kind]}.role'"): lambda: {
         f"{s}.role" for s in interfaces._SECTION.values()
@@ -91,7 +91,9 @@ class Reporter:
 
 def modules() -> dict[Path, ast.Module]:
     """The parsed modules that can make diagnostics: all but the one that collects them."""
-    paths = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "planning" / "findings.py"]
+    paths = [
+        path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "planning" / "diagnostic_collector.py"
+    ]
     return {path: ast.parse(path.read_text()) for path in sorted(paths)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,42 +11,22 @@ from markdown_docs import ROOT, codes, page_text, rows, section
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.options import OPTIONS
 
 PAGE = page_text("parameters.md")
 PACKAGE = ROOT / "usd_ros_bridge"
 TYPES = {"string": "string", "strings": "string[]", "bool": "bool", "int": "int", "double": "double"}
 
 
-def constants_of(path: Path, name: str) -> list[ast.Call]:
-    """The calls in the tuple or list that a module assigns to `name`."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            value = node.value
-            assert isinstance(value, (ast.Tuple, ast.List))
-            return [call for call in value.elts if isinstance(call, ast.Call)]
-    raise AssertionError(f"{path} assigns no {name}")
-
-
-def declared_parameters() -> dict[str, tuple[str, Any]]:
-    """Type and default of each node parameter, read from the source: this test starts no ROS."""
-    calls = constants_of(PACKAGE / "ros" / "parameters.py", "PARAMETERS")
-    found = {}
-    for call in calls:
-        name, kind, default = (ast.literal_eval(argument) for argument in call.args[:3])
-        found[name] = (TYPES[kind], default)
-    return found
-
-
 def test_every_node_parameter_stands_in_the_table() -> None:
     table = {codes(name)[0]: (kind, default) for name, kind, default, _ in rows(PAGE, "name")}
-    expected = {name: (kind, shown(default)) for name, (kind, default) in declared_parameters().items()}
+    expected = {name: (TYPES[each.kind], shown(each.parameter_default)) for name, each in OPTIONS.items()}
     assert table == expected
     assert list(table) == list(expected), "in the order of the declaration"
 
 
 def shown(default: Any) -> str:
-    if default is None:
+    if default == [""]:
         return ""
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
@@ -59,11 +38,10 @@ def test_the_parameter_file_has_the_same_parameters_and_defaults() -> None:
     text = (ROOT / "config" / "bridge.yaml").read_text()
     active = yaml.safe_load(text)["/**"]["ros__parameters"]
     commented = set(re.findall(r"^ {4}# ([a-z_]+): \S", text, re.MULTILINE))
-    declared = declared_parameters()
-    assert active.keys() | commented == declared.keys() | {"use_sim_time"}
+    assert active.keys() | commented == OPTIONS.keys() | {"use_sim_time"}
     for name, value in active.items():
-        if name in declared and declared[name][1] is not None:
-            assert value == declared[name][1], name
+        if name in OPTIONS:
+            assert value == OPTIONS[name].parameter_default, name
 
 
 def test_every_launch_argument_stands_in_the_table() -> None:
@@ -77,6 +55,44 @@ def test_every_launch_argument_stands_in_the_table() -> None:
     assert {codes(name)[0]: default for name, default, _ in rows(PAGE, "argument")} == arguments
 
 
+def test_launch_arguments_are_those_of_the_table_of_options() -> None:
+    tree = ast.parse((ROOT / "launch" / "bridge.launch.py").read_text())
+    constants = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert isinstance(constants["NODE_PARAMETERS"], ast.Dict)
+    names, types = constants["NODE_PARAMETERS"].keys, constants["NODE_PARAMETERS"].values
+    kinds = {"str": "string", "bool": "bool", "int": "int", "float": "double"}
+    arguments = {
+        ast.literal_eval(name): kinds[ast.unparse(kind)]
+        for name, kind in zip(names, types, strict=True)
+        if name
+    }
+    arguments |= dict.fromkeys(ast.literal_eval(constants["LIST_PARAMETERS"]), "strings")
+    # rclpy's own.
+    del arguments["use_sim_time"]
+    assert arguments == {name: each.kind for name, each in OPTIONS.items() if each.launch}
+    choices = {}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "DeclareLaunchArgument":
+            given = [ast.literal_eval(word.value) for word in call.keywords if word.arg == "choices"]
+            choices[ast.literal_eval(call.args[0])] = tuple(given[0][1:]) if given else ()
+    for name in arguments:
+        assert choices[name] in ((), OPTIONS[name].choices), name
+
+
+def test_command_line_options_are_those_of_the_table_of_options() -> None:
+    pytest.importorskip("click", reason="click is not installed: make setup")
+    from usd_ros_bridge.cli.main import cli
+
+    flags = {each.name: each.opts for command in cli.commands.values() for each in command.params}
+    assert {name: flags[name] for name, each in OPTIONS.items() if each.flag} == {
+        name: [each.flag] for name, each in OPTIONS.items() if each.flag
+    }
+
+
 def launch_default(node: ast.expr | None) -> str:
     if node is None:
         return "required"
@@ -86,7 +102,7 @@ def launch_default(node: ast.expr | None) -> str:
 
 def test_every_option_of_the_command_line_stands_in_the_table() -> None:
     pytest.importorskip("click", reason="click is not installed: make setup")
-    from usd_ros_bridge.cli import cli
+    from usd_ros_bridge.cli.main import cli
 
     expected: dict[str, set[str]] = {}
     for name, command in cli.commands.items():
@@ -128,7 +144,7 @@ def test_json_keys() -> None:
 
 
 def test_exit_statuses() -> None:
-    tree = ast.parse((PACKAGE / "cli.py").read_text())
+    tree = ast.parse((PACKAGE / "cli/main.py").read_text())
     statuses = {
         node.value.value
         for node in ast.walk(tree)

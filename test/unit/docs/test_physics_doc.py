@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from markdown_docs import codes, page_text, rows, section
 
-from usd_ros_bridge.model.options import SOLVERS
-from usd_ros_bridge.planning.physics import solvers
+from usd_ros_bridge.options import SOLVERS
+from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.shapes import APPROXIMATIONS, shape_types
 
 PAGE = page_text("physics.md")
 TABLES = {
-    "scene": solvers.SCENE,
-    "articulation": solvers.ARTICULATION,
-    "body": solvers.BODY,
-    "collider": solvers.COLLIDER,
-    "material": solvers.MATERIAL,
-    "joint": solvers.JOINT,
+    "scene": solver_attributes.SCENE,
+    "articulation": solver_attributes.ARTICULATION,
+    "body": solver_attributes.BODY,
+    "collider": solver_attributes.COLLIDER,
+    "material": solver_attributes.MATERIAL,
+    "joint": solver_attributes.JOINT,
 }
 
 

@@ -12,10 +12,11 @@ import pytest
 from markdown_docs import DOCS, PAGES, ROOT, Block, blocks
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.protocol import Backend
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.backends.base import Backend
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
+from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.runtime.runtime import Runtime
 
 ARM = ROOT / "examples" / "arm" / "arm.usda"
 SECOND = 1_000_000_000
@@ -71,7 +72,7 @@ def sway() -> Backend:
 
 def test_documented_backend_moves_a_robot(sway: Backend, arm: BridgePlan) -> None:
     assert isinstance(sway, Backend)
-    with Runtime(arm, sway, options=RuntimeOptions(backend_options={"amplitude": "0.2"})) as runtime:
+    with Runtime(arm, sway, options=BridgeOptions(backend_options={"amplitude": "0.2"})) as runtime:
         assert runtime.tick(0)
         rest = runtime.snapshot.state.joint_position.copy()
         assert runtime.tick(SECOND // 2)
@@ -82,7 +83,7 @@ def test_documented_backend_moves_a_robot(sway: Backend, arm: BridgePlan) -> Non
 
 
 def test_documented_backend_refuses_an_option(sway: Backend, arm: BridgePlan) -> None:
-    runtime = Runtime(arm, sway, options=RuntimeOptions(backend_options={"amplitude": "much"}))
+    runtime = Runtime(arm, sway, options=BridgeOptions(backend_options={"amplitude": "much"}))
     with pytest.raises(BackendError, match="amplitude"):
         runtime.open()
 

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from markdown_docs import codes, page_text, rows, section
 
-from usd_ros_bridge.backends.protocol import SensorBackend
+from usd_ros_bridge.backends.base import SensorBackend
+from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.records import CameraRecord, attribute_fields
 from usd_ros_bridge.model.scene import CameraModel
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.physics import sensor_models, sensors
-from usd_ros_bridge.planning.physics.sensor_models import EARTH_FIELD, MAX_RAYS
-from usd_ros_bridge.planning.physics.sensor_values import PREFIX, SensorValues
+from usd_ros_bridge.planning.physics.sensor_models import EARTH_FIELD, MAX_RAYS, PREFIX, SensorValues
 
 PAGE = page_text("sensors.md")
+MEASURED = [name for name, meaning in MESSAGE_TYPES.items() if meaning.sensor]
 CAMERA = CameraModel(
     path="/camera", width=640, height=480, fx=500.0, fy=500.0, cx=320.0, cy=240.0, near=0.1, far=10.0
 )  # fmt: skip
@@ -28,7 +29,7 @@ class Asked(SensorValues):
     """Notes the default of every attribute that a model asks for."""
 
     def __init__(self, group: str, values: dict[str, Any] | None = None) -> None:
-        super().__init__("/it", group, values or {}, Findings())
+        super().__init__("/it", group, values or {}, DiagnosticCollector())
         self.group = group
         self.defaults: dict[str, Any] = {}
 
@@ -152,14 +153,14 @@ def test_cameras() -> None:
 
 
 def test_every_type_that_is_measured_is_here() -> None:
-    for type_name in sensors.GROUPS:
+    for type_name in MEASURED:
         name = type_name.rpartition("/")[2]
         assert f"{name}" in PAGE, type_name
 
 
 def test_hosts_are_told_the_arrays_of_every_type() -> None:
     table = {codes(row[0])[0] for row in rows(section(page_text("embedding.md"), "Sensors"), "type")}
-    assert table == {*sensors.GROUPS, "sensor_msgs/msg/CameraInfo"}
+    assert table == {*MEASURED, "sensor_msgs/msg/CameraInfo"}
     told = SensorBackend.__doc__
     assert told is not None
     assert all(f"- {type_name}: " in told for type_name in table)

@@ -15,10 +15,10 @@ from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, s
 
 from usd_ros_bridge.backends import joint_states, playback
 from usd_ros_bridge.backends.array import ArrayBackend
-from usd_ros_bridge.backends.mujoco import options as mujoco_options
-from usd_ros_bridge.backends.protocol import Backend, Capabilities
+from usd_ros_bridge.backends.base import Backend, Capabilities
+from usd_ros_bridge.backends.mujoco import mujoco_options
 from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.model.ranges import RATE
+from usd_ros_bridge.model.message_types import JOINT_TRAJECTORY, MESSAGE_TYPES
 from usd_ros_bridge.model.records import (
     ActionRecord,
     CameraRecord,
@@ -28,11 +28,12 @@ from usd_ros_bridge.model.records import (
     attribute_fields,
 )
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.planning import contexts, implicit, interfaces, names, qos, resolvers
-from usd_ros_bridge.planning.joints import KINDS
-from usd_ros_bridge.ros.codecs import DECODERS, ENCODERS
+from usd_ros_bridge.planning import contexts, default_interfaces, names, qos
+from usd_ros_bridge.planning.kinematics import solver_attributes
+from usd_ros_bridge.planning.kinematics.joint_graph import KINDS
+from usd_ros_bridge.ranges import RATE
+from usd_ros_bridge.ros.codecs import CODECS
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
-from usd_ros_bridge.runtime.sinks import _FACTORIES
 
 INTERFACES = page_text("interfaces.md")
 FRAMES = page_text("frames.md")
@@ -74,17 +75,26 @@ def test_readme_leads_to_every_page() -> None:
 def test_published_and_commanding_types() -> None:
     topics = section(INTERFACES, "Topics")
     published, commanding = topics.split("### Subscriptions")
-    assert {codes(cell)[0] for cell, _ in rows(published, "type")} == ENCODERS.keys()
+    assert {codes(cell)[0] for cell, _ in rows(published, "type")} == {
+        name for name, codec in CODECS.items() if codec.encode
+    }
     commanded = {codes(cell)[0] for cell, _ in rows(commanding.split("### Rates")[0], "type")}
-    assert commanded == DECODERS.keys() & {*_FACTORIES, interfaces.TRAJECTORY_TOPIC}
+    assert commanded == {
+        JOINT_TRAJECTORY,
+        *(name for name, meaning in MESSAGE_TYPES.items() if meaning.commands),
+    }
 
 
 def test_quality_of_service_by_type() -> None:
     table = dict(rows(section(INTERFACES, "Quality of service"), "policy"))
     streaming, _, _ = table["reliability"].partition("; else")
-    assert {f"sensor_msgs/msg/{name}" for name in codes(streaming)} == qos.STREAMING
-    assert {f"nav_msgs/msg/{name}" for name in codes(table["durability"])[:1]} == qos.LATCHED
-    assert {name for _, name in qos.LATCHED_NAMES} <= set(codes(table["durability"]))
+    meanings = MESSAGE_TYPES.items()
+    assert {f"sensor_msgs/msg/{name}" for name in codes(streaming)} == {
+        n for n, each in meanings if each.best_effort
+    }
+    latched = {f"nav_msgs/msg/{name}" for name in codes(table["durability"])[:1]}
+    assert latched == {name for name, each in meanings if each.latched}
+    assert {each.latched_name for _, each in meanings if each.latched_name} <= set(codes(table["durability"]))
     assert f"1 to {qos.MAX_DEPTH:,}" in table["history"]
 
 
@@ -102,8 +112,13 @@ def test_limits() -> None:
 def test_implicit_interfaces() -> None:
     table = rows(section(INTERFACES, "Implicit interfaces"), "topic")
     expected = [
-        [f"`{implicit.JOINT_STATES}`", "publisher", implicit.JOINT_STATE, f"{implicit.RATE:g} Hz"],
-        [f"`{implicit.JOINT_COMMANDS}`", "subscription", implicit.JOINT_STATE, ""],
+        [
+            f"`{default_interfaces.JOINT_STATES}`",
+            "publisher",
+            default_interfaces.JOINT_STATE,
+            f"{default_interfaces.RATE:g} Hz",
+        ],
+        [f"`{default_interfaces.JOINT_COMMANDS}`", "subscription", default_interfaces.JOINT_STATE, ""],
     ]
     assert table == expected
 
@@ -136,8 +151,11 @@ def test_joint_types() -> None:
 def test_solver_attributes() -> None:
     table = {codes(row[0])[0]: row[1:4] for row in rows(FRAMES, "property")}
     actual = {
-        wanted: [[attribute.name for attribute in by_solver.get(solver, ())] for solver in resolvers.SOLVERS]
-        for wanted, by_solver in resolvers.TABLE.items()
+        wanted: [
+            [attribute.name for attribute in by_solver.get(solver, ())]
+            for solver in solver_attributes.SOLVERS
+        ]
+        for wanted, by_solver in solver_attributes.TABLE.items()
     }
     assert {wanted: [codes(cell) for cell in cells] for wanted, cells in table.items()} == actual
 
@@ -151,16 +169,16 @@ def test_backends() -> None:
     for name, commands in table.items():
         if name == "newton" and importlib.util.find_spec("newton") is None:
             continue
-        assert (commands == "heeded") is load_backend(name).capabilities.commands, name
+        assert (commands == "executed") is load_backend(name).capabilities.commands, name
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("joint_states", {"topic"}),
-        ("playback", set(playback._PARSERS)),
+        ("playback", set(playback.OPTION_PARSERS)),
         ("kinematic", {"loop"}),
-        ("mujoco", set(mujoco_options._PARSERS)),
+        ("mujoco", set(mujoco_options.OPTION_PARSERS)),
         ("newton", {"dt", "device", "schema_resolvers"}),
         ("null", set()),
     ],

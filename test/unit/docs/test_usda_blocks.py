@@ -15,8 +15,8 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Sdf, Usd
 
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan, TopicPlan
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
 from usd_ros_bridge.usd import read_stage
 

@@ -17,13 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from usd_ros_bridge.export.meshes import MeshCache, default_directory
-from usd_ros_bridge.export.meshes_formats import stl_bytes
-from usd_ros_bridge.export.meshes_images import MOST_IMAGE_BYTES
-from usd_ros_bridge.export.urdf_meshes import MeshFile, MeshFiles
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.export.mesh_files import (
+    MAX_IMAGE_BYTES,
+    MeshCache,
+    MeshFile,
+    default_directory,
+)
+from usd_ros_bridge.export.mesh_formats import stl_bytes
+from usd_ros_bridge.model.appearance import Look, Skin, srgb
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.looks import Look, Skin, srgb
 from usd_ros_bridge.model.physics import Mesh
 
 trimesh = pytest.importorskip("trimesh", reason="trimesh is not installed: make setup-tests")
@@ -41,13 +44,13 @@ def mesh_of(
 
 
 def placed(cache: MeshCache, mesh: Mesh, color: tuple[float, float, float, float] | None = GREY) -> MeshFile:
-    found = cache.place(mesh, path="/robot/mesh", color=color)
+    found = cache.write(mesh, path="/robot/mesh", color=color)
     assert isinstance(found, MeshFile), found
     return found
 
 
 def refused(cache: MeshCache, mesh: Mesh) -> Diagnostic:
-    found = cache.place(mesh, path="/robot/mesh", color=GREY)
+    found = cache.write(mesh, path="/robot/mesh", color=GREY)
     assert isinstance(found, Diagnostic), found
     return found
 
@@ -83,15 +86,10 @@ def textured(file: Path | str, *, extra: tuple[Look, ...] = ()) -> Skin:
 # --- What is in the files -----------------------------------------------------------------------------------------
 
 
-def test_the_cache_is_what_urdf_asks_for(tmp_path: Path) -> None:
-    files: MeshFiles = MeshCache(tmp_path)
-    assert isinstance(files.place(mesh_of(), path="/m", color=None), MeshFile)
-
-
 def test_a_mesh_of_one_colour_is_binary_stl(tmp_path: Path) -> None:
     file = placed(MeshCache(tmp_path / "files"), mesh_of())
     assert path_of(file).suffix == ".stl"
-    assert (file.scale, file.has_looks, file.diagnostics) == ((1.0, 1.0, 1.0), False, ())
+    assert (file.has_colors, file.diagnostics) == (False, ())
     assert_allclose(corners_of(file), POINTS[TRIANGLES], rtol=1e-7)
     content = path_of(file).read_bytes()
     assert not content.startswith(b"solid")
@@ -123,7 +121,7 @@ def test_looks_of_parts_are_obj_with_mtl(tmp_path: Path) -> None:
     skin = Skin((RED, GREEN), np.array([1, 0, 1], dtype=np.int32))
     file = placed(MeshCache(tmp_path), mesh_of(skin))
     assert path_of(file).suffix == ".obj"
-    assert file.has_looks
+    assert file.has_colors
     scene = trimesh.load(path_of(file), process=False, group_material=True, split_object=False)
     parts = scene.geometry.values() if hasattr(scene, "geometry") else [scene]
     found = {tuple(part.visual.material.main_color.tolist()): len(part.faces) for part in parts}
@@ -147,7 +145,7 @@ def test_a_texture_is_copied_beside_the_mesh(tmp_path: Path) -> None:
     source = image(tmp_path / "asset")
     skin = textured(source)
     file = placed(MeshCache(tmp_path / "files"), mesh_of(skin))
-    assert file.has_looks
+    assert file.has_colors
     loaded = trimesh.load_mesh(path_of(file), process=False)
     assert skin.uv is not None
     assert skin.uv_triangles is not None
@@ -182,7 +180,7 @@ def test_normals_are_in_the_file(tmp_path: Path, *, textures: bool) -> None:
     painted = textured(image(tmp_path / "asset"))
     skin = smooth(*painted.looks, uv=painted) if textures else smooth(RED)
     file = placed(MeshCache(tmp_path / "files"), mesh_of(skin))
-    assert file.has_looks
+    assert file.has_colors
     points, normals = corners_of_obj(path_of(file))
     assert skin.normals is not None
     assert skin.normal_triangles is not None
@@ -222,7 +220,7 @@ def test_what_collides_has_no_looks(tmp_path: Path) -> None:
         placed(cache, mesh_of(), None),
     )
     assert (path_of(seen).suffix, path_of(collides).suffix) == (".obj", ".stl")
-    assert not collides.has_looks
+    assert not collides.has_colors
 
 
 # --- Once ---------------------------------------------------------------------------------------------------------
@@ -301,9 +299,9 @@ def test_others_may_read_the_files(tmp_path: Path) -> None:
 PLACE_ALL = """
 import sys
 import numpy as np
-from usd_ros_bridge.export.meshes import MeshCache
-from usd_ros_bridge.export.urdf_meshes import MeshFile
-from usd_ros_bridge.model.looks import Look, Skin
+from usd_ros_bridge.export.mesh_files import MeshCache
+from usd_ros_bridge.export.mesh_files import MeshFile
+from usd_ros_bridge.model.appearance import Look, Skin
 from usd_ros_bridge.model.physics import Mesh
 
 directory, texture = sys.argv[1:]
@@ -315,7 +313,7 @@ sys.stdin.readline()
 for number in range(40):
     for each in (None, skin):
         mesh = Mesh(np.eye(3) + number, triangles, skin=each)
-        found = MeshCache(directory).place(mesh, path="/m", color=(1.0, 1.0, 1.0, 1.0))
+        found = MeshCache(directory).write(mesh, path="/m", color=(1.0, 1.0, 1.0, 1.0))
         assert isinstance(found, MeshFile) and not found.diagnostics, found
 """
 
@@ -496,7 +494,7 @@ def test_images_that_cannot_be_copied(tmp_path: Path, name: str, content: bytes 
         "/robot/mesh",
     )
     assert said in diagnostic.message
-    assert not file.has_looks
+    assert not file.has_colors
     assert [each.suffix for each in files.iterdir()] == [".stl"]
 
 
@@ -514,14 +512,14 @@ def test_an_image_that_is_not_in_its_package(tmp_path: Path) -> None:
 def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     source = tmp_path / "large.png"
     with source.open("wb") as stream:
-        stream.truncate(MOST_IMAGE_BYTES + 1)
+        stream.truncate(MAX_IMAGE_BYTES + 1)
     (diagnostic,) = placed(MeshCache(tmp_path / "files"), mesh_of(textured(source))).diagnostics
     assert "64 MiB" in diagnostic.message
 
 
 def test_other_parts_keep_their_colours_where_an_image_is_gone(tmp_path: Path) -> None:
     file = placed(MeshCache(tmp_path / "files"), mesh_of(textured("/no/such.png", extra=(GREEN,))))
-    assert file.has_looks
+    assert file.has_colors
     assert len(file.diagnostics) == 1
     mtl = path_of(file).with_suffix(".mtl").read_text()
     assert "map_Kd" not in mtl

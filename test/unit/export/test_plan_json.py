@@ -14,12 +14,12 @@ from usd_ros_bridge.model.plan import (
     DofPlan,
     FramePlan,
     JointPlan,
-    Pose,
     RobotPlan,
     ServicePlan,
     TfOutput,
     TopicPlan,
 )
+from usd_ros_bridge.spatial.pose import Pose
 
 INTERFACE = {"path", "role", "name", "type", "domain_id", "enabled", "reason"}
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from usd_ros_bridge.export.plan_summary import MAX_FINDINGS, VERSION, plan_summary, plan_summary_text
+from usd_ros_bridge.export.summary import MAX_FINDINGS, VERSION, plan_summary, plan_summary_text
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.options import VariantSelection
 from usd_ros_bridge.model.plan import (
     ActionPlan,
     BridgePlan,
@@ -17,12 +16,13 @@ from usd_ros_bridge.model.plan import (
     DofPlan,
     FramePlan,
     JointPlan,
-    Pose,
     RobotPlan,
     ServicePlan,
     TfOutput,
     TopicPlan,
 )
+from usd_ros_bridge.options import VariantSelection
+from usd_ros_bridge.spatial.pose import Pose
 
 SCAN = TopicPlan(
     path="/r/scan",

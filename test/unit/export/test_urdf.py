@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from urdf_reader import ReadUrdf
 
+from builders.physics import with_physics
+from builders.plans import PlanBuilder, gripper, rover
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.export.mesh_files import MeshFile
 from usd_ros_bridge.export.urdf import Urdf, UrdfExporter, robot_urdf
-from usd_ros_bridge.export.urdf_meshes import MeshFile
-from usd_ros_bridge.export.urdf_shapes import PLATE
-from usd_ros_bridge.export.urdf_xml import UNLIMITED
+from usd_ros_bridge.export.urdf.elements import UNLIMITED
+from usd_ros_bridge.export.urdf.urdf_visuals import PLANE_THICKNESS
+from usd_ros_bridge.model.appearance import Color
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.looks import Color
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Box,
@@ -33,9 +35,8 @@ from usd_ros_bridge.model.physics import (
     Sphere,
     Visual,
 )
-from usd_ros_bridge.model.plan import BridgePlan, FramePlan, Pose
-from usd_ros_bridge.testing.physics import with_physics
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.model.plan import BridgePlan, FramePlan
+from usd_ros_bridge.spatial.pose import Pose
 
 HALF = 0.5**0.5
 TRIANGLE = Mesh(
@@ -51,7 +52,7 @@ class Files:
         self.asked: list[tuple[str, Mesh, Color | None]] = []
         self._answer = answer
 
-    def place(self, mesh: Mesh, *, path: str, color: Color | None = None) -> MeshFile | Diagnostic:
+    def write(self, mesh: Mesh, *, path: str, color: Color | None = None) -> MeshFile | Diagnostic:
         self.asked.append((path, mesh, color))
         return self._answer or MeshFile(uri=f"file:///meshes/{len(self.asked)}.stl")
 
@@ -463,7 +464,7 @@ def test_primitives(collides: bool) -> None:
     ]
     assert geometry(Capsule(0.5, 0.0), collides=collides) == [("look", here, {"sphere": [], "radius": [0.5]})]
     assert geometry(Plane((2.0, 1.0)), collides=collides) == [
-        ("look", [0.0, 0.0, -PLATE / 2], {"box": [], "size": [4.0, 2.0, PLATE]})
+        ("look", [0.0, 0.0, -PLANE_THICKNESS / 2], {"box": [], "size": [4.0, 2.0, PLANE_THICKNESS]})
     ]
 
 
@@ -562,10 +563,10 @@ def test_meshes_are_named_by_their_files() -> None:
     assert color is not None
 
 
-def test_a_file_with_a_scale_and_looks_of_its_own() -> None:
-    urdf, _ = meshes(MeshFile(uri="package://a/b&c.obj", scale=(2.0, 2.0, 2.0), has_looks=True))
+def test_a_file_with_colours_of_its_own_has_no_material() -> None:
+    urdf, _ = meshes(MeshFile(uri="package://a/b&c.obj", has_colors=True))
     (_, _, _, attributes, color) = read(urdf).shapes("base_link", "visual")[0]
-    assert dict(attributes) == {"filename": "package://a/b&c.obj", "scale": "2 2 2"}
+    assert dict(attributes) == {"filename": "package://a/b&c.obj"}
     assert color is None
 
 

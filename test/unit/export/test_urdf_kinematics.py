@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from urdf_reader import ReadUrdf
 
+from builders.plans import PlanBuilder, gripper, rest_of, rover
 from usd_ros_bridge.export.urdf import Urdf, robot_urdf
-from usd_ros_bridge.model.plan import BridgePlan, DofAxis, Pose
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.records import DofAxis
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import FloatArray, compose, inverse, pose, to_matrix
-from usd_ros_bridge.runtime.edges import pose_array
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of, rover
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, pose, pose_array, to_matrix
 
 ASSETS = Path(__file__).parents[2] / "assets"
 TOLERANCE = 1e-9
@@ -168,7 +169,7 @@ def test_angles_are_exact_at_and_near_a_right_angle_of_pitch(pitch: float) -> No
 def test_urdfs_of_all_assets(path: Path) -> None:
     pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
     from usd_ros_bridge.api import load_plan
-    from usd_ros_bridge.model.errors import AssetError
+    from usd_ros_bridge.errors import AssetError
     from usd_ros_bridge.usd import quiet
 
     with quiet():

@@ -19,7 +19,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade, Vt
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.export.meshes import MeshCache
+from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import Urdf, robot_urdf
 from usd_ros_bridge.model.plan import BridgePlan
 

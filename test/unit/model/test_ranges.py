@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usd_ros_bridge.model import ranges
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.ranges import NumberRange, controller_range
+from usd_ros_bridge import ranges
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.ranges import NumberRange, controller_range
 from usd_ros_bridge.runtime.schedule import checked_period_ns, period_ns
 
 ALL = [value for value in vars(ranges).values() if isinstance(value, NumberRange)]

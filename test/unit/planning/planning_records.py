@@ -9,7 +9,6 @@ import numpy as np
 
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, JointPlan, TopicPlan
 from usd_ros_bridge.model.stage import (
     PlainLinkRecord,
@@ -19,8 +18,9 @@ from usd_ros_bridge.model.stage import (
     ValueTrackRecord,
     XformRecord,
 )
-from usd_ros_bridge.model.transforms import normalized, pose, to_matrix
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.spatial.transforms import normalized, pose, to_matrix
 
 MKS = StageMetrics(meters_per_unit=1.0, up_axis="Z", time_codes_per_second=1.0)
 IDENTITY = (0.0, 0.0, 0.0, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from usd_ros_bridge.model.plan import ControllerPlan, TopicPlan
-from usd_ros_bridge.planning.topics import narrow_to_broadcasters
+from usd_ros_bridge.planning.placement import narrow_to_broadcasters
 
 PUBLISHER = TopicPlan(
     path="/r/joint_states",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from planning_records import Stage, arm, diff_drive, found, rover
 
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.records import (
     ExternalControlRecord,
     JointStateBroadcasterRecord,

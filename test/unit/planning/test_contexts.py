@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planning_records import Stage, arm, diff_drive, found, frames, rover, topics
 
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.records import IsaacJointRecord, IsaacLinkRecord, IsaacRobotRecord
 
 

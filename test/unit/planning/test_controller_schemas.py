@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planning_records import Stage, arm
 
-from usd_ros_bridge.planning.controller_schemas import SCHEMAS, serves
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, GRIPPER, uses_interface
 
 
 def acting_and_listening() -> Stage:
@@ -19,8 +19,8 @@ def test_an_interface_beside_a_controllers_own_is_not_the_controllers() -> None:
     plan = acting_and_listening().plan()
     (controller,) = plan.controllers
     assert controller.interfaces == ("/robot/both",)
-    assert serves(controller.schema, plan.actions[0])
-    assert not serves(controller.schema, plan.topics[0])
+    assert uses_interface(controller.schema, plan.actions[0])
+    assert not uses_interface(controller.schema, plan.topics[0])
 
 
 def test_every_schema_serves_its_ports() -> None:
@@ -31,10 +31,10 @@ def test_every_schema_serves_its_ports() -> None:
     by_path = {interface.path: interface for interface in (*plan.topics, *plan.actions)}
     assert len(plan.controllers) == 2
     for controller in plan.controllers:
-        assert all(serves(controller.schema, by_path[path]) for path in controller.interfaces)
-    for schema in SCHEMAS.values():
-        assert not serves(schema.name, by_path["/robot/grip"])
+        assert all(uses_interface(controller.schema, by_path[path]) for path in controller.interfaces)
+    for schema in CONTROLLER_SCHEMAS.keys() - {GRIPPER}:
+        assert not uses_interface(schema, by_path["/robot/grip"])
 
 
 def test_a_schema_that_is_not_known_serves_what_it_names() -> None:
-    assert serves("Another", acting_and_listening().plan().topics[0])
+    assert uses_interface("Another", acting_and_listening().plan().topics[0])

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from pxr import Sdf, Usd
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.difference import ItemDifference, PlanDifference
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions, VariantSelection
-from usd_ros_bridge.model.plan import BridgePlan, Pose
-from usd_ros_bridge.planning import differences
-from usd_ros_bridge.planning.differences import difference
+from usd_ros_bridge.model.change import ItemDifference, PlanDifference
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.planning import diff
+from usd_ros_bridge.planning.diff import difference
+from usd_ros_bridge.spatial.pose import Pose
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ASSETS = sorted((Path(__file__).parents[2] / "assets").glob("*.usda"))
@@ -283,7 +284,7 @@ def test_backwards_is_the_opposite(old: BridgePlan, new: BridgePlan) -> None:
 def test_robots_without_a_closer_look_differ_in_nothing(old: BridgePlan, new: BridgePlan) -> None:
     quick = difference(old, new)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(differences, "_alike", lambda *_: {})
+        patch.setattr(diff, "_alike", lambda *_: {})
         assert difference(old, new) == quick
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from planning_records import Stage, arm, diff_drive, found, frames, rover, topics, turn
 
-from usd_ros_bridge.model.plan import Pose, TfOutput
+from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.model.records import IsaacRobotRecord, IsaacSiteRecord, RigidBodyTwistRecord
-from usd_ros_bridge.model.transforms import pose, rotate
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import pose, rotate
 
 
 def test_a_chain_of_joints() -> None:

@@ -13,9 +13,9 @@ from planning_records import Stage, arm
 
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model import records as r
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import PlainLinkRecord, StageMetrics, StageRecords, XformRecord
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
 
 PATHS = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/a/e/b", "/a/e/b/f", "/g", "/g/b", "/nowhere"]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from planning_records import Stage, arm, found, frames, joints, turn
 
-from usd_ros_bridge.model.errors import OptionError
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, IsaacJointRecord, IsaacRobotRecord
 from usd_ros_bridge.model.stage import StageMetrics
-from usd_ros_bridge.planning.findings import Findings
-from usd_ros_bridge.planning.mimic import collapse_chains
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.mimic import collapse_chains
 
 INF = math.inf
 
@@ -697,7 +697,7 @@ def test_a_long_chain_of_rules_is_walked_once(order: int) -> None:
     rules = CountedRules(
         {row: MimicPlan(leader=row - 1, multiplier=-1.0, offset=0.5) for row in range(1, count)[::order]}
     )
-    collapsed = collapse_chains(rules, dict.fromkeys(rules, "/robot"), Findings())
+    collapsed = collapse_chains(rules, dict.fromkeys(rules, "/robot"), DiagnosticCollector())
     assert rules.lookups <= 2 * count
     assert list(collapsed) == list(rules)
     assert {rule.leader for rule in collapsed.values()} == {0}
@@ -710,7 +710,7 @@ def test_a_long_chain_of_rules_is_walked_once(order: int) -> None:
 
 def test_what_follows_a_circle_follows_nothing_and_the_rest_does() -> None:
     leaders = {1: 0, 2: 3, 3: 4, 4: 2, 5: 4, 6: 5, 7: 1}
-    findings = Findings()
+    findings = DiagnosticCollector()
     rules = {row: MimicPlan(leader=leader) for row, leader in leaders.items()}
     collapsed = collapse_chains(rules, {row: f"/{row}" for row in rules}, findings)
     assert {row: rule.leader for row, rule in collapsed.items()} == {1: 0, 7: 0}

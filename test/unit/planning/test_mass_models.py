@@ -13,8 +13,8 @@ import mujoco
 from physics_stages import bodies, body, findings, plan_text, prim, scene_of, world
 
 from usd_ros_bridge.model.physics import Box, Capsule, Cone, Cylinder, Mesh, Shape, Sphere
-from usd_ros_bridge.model.transforms import FloatArray, to_matrix
 from usd_ros_bridge.planning.physics.volumes import Solid, distributed
+from usd_ros_bridge.spatial.transforms import FloatArray, to_matrix
 
 TYPES: dict[str, tuple[Shape, Any, list[float]]] = {
     "sphere": (Sphere(0.3), mujoco.mjtGeom.mjGEOM_SPHERE, [0.3, 0.0, 0.0]),

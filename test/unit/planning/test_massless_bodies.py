@@ -9,8 +9,8 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from physics_stages import BALL, at, body, findings, open_text, prim, world
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.options import MasslessBodies, PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import MasslessBodies, PlanOptions
 
 MASS = "PhysicsMassAPI"
 HEAVY = "float physics:mass = 5"

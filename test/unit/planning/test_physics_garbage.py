@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_garbage import MATRIX, NUMBERS, PATHS, VALUES, stages
 
-from usd_ros_bridge.export.physics_json import physics_to_json
-from usd_ros_bridge.export.plan_json import plan_to_json
+from usd_ros_bridge.export.plan_json import physics_to_json, plan_to_json
 from usd_ros_bridge.model import physics_records as p
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.physics import Mesh, PhysicsScene
 from usd_ros_bridge.model.records import attribute_fields
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.planning import make_plan, plan_physics
+from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.planning import make_plan
 
 NUMBER = {**VALUES, "float3": VALUES["vector3f"]}
 SOLVER = st.dictionaries(
@@ -151,9 +151,9 @@ def test_garbage_never_raises_and_the_scene_keeps_its_promises(
     records: StageRecords, authored: p.PhysicsRecords
 ) -> None:
     with np.errstate(all="ignore"):
-        plan = make_plan(records, PlanOptions())
-        scene, found = plan_physics(records, authored, plan, PlanOptions())
-    check_promises(scene, weightless="weightless" in authored.massless_bodies.values())
-    for diagnostic in found:
+        plan = make_plan(replace(records, physics=authored), PlanOptions())
+    assert plan.physics is not None
+    check_promises(plan.physics, weightless="weightless" in authored.massless_bodies.values())
+    for diagnostic in plan.diagnostics:
         assert diagnostic.message.isprintable()
     json.dumps(plan_to_json(plan), allow_nan=False)

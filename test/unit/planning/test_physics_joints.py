@@ -14,9 +14,10 @@ from physics_stages import BALL, at, bodies, body, findings, joints, plan_text, 
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.physics import WORLD_BODY, Joint, PhysicsScene
-from usd_ros_bridge.model.plan import BridgePlan, Pose
-from usd_ros_bridge.model.transforms import FloatArray, compose, inverse, relative
-from usd_ros_bridge.planning.rest import motion_pose
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.planning.kinematics.rest_pose import motion_pose
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, relative
 from usd_ros_bridge.usd import quiet
 
 ROOT = Path(__file__).parents[3]

@@ -17,11 +17,11 @@ from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.model.physics import Inertial, nearest_moments
 from usd_ros_bridge.model.physics_records import MassRecord
-from usd_ros_bridge.model.records import Vector3
-from usd_ros_bridge.model.transforms import pose, to_matrix
-from usd_ros_bridge.planning.findings import Findings
+from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.physics.mass import MassPlanner
-from usd_ros_bridge.planning.poses import Units
+from usd_ros_bridge.planning.prim_poses import Units
+from usd_ros_bridge.spatial.scalar import Vector3
+from usd_ros_bridge.spatial.transforms import pose, to_matrix
 
 COLLISION = "PhysicsCollisionAPI"
 MASS = "PhysicsMassAPI"
@@ -276,7 +276,9 @@ def test_a_body_next_to_nothing_has_moments(moments: tuple[float, float, float] 
     """Its mass is a number; the moments that follow from it would be below the smallest there are."""
     units = Units(meters=0.1, kilograms=1.0, seconds=1.0, world_from_stage=pose())
     record = MassRecord(path="/b", mass=1e-322, diagonal_inertia=moments)
-    inertial = MassPlanner(units, Findings()).inertial("/b", record, [], np.ones(3), kinematic=False)
+    inertial = MassPlanner(units, DiagnosticCollector()).inertial(
+        "/b", record, [], np.ones(3), kinematic=False
+    )
     assert inertial.mass == 1e-322
     low, middle, high = sorted(inertial.diagonal)
     assert low > 0.0

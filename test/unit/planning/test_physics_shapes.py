@@ -27,9 +27,9 @@ from usd_ros_bridge.model.physics import (
     Shape,
     Sphere,
 )
-from usd_ros_bridge.model.transforms import rotate
 from usd_ros_bridge.planning.physics import volumes
 from usd_ros_bridge.planning.physics.volumes import convex_hull, is_closed, solid_of
+from usd_ros_bridge.spatial.transforms import rotate
 
 COLLISION = "PhysicsCollisionAPI"
 CUBE = """

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pxr import Usd
 
+from builders.stages import write_fleet
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.export.plan_json import plan_to_json
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import PlanOptions
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
-from usd_ros_bridge.testing.stages import write_fleet
 from usd_ros_bridge.usd import read_stage
 
 FLEET = Path(__file__).parents[3] / "examples" / "fleet" / "fleet.usda"

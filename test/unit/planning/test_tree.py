@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from planning_records import Stage, arm, found, frames, joints, turn
 
-from usd_ros_bridge.model import transforms as t
-from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, Pose, RobotPlan
+from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, RobotPlan
 from usd_ros_bridge.model.records import ArticulationRootRecord
 from usd_ros_bridge.model.stage import XformRecord
+from usd_ros_bridge.spatial import transforms as t
+from usd_ros_bridge.spatial.pose import Pose
 
 AXES = ["transX", "transY", "transZ", "rotX", "rotY", "rotZ"]
 

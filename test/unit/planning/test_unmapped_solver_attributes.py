@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from physics_stages import BALL, body, findings, plan_text, prim, world
 
-from usd_ros_bridge.planning.physics import solvers
+from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.physics.unmapped import HARMLESS, MAPPED, NOT_SIMULATED, OTHER_SOLVERS
 
 SCHEMAS: dict[str, dict[str, list[Any]]] = json.loads(
@@ -71,7 +71,12 @@ def test_fallbacks_are_those_of_the_schemas() -> None:
     for name, fallback in NOT_SIMULATED.items():
         if name in ATTRIBUTES:
             assert fallback == pytest.approx(plain(ATTRIBUTES[name][2])), name
-    tables = (solvers.SCENE, solvers.COLLIDER, solvers.MATERIAL, solvers.JOINT)
+    tables = (
+        solver_attributes.SCENE,
+        solver_attributes.COLLIDER,
+        solver_attributes.MATERIAL,
+        solver_attributes.JOINT,
+    )
     for attribute in (
         each for table in tables for by_solver in table.values() for each in by_solver.values()
     ):

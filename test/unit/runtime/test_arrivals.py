@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usd_ros_bridge.runtime.arrivals import LOOK_AGAIN_NS, Arrivals
-from usd_ros_bridge.runtime.schedule import NEVER_NS, SECOND_NS
+from usd_ros_bridge.runtime.schedule import NEVER_NS, RETRY_NS, SECOND_NS, Arrivals
 
 MS = 1_000_000
 
@@ -51,7 +50,7 @@ def tick(arrivals: Arrivals[int], entries: list[OneByOne], now: int, fed: set[in
             assert entry.until <= now, "not faster than its rate"
             if entry.news:
                 entry.news, entry.until = False, now + entry.period
-                arrivals.shown(number, now)
+                arrivals.mark_published(number, now)
         else:
             assert not entry.news or entry.until > now, "what is new is shown as soon as the rate allows"
         assert not entry.news or arrivals.wake_ns <= entry.until, "and a tick is asked for then"
@@ -62,7 +61,7 @@ def test_a_steady_stream_needs_no_tick_of_its_own() -> None:
     arrivals.add("tf", 1000.0)
     for milliseconds in range(2, 100, 2):
         assert list(arrivals.due(milliseconds * MS, arrived=True)) == ["tf"]
-        arrivals.shown("tf", milliseconds * MS)
+        arrivals.mark_published("tf", milliseconds * MS)
         assert arrivals.wake_ns == NEVER_NS
 
 
@@ -71,9 +70,9 @@ def test_one_that_showed_nothing_is_asked_again_now_and_then() -> None:
     arrivals.add("tf", 50.0)
     assert arrivals.wake_ns == 0
     assert list(arrivals.due(5 * MS, arrived=False)) == ["tf"]
-    assert arrivals.wake_ns == 5 * MS + LOOK_AGAIN_NS
+    assert arrivals.wake_ns == 5 * MS + RETRY_NS
     assert list(arrivals.due(6 * MS, arrived=False)) == []
-    assert list(arrivals.due(5 * MS + LOOK_AGAIN_NS, arrived=False)) == ["tf"]
+    assert list(arrivals.due(5 * MS + RETRY_NS, arrived=False)) == ["tf"]
 
 
 @given(
@@ -92,7 +91,7 @@ def test_a_clock_with_jitter_costs_no_rate(clock_ns: int, stamps: int, percent: 
         now = SECOND_NS + index * clock_ns + (late * clock_ns // 100 if index else 0)
         if arrivals.due(now, arrived=True):
             assert now > last
-            arrivals.shown("tf", now)
+            arrivals.mark_published("tf", now)
             count, last = count + 1, now
     wanted = (len(percent) - 1) / stamps + 1
     assert wanted - 1 <= count <= wanted + 1
@@ -103,12 +102,12 @@ def test_removed_ones_are_gone_wherever_they_were() -> None:
     for name in ("waits", "rests", "shows"):
         arrivals.add(name, 100.0)
     arrivals.due(0, arrived=True)
-    arrivals.shown("rests", 0)
+    arrivals.mark_published("rests", 0)
     arrivals.remove("waits")
     arrivals.remove("rests")
     arrivals.remove("shows")
     arrivals.remove("unknown")
-    arrivals.shown("shows", 0)
+    arrivals.mark_published("shows", 0)
     assert len(arrivals) == 0
     assert list(arrivals.due(SECOND_NS, arrived=True)) == []
     assert arrivals.wake_ns == NEVER_NS
@@ -118,7 +117,7 @@ def test_reset_has_everyone_asked_at_any_time() -> None:
     arrivals: Arrivals[str] = Arrivals()
     arrivals.add("tf", 1.0)
     arrivals.due(9 * SECOND_NS, arrived=True)
-    arrivals.shown("tf", 9 * SECOND_NS)
+    arrivals.mark_published("tf", 9 * SECOND_NS)
     arrivals.reset()
     assert arrivals.wake_ns == 0
     assert list(arrivals.due(SECOND_NS, arrived=False)) == ["tf"]

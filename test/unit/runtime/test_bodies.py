@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from builders.plans import PlanBuilder, gripper, rest_of, rover
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import compose, normalized, twist_exponential
-from usd_ros_bridge.runtime.bodies import BodyMotion
-from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.runtime.body_motion import BodyMotion, MotionTracker
+from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.motion import MotionTracker
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of, rover
+from usd_ros_bridge.spatial.transforms import compose, normalized, twist_exponential
 
 
 def snapshot_of(plan: BridgePlan) -> Snapshot:

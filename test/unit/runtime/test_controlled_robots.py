@@ -9,23 +9,25 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.interpolate import CubicHermiteSpline
 
+from builders.groups import NotingPort
+from builders.plans import PlanBuilder, rover
+from builders.stages import write_drives
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
     FollowTrajectoryGoal,
     FollowTrajectoryResult,
     TrajectorySample,
 )
-from usd_ros_bridge.model.state import FloatArray, TwistSample
-from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
-from usd_ros_bridge.runtime.frames import TransformFeed
+from usd_ros_bridge.model.state import TwistSample
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop
+from usd_ros_bridge.runtime.publications import Publication
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.groups import NotingPort
-from usd_ros_bridge.testing.plans import PlanBuilder, rover
-from usd_ros_bridge.testing.stages import write_drives
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -43,7 +45,7 @@ def arm(**options: object) -> Runtime:
         robot.joint(f"joint_{number}", f"link_{number - 1}", f"link_{number}", axis="XYZ"[number % 3])  # type: ignore[arg-type]
     follow = robot.action("follow", FOLLOW)
     robot.controller("controller", "RosControlJointTrajectoryAPI", names(), interfaces=[follow])
-    return Runtime(builder.build(), KinematicBackend(), options=RuntimeOptions(**options)).open()
+    return Runtime(builder.build(), KinematicBackend(), options=BridgeOptions(**options)).open()
 
 
 def names() -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def wave(count: int, seconds: float) -> tuple[FollowTrajectoryGoal, CubicHermite
 
 def test_500_points_at_500_hz_are_followed_to_the_last_bit_that_matters() -> None:
     runtime = arm()
-    desk, port = runtime.goal_desk("/arm/follow"), NotingPort()
+    desk, port = runtime.goal_queue("/arm/follow"), NotingPort()
     assert desk is not None
     runtime.tick(SECOND)
     message, spline = wave(500, 5.0)
@@ -102,7 +104,7 @@ def test_500_points_at_500_hz_are_followed_to_the_last_bit_that_matters() -> Non
 
 def test_a_loop_follows_at_the_rate_of_controllers_and_then_sleeps() -> None:
     runtime = arm(controller_rate=200.0)
-    desk, port = runtime.goal_desk("/arm/follow"), NotingPort()
+    desk, port = runtime.goal_queue("/arm/follow"), NotingPort()
     assert desk is not None
     clock = _Following()
     loop = Loop(runtime, clock)
@@ -194,29 +196,27 @@ def test_joints_go_from_a_trajectory_to_a_drive_and_back_in_one_switch() -> None
     assert_allclose(runtime.snapshot.state.joint_velocity[:2], 4.0)
 
 
-class _Broadcaster:
+class _Broadcaster(Publication):
     """Notes what goes to /tf of one robot."""
 
-    def __init__(self, feed: TransformFeed) -> None:
-        self.feed = feed
+    def __init__(self, robot: int) -> None:
+        super().__init__()
+        self.robot = robot
         self.stamps: list[int] = []
         self.base: FloatArray = np.zeros(7)
 
-    def emit(self, snapshot: Snapshot) -> bool:
-        sample = self.feed.sample(snapshot)
-        if sample is None:
-            return False
-        self.stamps.append(sample.stamp_ns)
-        self.base = sample.poses[0].copy()
+    def publish(self, snapshot: Snapshot) -> bool:
+        self.stamps.append(snapshot.time_ns)
+        self.base = snapshot.frame_poses(self.robot)[0].copy()
         return True
 
 
 def test_a_fleet_of_drives_goes_where_it_is_told_and_tf_keeps_its_rate(tmp_path: Path) -> None:
     plan = load_plan(write_drives(tmp_path, robots=5))
     runtime = Runtime(plan, KinematicBackend()).open()
-    broadcasters = [_Broadcaster(runtime.transform_feed(robot)) for robot in range(len(plan.robots))]
+    broadcasters = [_Broadcaster(robot) for robot in range(len(plan.robots))]
     for broadcaster in broadcasters:
-        runtime.add_emitter(broadcaster, name="/tf", rate=50.0)
+        runtime.add_publication(broadcaster, name="/tf", rate=50.0)
     deliveries = [runtime.bind_sink(topic) for topic in plan.topics if topic.role == "subscription"]
     assert len(deliveries) == len(plan.robots) == 5
     for tick in range(201):

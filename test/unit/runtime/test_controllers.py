@@ -11,19 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from builders.groups import NotingGroup, NotingPort, noting
+from builders.plans import rover
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.backends.protocol import Backend
-from usd_ros_bridge.model.errors import BridgeError
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, FollowTrajectoryResult, TrajectorySample
 from usd_ros_bridge.model.state import Commands, State, TwistSample
-from usd_ros_bridge.runtime.core import Runtime, RuntimeOptions
-from usd_ros_bridge.runtime.hosting import unmet
+from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.runtime.controller_groups import unmet
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.publications import Publication
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.groups import NotingGroup, NotingPort, noting
-from usd_ros_bridge.testing.plans import rover
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -46,13 +48,14 @@ class Noting(KinematicBackend):
         return super().step(time_ns, commands)
 
 
-class Emitter:
+class Emitter(Publication):
     """Notes when it is asked."""
 
     def __init__(self, calls: list[tuple[object, ...]] | None = None) -> None:
+        super().__init__()
         self.calls = [] if calls is None else calls
 
-    def emit(self, snapshot: Snapshot) -> bool:
+    def publish(self, snapshot: Snapshot) -> bool:
         self.calls.append(("emit", snapshot.time_ns))
         return True
 
@@ -97,8 +100,8 @@ def rig(backend: Backend | None = None, **options: object) -> Rig:
     runtime = Runtime(
         builder.build(),
         backend,
-        options=RuntimeOptions(**options),
-        reporter=Reporter(lambda kind, message: seen.append((kind, message))),
+        options=BridgeOptions(**options),
+        reporter=OnceReporter(lambda kind, message: seen.append((kind, message))),
         groups=make,
     )
     runtime.open()
@@ -116,7 +119,7 @@ def test_a_tick_takes_commands_steps_observes_and_emits_in_this_order() -> None:
     backend = Noting()
     r = rig(backend)
     r.group.calls = backend.calls
-    r.runtime.add_emitter(Emitter(backend.calls), name="/x")
+    r.runtime.add_publication(Emitter(backend.calls), name="/x")
     delivery = r.runtime.bind_sink(topic(r, "mast"))
     r.runtime.tick(SECOND)
     backend.calls.clear()
@@ -155,7 +158,7 @@ def test_nothing_is_commanded_before_the_first_state() -> None:
 
 def test_a_group_that_neither_is_busy_nor_was_reached_commands_nothing_and_ticks_are_passed_by() -> None:
     r = rig()
-    r.runtime.add_emitter(Emitter(), name="/x", rate=10.0)
+    r.runtime.add_publication(Emitter(), name="/x", rate=10.0)
     for tick in range(3):
         r.runtime.tick(SECOND + tick * MS)
     r.group.calls.clear()
@@ -168,12 +171,12 @@ def test_a_group_that_neither_is_busy_nor_was_reached_commands_nothing_and_ticks
 
 def test_no_tick_is_passed_by_while_a_group_is_busy() -> None:
     r = rig()
-    r.runtime.add_emitter(Emitter(), name="/x", rate=1.0)
+    r.runtime.add_publication(Emitter(), name="/x", rate=1.0)
     for tick in range(3):
         r.runtime.tick(SECOND + tick * MS)
-    desk = r.runtime.goal_desk("/rover/move")
-    assert desk is not None
-    desk.start(0.01, NotingPort())
+    queue = r.runtime.goal_queue("/rover/move")
+    assert queue is not None
+    queue.start(0.01, NotingPort())
     r.group.calls.clear()
     for tick in range(3, 13):
         r.runtime.tick(SECOND + tick * MS)
@@ -195,7 +198,7 @@ def test_a_loop_is_due_on_an_absolute_grid_while_a_group_is_busy() -> None:
     assert r.runtime.next_due_ns() == SECOND + 10 * MS
     r.runtime.tick(SECOND + 23 * MS)
     assert r.runtime.next_due_ns() == SECOND + 25 * MS, "late ticks are not made up for"
-    r.runtime.add_emitter(Emitter(), name="/x", rate=1000.0)
+    r.runtime.add_publication(Emitter(), name="/x", rate=1000.0)
     r.runtime.tick(SECOND + 24 * MS)
     assert r.runtime.next_due_ns() == SECOND + 25 * MS
     r.group.busy = False
@@ -214,8 +217,8 @@ def test_a_loop_without_emitters_wakes_for_a_goal_and_stays_awake_until_it_ends(
     clock = ExternalClock()
     loop = Loop(r.runtime, clock)
     port = NotingPort()
-    desk = r.runtime.goal_desk("/rover/move")
-    assert desk is not None
+    queue = r.runtime.goal_queue("/rover/move")
+    assert queue is not None
     clock.advance(SECOND)
     ticks: list[int] = []
     observe = r.group.observe
@@ -225,7 +228,7 @@ def test_a_loop_without_emitters_wakes_for_a_goal_and_stays_awake_until_it_ends(
         if r.group.busy:
             ticks.append(state.time_ns)
             if len(ticks) == 5:
-                desk.cancel(port)
+                queue.cancel(port)
             clock.advance(state.time_ns + 10 * MS)
         elif port.ends:
             loop.stop()
@@ -234,7 +237,7 @@ def test_a_loop_without_emitters_wakes_for_a_goal_and_stays_awake_until_it_ends(
     r.group.observe = look  # type: ignore[method-assign]
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
-    desk.start(0.01, port)
+    queue.start(0.01, port)
     thread.join(10.0)
     assert not thread.is_alive()
     assert port.ends == [("canceled", "canceled")]
@@ -262,7 +265,7 @@ def test_the_same_commands_give_the_same_numbers_however_idle_steps_are_passed_b
     def drive(emitter_rate: float | None) -> list[list[float]]:
         r = rig()
         if emitter_rate:
-            r.runtime.add_emitter(Emitter(), name="/x", rate=emitter_rate)
+            r.runtime.add_publication(Emitter(), name="/x", rate=emitter_rate)
         delivery = r.runtime.bind_sink(topic(r, "mast"))
         shown = []
         for tick in range(300):
@@ -381,9 +384,9 @@ def test_only_what_reads_is_active_where_the_backend_takes_no_commands() -> None
     assert controllers.refusal(["/rover/b"], []).endswith("the backend takes no commands")
     delivery = r.runtime.bind_sink(topic(r, "mast"))
     assert not delivery.accepted
-    desk = r.runtime.goal_desk("/rover/move")
-    assert desk is not None
-    assert desk.check(1.0) == "controller /rover/a is inactive: the backend takes no commands"
+    queue = r.runtime.goal_queue("/rover/move")
+    assert queue is not None
+    assert queue.check(1.0) == "controller /rover/a is inactive: the backend takes no commands"
     r.group.busy = True
     for tick in range(3):
         r.runtime.tick(SECOND + tick * MS)
@@ -393,8 +396,8 @@ def test_only_what_reads_is_active_where_the_backend_takes_no_commands() -> None
 def test_the_publisher_of_an_inactive_broadcaster_is_not_asked() -> None:
     r = rig()
     publisher, other = Emitter(), Emitter()
-    r.runtime.add_emitter(publisher, name="/rover/joint_states", rate=100.0)
-    r.runtime.add_emitter(other, name="/rover/other", rate=100.0)
+    r.runtime.add_publication(publisher, name="/rover/joint_states", rate=100.0)
+    r.runtime.add_publication(other, name="/rover/other", rate=100.0)
     r.runtime.tick(SECOND)
     r.runtime.controllers.switch([], ["/rover/d"])
     r.runtime.tick(SECOND + 10 * MS)
@@ -419,20 +422,20 @@ def test_parameters() -> None:
 # --- Goals ---------------------------------------------------------------------------------------------------
 
 
-def desk_of(r: Rig):
-    desk = r.runtime.goal_desk("/rover/move")
-    assert desk is not None
-    return desk
+def queue_of(r: Rig):
+    queue = r.runtime.goal_queue("/rover/move")
+    assert queue is not None
+    return queue
 
 
 def test_a_goal_goes_through_the_inbox_and_comes_back_through_its_port() -> None:
     r = rig()
     r.runtime.tick(SECOND)
-    desk, port = desk_of(r), NotingPort()
-    assert r.runtime.goal_desk("/rover/elsewhere") is None
-    assert desk.check(0.01) == ""
-    assert desk.check("x") == "no number"
-    desk.start(0.01, port)
+    queue, port = queue_of(r), NotingPort()
+    assert r.runtime.goal_queue("/rover/elsewhere") is None
+    assert queue.check(0.01) == ""
+    assert queue.check("x") == "no number"
+    queue.start(0.01, port)
     assert r.group.named("start") == [], "not before the tick"
     assert r.runtime.inbox.wait(0.0), "the loop is woken"
     r.runtime.tick(SECOND + 10 * MS)
@@ -442,17 +445,17 @@ def test_a_goal_goes_through_the_inbox_and_comes_back_through_its_port() -> None
     r.group.ports[0].finish("aborted", "again")
     r.group.ports[0].feedback("late")
     assert (port.told, port.ends) == (["half"], [("succeeded", "done")])
-    desk.cancel(port)
+    queue.cancel(port)
     r.runtime.tick(SECOND + 20 * MS)
     assert r.group.named("cancel") == [], "it has ended"
 
 
 def test_goals_wait_for_the_first_state_and_may_be_canceled_meanwhile() -> None:
     r = rig()
-    desk, ports = desk_of(r), [NotingPort(), NotingPort()]
+    queue, ports = queue_of(r), [NotingPort(), NotingPort()]
     for port in ports:
-        desk.start(0.01, port)
-    desk.cancel(ports[0])
+        queue.start(0.01, port)
+    queue.cancel(ports[0])
     r.runtime.tick(SECOND)
     assert [port.ends for port in ports] == [[("canceled", None)], []]
     assert r.group.named("start") == []
@@ -463,31 +466,31 @@ def test_goals_wait_for_the_first_state_and_may_be_canceled_meanwhile() -> None:
 
 def test_goals_of_a_controller_that_is_switched_off_end_aborted_wherever_they_are() -> None:
     r = rig()
-    desk, early, running, late = desk_of(r), NotingPort(), NotingPort(), NotingPort()
-    desk.start(0.01, early)
+    queue, early, running, late = queue_of(r), NotingPort(), NotingPort(), NotingPort()
+    queue.start(0.01, early)
     r.runtime.tick(SECOND)
     r.runtime.controllers.switch([], ["/rover/a"])
     r.runtime.tick(SECOND + 10 * MS)
     assert [outcome for outcome, _ in early.ends] == ["aborted"]
     r.runtime.controllers.switch(["/rover/a"], [])
-    desk.start(0.01, running)
+    queue.start(0.01, running)
     r.runtime.tick(SECOND + 20 * MS)
-    desk.start(0.02, late)
+    queue.start(0.02, late)
     r.runtime.post(lambda: None)
     r.runtime.controllers.switch([], ["/rover/a"])
     assert running.ends == [("aborted", "switched off")]
     r.runtime.tick(SECOND + 30 * MS)
     assert [outcome for outcome, _ in late.ends] == ["aborted"]
-    assert desk.check(0.01) == "controller /rover/a is inactive: switched off"
+    assert queue.check(0.01) == "controller /rover/a is inactive: switched off"
 
 
 def test_a_reset_ends_goals_and_so_does_time_that_goes_back() -> None:
     r = rig()
-    desk = desk_of(r)
+    queue = queue_of(r)
     for again in (r.runtime.reset, lambda: r.runtime.tick(SECOND)):
         running = NotingPort()
         r.runtime.tick(10 * SECOND)
-        desk.start(0.01, running)
+        queue.start(0.01, running)
         r.runtime.tick(10 * SECOND + 10 * MS)
         assert running.ends == []
         again()
@@ -495,7 +498,7 @@ def test_a_reset_ends_goals_and_so_does_time_that_goes_back() -> None:
         r.runtime.reset()
     assert r.group.named("reset")
     waiting = NotingPort()
-    desk.start(0.01, waiting)
+    queue.start(0.01, waiting)
     r.runtime.tick(SECOND)
     r.runtime.reset()
     assert [outcome for outcome, _ in waiting.ends] == ["aborted"]
@@ -503,14 +506,14 @@ def test_a_reset_ends_goals_and_so_does_time_that_goes_back() -> None:
 
 def test_closing_ends_every_goal_those_to_come_included() -> None:
     r = rig()
-    desk, running, waiting, late = desk_of(r), NotingPort(), NotingPort(), NotingPort()
+    queue, running, waiting, late = queue_of(r), NotingPort(), NotingPort(), NotingPort()
     r.runtime.tick(SECOND)
-    desk.start(0.01, running)
+    queue.start(0.01, running)
     r.runtime.tick(SECOND + 10 * MS)
-    desk.start(0.02, waiting)
+    queue.start(0.02, waiting)
     r.runtime.close()
-    desk.start(0.03, late)
-    desk.cancel(late)
+    queue.start(0.03, late)
+    queue.cancel(late)
     for port in (running, waiting, late):
         assert [outcome for outcome, _ in port.ends] == ["aborted"]
     r.runtime.close()
@@ -518,12 +521,12 @@ def test_closing_ends_every_goal_those_to_come_included() -> None:
 
 def test_a_goal_ends_once_even_where_its_client_raises() -> None:
     r = rig()
-    desk, port = desk_of(r), NotingPort(raises=True)
+    queue, port = queue_of(r), NotingPort(raises=True)
     r.runtime.tick(SECOND)
-    desk.start(0.01, port)
+    queue.start(0.01, port)
     r.runtime.tick(SECOND + 10 * MS)
     r.group.ports[0].feedback("half")
-    desk.cancel(port)
+    queue.cancel(port)
     r.runtime.tick(SECOND + 20 * MS)
     assert port.ends == [("canceled", "canceled")]
     assert [kind for kind, _ in r.seen] == ["goal.error:/rover/a"]
@@ -533,13 +536,13 @@ def test_a_goal_ends_once_even_where_its_client_raises() -> None:
 def test_many_goals_from_other_threads_each_end_once() -> None:
     r = rig()
     r.runtime.tick(SECOND)
-    desk, ports = desk_of(r), [NotingPort() for _ in range(400)]
+    queue, ports = queue_of(r), [NotingPort() for _ in range(400)]
 
     def client(mine: list[NotingPort]) -> None:
         for index, port in enumerate(mine):
-            desk.start(0.001 * index, port)
+            queue.start(0.001 * index, port)
             if index % 3 == 0:
-                desk.cancel(port)
+                queue.cancel(port)
 
     threads = [threading.Thread(target=client, args=(ports[part::4],)) for part in range(4)]
     for thread in threads:
@@ -561,20 +564,20 @@ def test_many_goals_from_other_threads_each_end_once() -> None:
 def test_a_group_that_raises_is_reported_once_its_goals_end_and_all_else_goes_on(method: str) -> None:
     r = rig()
     tf = Emitter()
-    r.runtime.add_emitter(tf, name="/tf", rate=100.0)
+    r.runtime.add_publication(tf, name="/tf", rate=100.0)
     delivery = r.runtime.bind_sink(topic(r, "mast"))
-    desk, port = desk_of(r), NotingPort()
+    queue, port = queue_of(r), NotingPort()
     r.runtime.tick(SECOND)
     if method != "start":
-        desk.start(0.01, port)
+        queue.start(0.01, port)
         r.runtime.tick(SECOND + 10 * MS)
         assert port.ends == []
     r.group.raises.add(method)
     if method == "start":
-        desk.start(0.01, port)
+        queue.start(0.01, port)
     delivery.deliver(0.5)
     if method == "cancel":
-        desk.cancel(port)
+        queue.cancel(port)
     if method == "set_active":
         r.runtime.post(lambda: r.runtime.controllers.switch([], ["/rover/a"]))
     for tick in range(2, 12):
@@ -586,7 +589,7 @@ def test_a_group_that_raises_is_reported_once_its_goals_end_and_all_else_goes_on
     r.group.raises.clear()
     r.runtime.controllers.switch(["/rover/a"], [])
     again = NotingPort()
-    desk.start(0.3, again)
+    queue.start(0.3, again)
     r.runtime.tick(2 * SECOND)
     assert again.ends == []
     assert r.group.named("start")[-1][2] == 0.3
@@ -595,7 +598,7 @@ def test_a_group_that_raises_is_reported_once_its_goals_end_and_all_else_goes_on
 def test_a_check_that_raises_rejects() -> None:
     r = rig()
     r.group.raises.add("check")
-    assert desk_of(r).check(0.01) == "the controller failed to check the goal: RuntimeError: check"
+    assert queue_of(r).check(0.01) == "the controller failed to check the goal: RuntimeError: check"
     assert [kind for kind, _ in r.seen] == ["controller.error:moves"]
 
 
@@ -623,7 +626,7 @@ def test_groups_that_cannot_be_made_leave_the_rest_of_the_bridge() -> None:
     runtime = Runtime(
         builder.build(),
         KinematicBackend(),
-        reporter=Reporter(lambda kind, _message: seen.append(kind)),
+        reporter=OnceReporter(lambda kind, _message: seen.append(kind)),
         groups=make,
     ).open()
     assert runtime.tick(SECOND)
@@ -658,7 +661,7 @@ def test_jobs_run_in_the_thread_that_ticks_and_wake_it() -> None:
 
 def test_a_job_runs_in_a_tick_that_would_be_passed_by() -> None:
     r = rig()
-    r.runtime.add_emitter(Emitter(), name="/x", rate=1.0)
+    r.runtime.add_publication(Emitter(), name="/x", rate=1.0)
     for tick in range(5):
         r.runtime.tick(SECOND + tick * MS)
     done: list[int] = []
@@ -718,8 +721,8 @@ def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: lis
     backend = Noting()
     r = rig(backend)
     shown = Emitter()
-    r.runtime.add_emitter(shown, name="/tf")
-    desk, ports = desk_of(r), list[NotingPort]()
+    r.runtime.add_publication(shown, name="/tf")
+    queue, ports = queue_of(r), list[NotingPort]()
     time_ns, ticks = 100 * SECOND, 0
     switches = {
         "off": ([], ["/rover/a"]),
@@ -729,9 +732,9 @@ def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: lis
     for action in actions:
         if action == "start":
             ports.append(NotingPort(raises=len(ports) % 3 == 2))
-            desk.start(0.01, ports[-1])
+            queue.start(0.01, ports[-1])
         elif action == "cancel" and ports:
-            desk.cancel(ports[len(actions) % len(ports)])
+            queue.cancel(ports[len(actions) % len(ports)])
         elif action in switches and not r.runtime.controllers.refusal(*switches[action]):
             r.runtime.controllers.switch(*switches[action])
         elif action == "reset":
@@ -749,4 +752,4 @@ def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: lis
             assert len(shown.calls) == ticks
     r.runtime.close()
     assert [len(port.ends) for port in ports] == [1] * len(ports)
-    assert not any(host.runs for host in r.runtime.controllers._hosts)
+    assert not any(runner.active_goals for runner in r.runtime.controllers._runners)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usd_ros_bridge.model.plan import BridgePlan, Pose
-from usd_ros_bridge.model.transforms import FloatArray, axis_rotation, compose, inverse
-from usd_ros_bridge.runtime.edges import group_edges, pose_array
-from usd_ros_bridge.testing.plans import Axis, PlanBuilder
+from builders.plans import Axis, PlanBuilder
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.runtime.joint_transforms import group_edges
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, axis_rotation, compose, inverse, pose_array
 
 HALF = 0.5**0.5
 ALIGNED = (Pose(), Pose((0.1, -0.2, 0.3)))

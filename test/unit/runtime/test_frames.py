@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from usd_ros_bridge.model.plan import BridgePlan, FramePlan, Pose
+from builders.plans import PlanBuilder, as_pose, gripper, rest_of, rover
+from usd_ros_bridge.model.plan import BridgePlan, FramePlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import FloatArray, axis_rotation, compose, pose, to_matrix
-from usd_ros_bridge.runtime import frames, posed
-from usd_ros_bridge.runtime.edges import pose_array
-from usd_ros_bridge.runtime.frames import FrameTable, TransformFeed
+from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.runtime import frame_poses
+from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.report import Reporter
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.plans import PlanBuilder, as_pose, gripper, rest_of, rover
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, axis_rotation, compose, pose, pose_array, to_matrix
 
 
-@pytest.fixture(params=[0, posed.FEW], ids=["numpy", "floats"], autouse=True)
+@pytest.fixture(params=[0, frame_poses.FEW], ids=["numpy", "floats"], autouse=True)
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to compute frames that follow from poses: those of a plan here are few."""
-    monkeypatch.setattr(posed, "FEW", request.param)
+    monkeypatch.setattr(frame_poses, "FEW", request.param)
 
 
 class Scenario:
@@ -31,7 +31,7 @@ class Scenario:
 
     def __init__(self, plan: BridgePlan, *, joint_driven: bool = True) -> None:
         self.plan = plan
-        self.reporter = Reporter(lambda _kind, _message: None)
+        self.reporter = OnceReporter(lambda _kind, _message: None)
         self.kinematics = Kinematics(plan)
         self.frames = FrameTable(
             plan, self.kinematics, joint_driven=joint_driven, report=self.reporter.report
@@ -45,10 +45,10 @@ class Scenario:
         return self.snapshot
 
     def transforms(self, robot: int = 0) -> dict[str, FloatArray]:
-        frames = self.plan.robots[robot].frames
+        frame_poses = self.plan.robots[robot].frames
         moving = self.frames.robots[robot].moving
         poses = self.snapshot.frame_poses(robot)
-        return {frames[index].id: poses[row].copy() for row, index in enumerate(moving)}
+        return {frame_poses[index].id: poses[row].copy() for row, index in enumerate(moving)}
 
 
 def same(actual: FloatArray, expected: FloatArray) -> None:
@@ -202,73 +202,13 @@ def test_a_pose_that_is_no_unit_quaternion_is_normalised() -> None:
     assert_allclose(scenario.transforms()["base_link"][3:], [0.0, 0.0, 0.0, 1.0])
 
 
-class TestFeed:
-    def feed(self, scenario: Scenario, robot: int = 0) -> TransformFeed:
-        return TransformFeed(scenario.plan, robot, scenario.reporter.report)
-
-    def test_each_state_is_sent_once(self) -> None:
-        scenario = Scenario(rover().build())
-        feed = self.feed(scenario)
-        sample = feed.sample(scenario.show(5))
-        assert sample is not None
-        assert sample.stamp_ns == 5
-        assert sample.valid is None
-        assert feed.sample(scenario.show(5)) is None
-        assert feed.sample(scenario.show(6)) is not None
-        feed.reset()
-        assert feed.sample(scenario.show(6)) is not None
-
-    def test_the_stamp_is_that_of_the_robots_own_state(self) -> None:
-        scenario = Scenario(gripper(rover()).build())
-        scenario.state.robot_time_ns = np.array([-1, 70])
-        first, second = self.feed(scenario, 0), self.feed(scenario, 1)
-        assert first.sample(scenario.show(100)) is None
-        sample = second.sample(scenario.show(100))
-        assert sample is not None
-        assert sample.stamp_ns == 70
-        assert second.sample(scenario.show(101)) is None
-
-    def test_what_is_not_finite_is_dropped_and_reported_once_per_robot(self) -> None:
-        scenario = Scenario(gripper(rover()).build())
-        feed, other = self.feed(scenario), self.feed(scenario, 1)
-        scenario.state.joint_position[2] = np.nan
-        for tick in range(3):
-            sample = feed.sample(scenario.show(tick))
-            assert sample is not None
-            assert sample.valid is not None
-            assert sample.valid.tolist() == [True, True, True, False]
-        assert scenario.reporter.count("tf.finite:/rover") == 3
-        assert "mast" in scenario.reporter.reported()[0].message
-        clean = other.sample(scenario.show(9))
-        assert clean is not None
-        assert clean.valid is None
-
-    @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-    def test_a_pose_that_is_not_finite_does_not_use_up_the_stamp(self, value: float) -> None:
-        robot = PlanBuilder().robot()
-        robot.body("base")
-        scenario = Scenario(robot.plan.build())
-        feed = self.feed(scenario)
-        scenario.state.body_pose[0, 0] = value
-        assert feed.sample(scenario.show(5)) is None
-        scenario.state.body_pose[0, 0] = 1.0
-        assert feed.sample(scenario.show(5)) is not None
-
-    def test_a_robot_without_moving_frames_has_nothing_to_send(self) -> None:
-        robot = PlanBuilder().robot()
-        robot.body("mount")
-        robot.joint("j", "", "mount", kind="fixed")
-        scenario = Scenario(robot.plan.build())
-        assert self.feed(scenario).sample(scenario.show(1)) is None
-
-
-@pytest.mark.parametrize("one_thread", [0, frames.ONE_THREAD], ids=["many positions", "few"])
+@pytest.mark.parametrize("one_thread", [0, frame_poses.ONE_THREAD], ids=["many positions", "few"])
 @pytest.mark.parametrize(("value", "finite"), [(-3.0, True), (1e200, True), (np.nan, False)])
 def test_whether_all_is_finite_follows_from_the_positions(
     monkeypatch: pytest.MonkeyPatch, one_thread: int, value: float, finite: bool
 ) -> None:
     """Of a slide; 1e200 overflows when squared, so that the poses themselves decide."""
-    monkeypatch.setattr(frames, "ONE_THREAD", one_thread)
+    monkeypatch.setattr(frame_poses, "ONE_THREAD", one_thread)
     robot = PlanBuilder().robot()
     robot.body("base")
     robot.joint("anchor", "", "base", kind="fixed")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 
 import pytest
 
-from usd_ros_bridge.runtime.inbox import DescriptorWakeup, Inbox, Wakeup
+from usd_ros_bridge.runtime.inbox import DescriptorWakeup, Inbox, TickQueue, Wakeup
 
 
 def test_drains_in_the_order_of_arrival() -> None:
@@ -195,3 +196,27 @@ def test_what_waits_under_one_key_can_be_taken_back() -> None:
     assert inbox.withdraw("a") == []
     assert inbox.withdraw("c") == []
     assert inbox.drain() == [("b", 2)]
+
+
+def test_a_job_is_either_run_or_failed_where_the_queue_closes_meanwhile() -> None:
+    count, usual = 200, sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            queue, ran, run = TickQueue(lambda: None), [], threading.Barrier(2)
+            done = [queue.submit(lambda: ran.append(None)) for _ in range(count)]  # noqa: B023 - run in this round
+
+            def close() -> None:
+                run.wait()  # noqa: B023 - run in this round
+                queue.close()  # noqa: B023
+
+            closer = threading.Thread(target=close)
+            closer.start()
+            run.wait()
+            queue.run_pending()
+            closer.join()
+            failed = sum(each.exception(0.0) is not None for each in done)
+            assert len(ran) + failed == count
+            assert not queue.pending
+    finally:
+        sys.setswitchinterval(usual)

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from usd_ros_bridge.model.plan import BridgePlan, DofAxis, EdgePlan, JointPlan, Pose, RobotPlan
-from usd_ros_bridge.model.transforms import FloatArray, to_matrix
-from usd_ros_bridge.runtime.edges import selection
+from builders.plans import PlanBuilder, gripper, rest_of, rover
+from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan
+from usd_ros_bridge.model.records import DofAxis
+from usd_ros_bridge.runtime.joint_transforms import selection
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rest_of, rover
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, to_matrix
 
 AXES = {"X": 0, "Y": 1, "Z": 2}
 

@@ -9,30 +9,32 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from builders.plans import rover
+from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.backends.protocol import Backend
 from usd_ros_bridge.model.state import JointStateSample
+from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime import loop as loop_module
-from usd_ros_bridge.runtime.core import Runtime
 from usd_ros_bridge.runtime.inbox import Wakeup
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.publications import Publication
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.plans import rover
 
 MS = 1_000_000
 SECOND = 1_000_000_000
 
 
-class Ticks:
+class Ticks(Publication):
     """An emitter that notes the time of every emission and calls back."""
 
     def __init__(self, then: Callable[[int], None] = lambda _count: None) -> None:
+        super().__init__()
         self.times: list[int] = []
         self.then = then
 
-    def emit(self, snapshot: Snapshot) -> bool:
+    def publish(self, snapshot: Snapshot) -> bool:
         self.times.append(snapshot.time_ns)
         self.then(len(self.times))
         return True
@@ -59,7 +61,7 @@ class SteppedClock:
 
 def make(backend: Backend | None = None) -> Runtime:
     return Runtime(
-        rover().build(), backend or NullBackend(), reporter=Reporter(lambda _kind, _message: None)
+        rover().build(), backend or NullBackend(), reporter=OnceReporter(lambda _kind, _message: None)
     ).open()
 
 
@@ -68,7 +70,7 @@ def test_deadlines_are_absolute() -> None:
     runtime, clock = make(), SteppedClock(late=3 * MS)
     loop = Loop(runtime, clock)
     ticks = Ticks(lambda count: loop.stop() if count == 50 else None)
-    runtime.add_emitter(ticks, name="x", rate=100.0)
+    runtime.add_publication(ticks, name="x", rate=100.0)
     loop.run()
     assert clock.waits[0] == 0
     first = ticks.times[0]
@@ -79,8 +81,8 @@ def test_the_loop_wakes_for_the_earliest_of_several() -> None:
     runtime, clock = make(), SteppedClock()
     loop = Loop(runtime, clock)
     fast, slow = Ticks(lambda count: loop.stop() if count == 31 else None), Ticks()
-    runtime.add_emitter(slow, name="slow", rate=10.0)
-    runtime.add_emitter(fast, name="fast", rate=30.0)
+    runtime.add_publication(slow, name="slow", rate=10.0)
+    runtime.add_publication(fast, name="fast", rate=30.0)
     loop.run()
     assert len(slow.times) == 10
     assert len(clock.waits) < 42
@@ -114,7 +116,7 @@ def test_wall_time_keeps_the_rate() -> None:
     runtime = make()
     loop = Loop(runtime)
     ticks = Ticks(lambda count: loop.stop() if count == 20 else None)
-    runtime.add_emitter(ticks, name="x", rate=200.0)
+    runtime.add_publication(ticks, name="x", rate=200.0)
     before = time.thread_time()
     loop.run()
     assert time.thread_time() - before < 0.08, "the loop sleeps between ticks"
@@ -128,13 +130,13 @@ def test_an_arrival_ends_the_sleep_of_a_backend_that_is_driven_by_topic() -> Non
     loop = Loop(runtime)
     arrived = threading.Event()
 
-    class Show:
-        def emit(self, snapshot: Snapshot) -> bool:
+    class Show(Publication):
+        def publish(self, snapshot: Snapshot) -> bool:
             if snapshot.robot_time_ns(0) == 42:
                 arrived.set()
             return True
 
-    runtime.add_emitter(Show(), name="tf")
+    runtime.add_publication(Show(), name="tf")
     thread = run_in_thread(loop)
     delivery.deliver(
         JointStateSample(
@@ -157,7 +159,7 @@ class TestExternalClock:
         runtime, clock = make(), ExternalClock()
         loop = Loop(runtime, clock)
         ticks = Ticks(lambda _count: ticked.release())
-        runtime.add_emitter(ticks, name="x", rate=10.0)
+        runtime.add_publication(ticks, name="x", rate=10.0)
         return clock, loop, ticks, run_in_thread(loop), ticked
 
     def finish(self, loop: Loop, thread: threading.Thread) -> None:
@@ -196,7 +198,7 @@ class TestExternalClock:
         runtime, clock = make(), ExternalClock()
         loop = Loop(runtime, clock)
         ticks = Ticks(lambda _count: ticked.release())
-        runtime.add_emitter(ticks, name="x", rate=50.0)
+        runtime.add_publication(ticks, name="x", rate=50.0)
         thread = run_in_thread(loop)
         stamps = [3 * SECOND + index * 20 * MS - index % 2 for index in range(150)]
         for index, stamp in enumerate(stamps):
@@ -211,7 +213,7 @@ class TestExternalClock:
         runtime, clock = make(), ExternalClock()
         loop = Loop(runtime, clock)
         ticks = Ticks(lambda _count: ticked.release())
-        runtime.add_emitter(ticks, name="x", rate=50.0)
+        runtime.add_publication(ticks, name="x", rate=50.0)
         thread = run_in_thread(loop)
         for index in range(10):
             clock.advance(3 * SECOND + index * 20 * MS - index % 2)

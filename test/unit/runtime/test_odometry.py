@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from builders.groups import NotingOdometry, noting
+from builders.plans import PlanBuilder, rover
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.controllers.registry import make_groups
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State, TwistSample
-from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.testing.groups import NotingOdometry, noting
-from usd_ros_bridge.testing.plans import PlanBuilder, rover
+from usd_ros_bridge.runtime.runtime import Runtime
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -110,23 +110,27 @@ def test_a_base_that_no_controller_reckons_shows_its_true_motion() -> None:
     )
 
 
-def test_odometry_that_is_not_finite_is_not_sent_and_shows_again_once_it_is() -> None:
+def test_odometry_that_is_not_finite_spoils_the_frame_of_its_base_alone_until_it_is_finite_again() -> None:
     make, groups = noting(NotingOdometry)
     runtime = run(rovers("odometry", "odometry"), make)
-    group = groups[0]
+    group, snapshot = groups[0], runtime.snapshot
     assert isinstance(group, NotingOdometry)
-    feed = runtime.transform_feed(0)
+    before = [snapshot.frame_poses(robot).copy() for robot in range(2)]
+    assert [poses.shape for poses in before] == [(4, 7)] * 2
     group.odom_from_base[0, 1] = np.nan
     runtime.tick(SECOND + 10 * MS)
-    sample = feed.sample(runtime.snapshot)
-    assert sample is not None
-    assert sample.valid is not None
-    assert sample.valid.tolist() == [False, True, True, True]
+    assert not snapshot.frames_finite
+    spoilt, sound = snapshot.frame_poses(0), snapshot.frame_poses(1)
+    assert np.isfinite(spoilt).all(axis=1).tolist() == [number != BASE for number in range(4)]
+    assert_allclose(spoilt[BASE + 1 :], before[0][BASE + 1 :])
+    assert_allclose(sound[BASE, :2], [2.0, 0.0])
+    assert_allclose(sound[BASE + 1 :], before[1][BASE + 1 :])
     group.odom_from_base[0, 1] = 0.0
     runtime.tick(SECOND + 20 * MS)
-    sample = feed.sample(runtime.snapshot)
-    assert sample is not None
-    assert sample.valid is None
+    assert snapshot.frames_finite
+    for robot in range(2):
+        assert_allclose(snapshot.frame_poses(robot)[BASE], [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        assert_allclose(snapshot.frame_poses(robot)[BASE + 1 :], before[robot][BASE + 1 :])
 
 
 @pytest.mark.parametrize("turning", [0.0, 0.7])

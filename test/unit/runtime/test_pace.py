@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.runtime.pace import TOLERATED_NS, Pace
-from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
+from usd_ros_bridge.runtime.sim_time import TOLERATED_NS, RealTimePacer, TimeControl
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -20,10 +19,8 @@ class Wall:
         self.time = 0
         self.gaps: list[int] = []
         self.reports: list[tuple[str, str]] = []
-        self.control = TimeControl(
-            step_ns=MS, options=TimeOptions(real_time_factor=factor), wake=lambda: None
-        )
-        self.pace = Pace(
+        self.control = TimeControl(step_ns=MS, real_time_factor=factor, wake=lambda: None)
+        self.pace = RealTimePacer(
             self.control,
             lambda kind, message: self.reports.append((kind, message)),
             now_ns=lambda: self.now,

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from builders.plans import rest_of
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.transforms import FloatArray, to_matrix
-from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.edges import pose_array
-from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.plans import rest_of
+from usd_ros_bridge.spatial.transforms import FloatArray, pose_array, to_matrix
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
@@ -55,7 +54,7 @@ def test_joints_at_rest_put_bodies_where_they_are_authored(plan: BridgePlan) -> 
 
 @pytest.mark.parametrize("joint_driven", [True, False])
 def test_frames_at_rest_are_where_they_are_authored(plan: BridgePlan, joint_driven: bool) -> None:
-    kinematics, reporter = Kinematics(plan), Reporter(lambda _kind, _message: None)
+    kinematics, reporter = Kinematics(plan), OnceReporter(lambda _kind, _message: None)
     frames = FrameTable(plan, kinematics, joint_driven=joint_driven, report=reporter.report)
     snapshot = Snapshot(plan, kinematics, frames, joint_driven=joint_driven)
     snapshot.begin(rest_of(plan))
@@ -72,7 +71,7 @@ def test_frames_at_rest_are_where_they_are_authored(plan: BridgePlan, joint_driv
 
 
 def test_measured_poses_and_joint_positions_agree_away_from_rest(plan: BridgePlan) -> None:
-    kinematics, report = Kinematics(plan), Reporter(lambda _kind, _message: None).report
+    kinematics, report = Kinematics(plan), OnceReporter(lambda _kind, _message: None).report
     shown: list[FloatArray] = []
     state = rest_of(plan)
     state.joint_position += np.random.default_rng(7).uniform(-0.5, 0.5, len(state.joint_position))
@@ -90,7 +89,7 @@ def test_measured_poses_and_joint_positions_agree_away_from_rest(plan: BridgePla
 
 @pytest.mark.parametrize("backend", [NullBackend, KinematicBackend, PlaybackBackend])
 def test_every_backend_runs_every_asset_without_a_fault(plan: BridgePlan, backend: type) -> None:
-    reporter = Reporter(lambda _kind, _message: None)
+    reporter = OnceReporter(lambda _kind, _message: None)
     with Runtime(plan, backend(), reporter=reporter) as runtime:
         runtime.tick(1_000_000_000)
         assert np.isfinite(runtime.snapshot.all_frame_poses).all()

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, exponential, to_matrix
-from usd_ros_bridge.runtime import posed
-from usd_ros_bridge.runtime.frames import FrameTable
+from builders.plans import PlanBuilder, rest_of
+from usd_ros_bridge.runtime import frame_poses
+from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable, PosedFrame, posed_frames
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.posed import WORLD, PosedFrame, posed_frames
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.plans import PlanBuilder, rest_of
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, exponential, to_matrix
 
 BODIES = 3
 number = st.floats(-3.0, 3.0, allow_subnormal=False)
@@ -66,7 +65,7 @@ def written(parts: list[PosedFrame], start: FloatArray, now: FloatArray, few: in
     components = np.full((7, 2 * len(parts)), 5.0)
     placed = [replace(frame, slot=2 * place) for place, frame in enumerate(parts)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posed, "FEW", few)
+        patch.setattr(frame_poses, "FEW", few)
         writer = posed_frames(placed, kinematics, joint_driven=True, components=components)
     assert writer is not None
     finite = writer.write(snapshot)

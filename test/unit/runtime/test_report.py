@@ -7,15 +7,15 @@ import threading
 
 import pytest
 
-from usd_ros_bridge.runtime.report import (
+from usd_ros_bridge.reporting import (
     LINE_EVERY_S,
     LINES_AT_ONCE,
     MAX_FAMILIES,
     MAX_KIND,
     MAX_MESSAGE,
     MAX_SUBJECTS,
+    OnceReporter,
     Reported,
-    Reporter,
     describe,
     limited,
 )
@@ -26,7 +26,7 @@ SECOND = 1_000_000_000
 
 def test_each_kind_is_shown_once_and_counted() -> None:
     shown: list[tuple[str, str]] = []
-    reporter = Reporter(lambda kind, message: shown.append((kind, message)))
+    reporter = OnceReporter(lambda kind, message: shown.append((kind, message)))
     reporter.report("a", "first")
     reporter.report("a", "second")
     reporter("b", "other")
@@ -43,7 +43,7 @@ def test_what_cannot_be_shown_is_logged_and_raises_nothing(caplog: pytest.LogCap
     def show(kind: str, message: str) -> None:
         raise RuntimeError("no screen")
 
-    reporter = Reporter(show)
+    reporter = OnceReporter(show)
     with caplog.at_level(logging.WARNING):
         reporter.report("a", "the motor is hot")
     assert reporter.count("a") == 1
@@ -52,7 +52,7 @@ def test_what_cannot_be_shown_is_logged_and_raises_nothing(caplog: pytest.LogCap
 
 def test_reports_from_many_threads_are_shown_once() -> None:
     shown: list[str] = []
-    reporter = Reporter(lambda kind, _message: shown.append(kind))
+    reporter = OnceReporter(lambda kind, _message: shown.append(kind))
     threads = [
         threading.Thread(target=lambda: [reporter.report("k", "m") for _ in range(500)]) for _ in range(8)
     ]
@@ -66,7 +66,7 @@ def test_reports_from_many_threads_are_shown_once() -> None:
 
 def test_without_a_callback_reports_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="usd_ros_bridge"):
-        Reporter().report("kind", "message")
+        OnceReporter().report("kind", "message")
     assert caplog.messages == ["message [kind]"]
 
 
@@ -76,7 +76,7 @@ class TestLimits:
     def make(self) -> None:
         self.now = 0.0
         self.shown: list[tuple[str, str]] = []
-        self.reporter = Reporter(
+        self.reporter = OnceReporter(
             lambda kind, message: self.shown.append((kind, message)), clock=lambda: self.now
         )
 

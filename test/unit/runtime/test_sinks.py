@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from usd_ros_bridge.backends.protocol import Capabilities
+from builders.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
-from usd_ros_bridge.model.transforms import IDENTITY, FloatArray, pose
+from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.runtime.command_sinks import SinkContext, SinkRefusal, UnknownFrameError, make_sink
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.report import Reporter
-from usd_ros_bridge.runtime.sinks import SinkContext, SinkRefusal, UnknownFrameError, make_sink
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 ARRAY = "std_msgs/msg/Float64MultiArray"
@@ -33,7 +33,7 @@ class Bench:
     ) -> None:
         self.topic: TopicPlan = builder.robots[-1].topic("command", kind, "subscription", **topic)
         self.plan = builder.build()
-        self.reporter = Reporter(lambda _kind, _message: None)
+        self.reporter = OnceReporter(lambda _kind, _message: None)
         self.frames: dict[str, FloatArray] = {"world": IDENTITY}
         self.commands = Commands.empty(self.plan.layout)
         self.sink = make_sink(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose
 
+from builders.plans import gripper, rest_of, rover
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import compose, exponential, pose, rotate, twist_exponential
-from usd_ros_bridge.runtime.frames import FrameTable
+from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.testing.plans import gripper, rest_of, rover
+from usd_ros_bridge.spatial.transforms import compose, exponential, pose, rotate, twist_exponential
 
 MS = 1_000_000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from builders.plans import PlanBuilder
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.null import NullBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.runtime.stepper import Stepper
-from usd_ros_bridge.testing.plans import PlanBuilder
+from usd_ros_bridge.runtime.backend_runner import BackendRunner
 
 LONG_S = 0.02
 
@@ -32,7 +32,7 @@ class Backend(NullBackend):
 def make():
     plan, backend, reports = PlanBuilder().build(), Backend(), []
     backend.open(BackendContext(plan=plan, options={}, report=lambda *each: reports.append(each)))
-    return Stepper(backend, plan.layout, lambda *each: reports.append(each)), backend
+    return BackendRunner(backend, plan.layout, lambda *each: reports.append(each)), backend
 
 
 def test_steps_are_counted_and_timed_and_the_longest_is_kept_until_it_is_asked_for():

@@ -10,32 +10,33 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from usd_ros_bridge.model.errors import BridgeError, OptionError
+from builders.pendulums import PendulumBackend
+from builders.plans import rover
+from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.runtime.core import Runtime
-from usd_ros_bridge.runtime.options import RuntimeOptions
-from usd_ros_bridge.runtime.report import Reporter
+from usd_ros_bridge.options import BridgeOptions
+from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.runtime.publications import Publication
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import period_ns
+from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.time_control import TimeControl, TimeOptions
-from usd_ros_bridge.runtime.timekeeper import OwnTimeLoop, Timekeeper
-from usd_ros_bridge.testing.pendulums import PendulumBackend
-from usd_ros_bridge.testing.plans import rover
 
 MS = 1_000_000
 STEP = 2 * MS
 TIMEOUT_S = 20.0
 
 
-class Seen:
+class Seen(Publication):
     """An emitter that notes times and positions."""
 
     def __init__(self, then: Callable[[int], None] = lambda _count: None) -> None:
+        super().__init__()
         self.times: list[int] = []
         self.positions: list[bytes] = []
         self.then = then
 
-    def emit(self, snapshot: Snapshot) -> bool:
+    def publish(self, snapshot: Snapshot) -> bool:
         self.times.append(snapshot.time_ns)
         self.positions.append(snapshot.state.joint_position.tobytes())
         self.then(len(self.times))
@@ -46,19 +47,26 @@ class World:
     """A runtime with pendulums and what keeps its time."""
 
     def __init__(
-        self, *, step_ns: int = STEP, rate: float = 100.0, plan: BridgePlan | None = None, **options: object
+        self,
+        *,
+        step_ns: int = STEP,
+        rate: float = 100.0,
+        plan: BridgePlan | None = None,
+        real_time_factor: float = 0.0,
+        paused: bool = False,
     ) -> None:
         self.reports: list[tuple[str, str]] = []
         self.backend = PendulumBackend(step_ns, start=0.4)
         self.runtime = Runtime(
             plan or rover().build(),
             self.backend,
-            options=RuntimeOptions(controller_rate=rate),
-            reporter=Reporter(lambda kind, message: self.reports.append((kind, message))),
+            options=BridgeOptions(controller_rate=rate),
+            reporter=OnceReporter(lambda kind, message: self.reports.append((kind, message))),
         ).open()
         self.control = TimeControl(
             step_ns=step_ns,
-            options=TimeOptions(**{"real_time_factor": 0.0, **options}),  # type: ignore[arg-type]
+            real_time_factor=real_time_factor,
+            paused=paused,
             wake=self.runtime.inbox.wakeup.set,
         )
         self.keeper = Timekeeper(self.runtime, self.control)
@@ -99,7 +107,7 @@ def running() -> Iterator[Callable[[World], World]]:
 
 def test_ticks_fall_on_the_grid_where_something_is_due() -> None:
     world, seen = World(rate=1.0), Seen()
-    world.runtime.add_emitter(seen, name="x", rate=60.0)
+    world.runtime.add_publication(seen, name="x", rate=60.0)
     world.advance(200 * MS)
     assert seen.times[0] == STEP
     # The first grid point at or after each 60th of a second.
@@ -117,8 +125,8 @@ def test_ticks_are_at_most_a_controller_period_apart() -> None:
 
 def test_emitters_without_a_rate_are_asked_at_every_tick() -> None:
     world, every, slow = World(rate=50.0), Seen(), Seen()
-    world.runtime.add_emitter(every, name="beside")
-    world.runtime.add_emitter(slow, name="slow", rate=10.0)
+    world.runtime.add_publication(every, name="beside")
+    world.runtime.add_publication(slow, name="slow", rate=10.0)
     times = world.advance(400 * MS)
     assert every.times == times
     assert len(slow.times) == 4
@@ -138,7 +146,7 @@ def test_the_stepping_in_bulk_changes_nothing_about_the_motion() -> None:
 def test_the_same_commands_at_the_same_times_give_the_same_bytes() -> None:
     def run(rate: float) -> list[bytes]:
         world, seen = World(rate=rate), Seen()
-        world.runtime.add_emitter(seen, name="x", rate=100.0)
+        world.runtime.add_publication(seen, name="x", rate=100.0)
         world.advance(100 * MS)
         world.runtime.commands.joint_position[:] = 0.7
         world.advance(300 * MS)
@@ -164,7 +172,7 @@ def test_nothing_passes_in_a_pause_and_jobs_are_done() -> None:
 
 def test_steps_end_where_they_were_asked_to() -> None:
     world, seen = World(paused=True, rate=100.0), Seen()
-    world.runtime.add_emitter(seen, name="x", rate=50.0)
+    world.runtime.add_publication(seen, name="x", rate=50.0)
     first, second = world.control.step(), world.control.step(13)
     world.advance(1000 * MS)
     assert (first.result(0), second.result(0)) == (STEP, 14 * STEP)
@@ -204,7 +212,7 @@ def test_cancelled_steps_end_where_they_are() -> None:
 
 def test_a_reset_starts_time_over() -> None:
     world, seen = World(), Seen()
-    world.runtime.add_emitter(seen, name="x", rate=100.0)
+    world.runtime.add_publication(seen, name="x", rate=100.0)
     world.advance(50 * MS)
     before, seen.times, seen.positions = seen.positions, [], []
     done = world.control.reset()
@@ -216,7 +224,7 @@ def test_a_reset_starts_time_over() -> None:
 
 def test_a_reset_may_leave_time_alone() -> None:
     world, seen = World(), Seen()
-    world.runtime.add_emitter(seen, name="x", rate=100.0)
+    world.runtime.add_publication(seen, name="x", rate=100.0)
     world.advance(50 * MS)
     last, before = world.runtime.now_ns, seen.positions
     seen.times, seen.positions = [], []
@@ -302,7 +310,7 @@ def test_a_host_that_goes_back_starts_over() -> None:
 def test_the_loop_runs_as_fast_as_possible(running: Callable[[World], World]) -> None:
     world, there = World(), threading.Event()
     seen = Seen(lambda count: there.set() if count == 500 else None)
-    world.runtime.add_emitter(seen, name="x", rate=10.0)
+    world.runtime.add_publication(seen, name="x", rate=10.0)
     running(world)
     assert there.wait(TIMEOUT_S)
     assert seen.times[499] == STEP + 499 * 100 * MS
@@ -316,7 +324,9 @@ def test_the_loop_does_what_is_asked_from_other_threads(running: Callable[[World
     assert asked.wait(TIMEOUT_S)
     assert world.control.reset().result(TIMEOUT_S) == 0
     ticked = threading.Event()
-    world.runtime.post(lambda: world.runtime.add_emitter(Seen(lambda _: ticked.set()), name="x", rate=1.0))
+    world.runtime.post(
+        lambda: world.runtime.add_publication(Seen(lambda _: ticked.set()), name="x", rate=1.0)
+    )
     world.control.resume()
     assert ticked.wait(TIMEOUT_S)
 

@@ -7,11 +7,11 @@ from dataclasses import fields
 import numpy as np
 from numpy.testing import assert_allclose
 
+from builders.physics import with_physics
+from builders.physics_stage import write_stage
+from builders.plans import gripper, rover
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
-from usd_ros_bridge.testing.physics import with_physics
-from usd_ros_bridge.testing.physics_stage import write_stage
-from usd_ros_bridge.testing.plans import gripper, rover
 
 FLOAT32 = 3e-7
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.testing.stages import (
+from builders.stages import (
     LINK_LENGTH,
     WHEEL_RADIUS,
     WHEEL_SEPARATION,
@@ -18,6 +16,8 @@ from usd_ros_bridge.testing.stages import (
     write_drives,
     write_fleet,
 )
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.model.plan import BridgePlan
 
 
 def plan_fleet(directory: Path, *, flat: bool) -> BridgePlan:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.usd import read_asset
+from usd_ros_bridge.options import ReadOptions
 
 # importlib mode adds no folder to the path.
 sys.path.insert(0, str(Path(__file__).parent))
+
+from reading import read_asset
 
 HEADER = """#usda 1.0
 (

@@ -1,4 +1,4 @@
-"""Checks that what is read of robots through others that they repeat is what reading each prim gives."""
+"""Reading in tests: an asset in one call; and a check that repeated robots read as if each prim were read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,25 @@ import numpy as np
 import pytest
 from pxr import Usd
 
+from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.usd import read_stage, reader
-from usd_ros_bridge.usd.robots import can_be_repeated
+from usd_ros_bridge.options import ReadOptions
+from usd_ros_bridge.usd import open_stage, read_stage
+from usd_ros_bridge.usd.read import stage_reader
+from usd_ros_bridge.usd.read.robot_models import can_be_repeated
+
+
+def physics_of(stage: Usd.Stage, **options: Any) -> PhysicsRecords:
+    """Return what engines need of a stage."""
+    physics = read_stage(stage, asset="stage", physics=True, **options).physics
+    assert physics is not None
+    return physics
+
+
+def read_asset(asset: str, options: ReadOptions | None = None) -> tuple[Usd.Stage, StageRecords]:
+    """Opens an asset and reads it."""
+    stage = open_stage(asset, options)
+    return stage, read_stage(stage, asset=asset)
 
 
 def check_reading(stage: Usd.Stage, *, repeats: bool | None = None) -> StageRecords:
@@ -24,7 +40,7 @@ def check_reading(stage: Usd.Stage, *, repeats: bool | None = None) -> StageReco
 
     records = read_stage(stage, asset="fleet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "can_be_repeated", never)
+        patch.setattr(stage_reader, "can_be_repeated", never)
         each = read_stage(stage, asset="fleet")
     if repeats is not None:
         assert any(seen) is repeats

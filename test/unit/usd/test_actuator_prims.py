@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pxr import Usd
+from reading import physics_of
 
 from usd_ros_bridge.model import physics_records as records
 from usd_ros_bridge.model.records import attribute_fields
-from usd_ros_bridge.usd import read_physics
 
 ASSET = Path(__file__).parents[2] / "assets" / "physics_actuators.usda"
 ZEROS = (0.0,) * 9
@@ -108,7 +108,7 @@ def test_every_attribute_has_a_field(kind: type[records.Record], schema: dict[st
 
 
 def test_typed_prims_and_what_they_name_are_read() -> None:
-    found = read_physics(Usd.Stage.Open(str(ASSET)))
+    found = physics_of(Usd.Stage.Open(str(ASSET)))
     assert [each.path.rpartition("/")[2] for each in found.tendons] == ["coupling", "string"]
     assert len(found.actuators) == 12
     assert {each.path.rpartition("/")[2] for each in found.sites} == {
@@ -124,10 +124,10 @@ def test_a_site_needs_no_schema_where_a_tendon_names_it() -> None:
     stage = Usd.Stage.Open(str(ASSET))
     prim = stage.GetPrimAtPath("/robot/base/anchor")
     prim.RemoveAppliedSchema("MjcSiteAPI")
-    assert "/robot/base/anchor" in {each.path for each in read_physics(stage).sites}
+    assert "/robot/base/anchor" in {each.path for each in physics_of(stage).sites}
 
 
 def test_a_keyframe_is_noted() -> None:
     stage = Usd.Stage.Open(str(ASSET))
     stage.DefinePrim("/robot/Physics/home", "MjcKeyframe")
-    assert read_physics(stage).keyframes == ("/robot/Physics/home",)
+    assert physics_of(stage).keyframes == ("/robot/Physics/home",)

@@ -14,7 +14,7 @@ from usd_ros_bridge.model import records as model
 from usd_ros_bridge.model.records import Record, attribute_fields
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.usd import read_stage
-from usd_ros_bridge.usd.reader import SCHEMAS
+from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 
 Read = Callable[..., StageRecords]
 

@@ -9,10 +9,10 @@ from pxr import Plug, Sdf, Tf, Usd
 
 from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
-from usd_ros_bridge.usd import geometry, physics
-from usd_ros_bridge.usd.reader import IGNORED_SCHEMAS, SCHEMAS
+from usd_ros_bridge.usd.read import geometry, physics_reader
+from usd_ros_bridge.usd.read.properties import plain
+from usd_ros_bridge.usd.read.stage_reader import IGNORED_SCHEMAS, SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
-from usd_ros_bridge.usd.values import plain
 
 GENERATED = str(DIRECTORY / "generatedSchema.usda")
 
@@ -147,7 +147,7 @@ def test_reasons_are_needed() -> None:
 
 ALL_RECORDS = [
     kind
-    for module in (records, physics_records, geometry, physics)
+    for module in (records, physics_records, geometry, physics_reader)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Record)
 ]
@@ -159,8 +159,8 @@ APPLIED: dict[str, tuple[type[Record], ...]] = {
     "PhysicsArticulationRootAPI": (records.ArticulationRootRecord,),
     "PhysicsMassAPI": (physics_records.MassRecord,),
     "PhysicsMaterialAPI": (physics_records.MaterialRecord,),
-    "PhysicsCollisionAPI": (physics.CollisionRecord, physics_records.SimulationOwnerRecord),
-    "PhysicsMeshCollisionAPI": (physics.MeshCollisionRecord,),
+    "PhysicsCollisionAPI": (physics_reader.CollisionRecord, physics_records.SimulationOwnerRecord),
+    "PhysicsMeshCollisionAPI": (physics_reader.MeshCollisionRecord,),
     "PhysicsFilteredPairsAPI": (physics_records.FilteredPairsRecord,),
     "PhysicsLimitAPI": (records.AxisLimitRecord,),
     "PhysicsDriveAPI": (records.DriveRecord,),
@@ -172,7 +172,7 @@ TYPES: dict[str, tuple[type[Record], ...]] = {
     "Camera": (records.CameraRecord,),
     "PhysicsScene": (physics_records.PhysicsSceneRecord,),
     "PhysicsCollisionGroup": (physics_records.CollisionGroupRecord,),
-    **{f"Physics{name}": (records.JointRecord, physics.JointBreakRecord) for name in JOINTS},
+    **{f"Physics{name}": (records.JointRecord, physics_reader.JointBreakRecord) for name in JOINTS},
     **{name: (record_type,) for name, (_, record_type) in geometry.GEOMETRIES.items()},
 }
 

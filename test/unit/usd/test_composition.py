@@ -12,7 +12,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from pxr import Usd
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.usd.reader import read_stage
+from usd_ros_bridge.usd.read.stage_reader import read_stage
 
 HEADER = '#usda 1.0\n( defaultPrim = "robot"\n upAxis = "Z"\n metersPerUnit = 1\n kilogramsPerUnit = 1\n'
 HEADER += " timeCodesPerSecond = 1 )\n"

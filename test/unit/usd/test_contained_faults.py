@@ -15,8 +15,9 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planning import declared_controllers, interfaces
-from usd_ros_bridge.usd import geometry, looks, physics, reader, xforms
+from usd_ros_bridge.planning import interfaces
+from usd_ros_bridge.planning.controllers import declared
+from usd_ros_bridge.usd.read import geometry, materials, physics_reader, stage_reader, xforms
 
 HEADER = """#usda 1.0
 (
@@ -154,10 +155,10 @@ def broken(*_: object, **__: object) -> None:
 
 
 NETS = [
-    (reader, "read_joint", "/robot/joint"), (xforms, "_motion", "/robot/base"),
-    (geometry, "fallback", "/robot/base/ball"), (looks, "read_surface", "/robot/base/ball"),
-    (physics, "solver_attributes", "/robot/base"),
-    (interfaces, "resolve_qos", "/robot/states"), (declared_controllers, "_name", "/robot/drive"),
+    (stage_reader, "read_joint", "/robot/joint"), (xforms, "_motion", "/robot/base"),
+    (geometry, "fallback", "/robot/base/ball"), (materials, "read_surface", "/robot/base/ball"),
+    (physics_reader, "solver_attributes", "/robot/base"),
+    (interfaces, "resolve_qos", "/robot/states"), (declared, "schema_name", "/robot/drive"),
 ]  # fmt: skip
 
 
@@ -180,7 +181,7 @@ def test_what_a_prim_raises_is_a_diagnostic_of_that_prim(
 
 def test_a_robot_that_cannot_be_exported_has_an_empty_description(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = load_plan(stage_of(""), physics=True)
-    monkeypatch.setattr("usd_ros_bridge.export.urdf.link_tree", broken)
+    monkeypatch.setattr("usd_ros_bridge.export.urdf.document.link_tree", broken)
     urdf = UrdfExporter(plan).robot(0)
     assert [each.code for each in urdf.diagnostics] == ["internal"]
     assert '<robot name="robot"' in urdf.text

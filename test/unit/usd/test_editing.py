@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pxr import Sdf, Usd
 
-from usd_ros_bridge.model.errors import VariantError
-from usd_ros_bridge.model.options import ReadOptions, VariantSelection
+from usd_ros_bridge.errors import VariantError
+from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd import open_stage
-from usd_ros_bridge.usd.editing import VariantEditor
+from usd_ros_bridge.usd.edit.variants import VariantEditor
 
 NESTED = """#usda 1.0
 (

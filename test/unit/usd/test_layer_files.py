@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 from pxr import Sdf
+from reading import read_asset
 
-from usd_ros_bridge.model.errors import AssetError, BridgeError
-from usd_ros_bridge.model.options import ReadOptions
-from usd_ros_bridge.model.transforms import IDENTITY
-from usd_ros_bridge.usd import open_stage, quiet, read_asset
-from usd_ros_bridge.usd.reloading import reload
-from usd_ros_bridge.usd.spawning import Spawner
+from usd_ros_bridge.errors import AssetError, BridgeError
+from usd_ros_bridge.options import ReadOptions
+from usd_ros_bridge.spatial.transforms import IDENTITY
+from usd_ros_bridge.usd import open_stage, quiet
+from usd_ros_bridge.usd.edit.reload import reload
+from usd_ros_bridge.usd.edit.spawn import Spawner
 
 SAVES = int(os.environ.get("IN_PLACE_SAVES", "25"))
 """Saves in place of each format; the long form is IN_PLACE_SAVES=10000."""
@@ -180,6 +181,50 @@ def test_prims_are_counted_as_they_are_composed(write: Callable[..., str]) -> No
     with quiet():
         stage = open_stage(asset, ReadOptions(max_prims=number))
         assert 1 + len(list(stage.TraverseAll())) == number
+        with pytest.raises(AssetError, match=f"more than {number - 1} prims"):
+            open_stage(asset, ReadOptions(max_prims=number - 1))
+
+
+def test_what_a_stage_adds_to_what_it_refers_to_is_counted(write: Callable[..., str]) -> None:
+    robot = 'def "robot"\n{\n    def "base"\n    {\n        def "link"\n        {\n        }\n    }\n}\n'
+    own = (
+        "",
+        "    double size = 1\n",
+        '    over "base"\n    {\n        def "more"\n        {\n        }\n    }\n',
+        '    def "top"\n    {\n    }\n',
+    )
+    asset = write(
+        robot
+        + "".join(f'def "r{n}" (\n    references = </robot>\n)\n{{\n{own[n % 4]}}}\n' for n in range(10))
+    )
+    with quiet():
+        stage = open_stage(asset)
+        number = 1 + len(list(stage.TraverseAll()))
+        open_stage(asset, ReadOptions(max_prims=number))
+        with pytest.raises(AssetError, match=f"more than {number - 1} prims"):
+            open_stage(asset, ReadOptions(max_prims=number - 1))
+
+
+@pytest.mark.skipif(not hasattr(Sdf.Layer, "HasRelocates"), reason="OpenUSD before 24.05 relocates nothing")
+@pytest.mark.parametrize("robot_name", ["a", "b"])
+def test_relocated_prims_are_counted_where_they_are(write: Callable[..., str], robot_name: str) -> None:
+    big = "".join(f'        def "p{number}"\n        {{\n        }}\n' for number in range(50))
+    robot = 'def "robot"\n{\n    def "base"\n    {\n    }\n}\n'
+    box = f'def "box"\n{{\n    def "big"\n    {{\n{big}    }}\n}}\n'
+    layer = Sdf.Layer.CreateAnonymous()
+    assert layer.ImportFromString("#usda 1.0\n" + robot + box)
+    asset = write(
+        'def "a" (\n    references = @robot.usda@</robot>\n)\n{\n}\n'
+        'def "b" (\n    references = @robot.usda@</robot>\n)\n{\n}\n'
+        'def "c" (\n    references = @robot.usda@</box>\n)\n{\n}\n',
+        header=f"#usda 1.0\n(\n    relocates = {{\n        </c/big>: </{robot_name}/base/big>\n    }}\n)\n",
+    )
+    layer.Export(str(Path(asset).parent / "robot.usda"))
+    with quiet():
+        stage = open_stage(asset)
+        assert stage.GetPrimAtPath(f"/{robot_name}/base/big/p0")
+        number = 1 + len(list(stage.TraverseAll()))
+        open_stage(asset, ReadOptions(max_prims=number))
         with pytest.raises(AssetError, match=f"more than {number - 1} prims"):
             open_stage(asset, ReadOptions(max_prims=number - 1))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 
-from usd_ros_bridge.usd.notices import MAX_PATHS, WHOLE_STAGE, StageListener
+from usd_ros_bridge.usd.edit.notices import MAX_PATHS, WHOLE_STAGE, StageListener
 
 
 class Heard:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from pxr import Usd
+from reading import read_asset
 
-from usd_ros_bridge.model.errors import AssetError, VariantError
-from usd_ros_bridge.model.options import ReadOptions, VariantSelection
-from usd_ros_bridge.usd import open_stage, quiet, read_asset
+from usd_ros_bridge.errors import AssetError, VariantError
+from usd_ros_bridge.options import ReadOptions, VariantSelection
+from usd_ros_bridge.usd import open_stage, quiet
 
 Write = Callable[..., str]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from pxr import Usd, UsdUtils
+from reading import read_asset
 
-from usd_ros_bridge.model.diagnostics import quoted
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import Payloads, ReadOptions
+from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.usd import read_asset, read_stage
+from usd_ros_bridge.options import Payloads, ReadOptions
+from usd_ros_bridge.usd import read_stage
 from usd_ros_bridge.usd.packages import PackageMap, split_package_path
 from usd_ros_bridge.usd.resolver import Way, register_resolver
 

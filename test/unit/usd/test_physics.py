@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pxr import Usd
+from reading import physics_of
 
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
-from usd_ros_bridge.usd import read_physics
-from usd_ros_bridge.usd.geometry import triangulated
+from usd_ros_bridge.usd.read.geometry import triangulated
 
 TRIANGLE = """
 int[] faceVertexCounts = [3]
@@ -29,7 +29,7 @@ def stage_of(text: str) -> Usd.Stage:
 
 
 def records_of(text: str, **options: Any) -> PhysicsRecords:
-    return read_physics(stage_of(text), **options)
+    return physics_of(stage_of(text), **options)
 
 
 def codes_of(records: PhysicsRecords) -> list[tuple[str, str, str]]:
@@ -213,19 +213,6 @@ class "class" {
         ("/robot/guides/collider", True, False),
         ("/robot/hidden/collider", True, False),
     ]
-
-
-def test_visuals_may_be_left_out() -> None:
-    records = records_of(
-        """
-def Cube "seen" {
-}
-def Cube "both" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
-}
-""",
-        visuals=False,
-    )
-    assert (only(records).path, only(records).seen) == ("/both", True)
 
 
 @pytest.mark.parametrize("prim", ['Xform "it"', '"it"', 'TetMesh "it"', 'NoSuchType "it"'])
@@ -783,7 +770,7 @@ def test_the_origin_is_that_of_the_default_prim_else_of_a_root_else_of_a_scene(
 def test_the_stage_is_not_changed() -> None:
     stage = stage_of(GROUPED)
     before = stage.ExportToString(), stage.GetSessionLayer().ExportToString()
-    read_physics(stage)
+    physics_of(stage)
     assert (stage.ExportToString(), stage.GetSessionLayer().ExportToString()) == before
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pxr import Usd, UsdPhysics, UsdShade
+from reading import physics_of
 
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.usd import open_stage, quiet, read_physics
-from usd_ros_bridge.usd.physics import GREATEST_FLOAT
+from usd_ros_bridge.usd import open_stage, quiet
+from usd_ros_bridge.usd.read.physics_reader import GREATEST_FLOAT
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = [
@@ -167,7 +168,7 @@ def parsed(stage: Usd.Stage) -> dict[Any, dict[str, Any]]:
 def read(request: pytest.FixtureRequest, write: Any) -> Read:
     path = write(MANY_KINDS) if request.param == "many kinds" else str(request.param)
     stage = open_stage(path)
-    return stage, read_physics(stage), parsed(stage)
+    return stage, physics_of(stage), parsed(stage)
 
 
 Kind = UsdPhysics.ObjectType

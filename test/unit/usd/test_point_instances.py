@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from pxr import Gf, Sdf, Usd, UsdGeom
+from reading import physics_of
 
 from usd_ros_bridge.api import add_physics, load_plan, reread
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.model.options import PlanOptions, ReadOptions
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.model.physics import WORLD_BODY, Mesh, PhysicsScene
-from usd_ros_bridge.usd import read_physics
+from usd_ros_bridge.options import PlanOptions, ReadOptions
 
 HEADER = """#usda 1.0
 (
@@ -202,7 +202,7 @@ def test_mujoco_has_the_same_model() -> None:
 
 
 def test_instances_of_one_prototype_share_their_points() -> None:
-    records = [each for each in read_physics(instanced()).geometries if each.type_name == "Mesh"]
+    records = [each for each in physics_of(instanced()).geometries if each.type_name == "Mesh"]
     assert len(records) == 4
     assert len({id(each.points) for each in records}) == 1
     scene = scene_of(instanced())
@@ -232,7 +232,7 @@ def Xform "World" {
 
 
 def test_instancers_nest() -> None:
-    records = read_physics(stage_of(NESTED)).geometries
+    records = physics_of(stage_of(NESTED)).geometries
     assert [each.path for each in records][:2] == [
         "/World/outer/pile_0/inner/ball_0",
         "/World/outer/pile_0/inner/ball_1",
@@ -242,7 +242,7 @@ def test_instancers_nest() -> None:
 
 
 def told(text: str, **options: Any) -> list[tuple[str, str, str]]:
-    records = read_physics(stage_of(text), **options)
+    records = physics_of(stage_of(text), **options)
     return [(each.severity, each.path, each.message) for each in records.diagnostics]
 
 
@@ -294,7 +294,7 @@ def test_the_limit_of_prims_holds_however_physics_is_read() -> None:
     options = ReadOptions(max_prims=1)
     made = load_plan(stage, read_options=options, physics=True)
     later = add_physics(load_plan(stage, read_options=options))
-    for plan in (made, later, reread(made)(PlanOptions())):
+    for plan in (made, later, reread(made, PlanOptions())()):
         assert plan.physics is not None
         assert not plan.physics.colliders
         assert "1.3.point_instancer" in {each.code for each in plan.diagnostics}
@@ -302,8 +302,8 @@ def test_the_limit_of_prims_holds_however_physics_is_read() -> None:
 
 
 def test_instances_count_as_prims() -> None:
-    assert not told(one_instancer(TWO), most_prims=2)
-    ((severity, path, message),) = told(one_instancer(TWO), most_prims=1)
+    assert not told(one_instancer(TWO), max_prims=2)
+    ((severity, path, message),) = told(one_instancer(TWO), max_prims=1)
     assert (severity, path) == ("error", "/World/many")
     assert "more prims than the 1" in message
     deep = "\n".join(

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pxr import Sdf, Usd
+from reading import read_asset
 
 from usd_ros_bridge.model.records import DiffDriveRecord, JointStateBroadcasterRecord, fallback
-from usd_ros_bridge.model.same import same
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.usd import PrimReader, read_asset, read_stage
-from usd_ros_bridge.usd.attributes import is_name_of
+from usd_ros_bridge.runtime.plan_binding import same
+from usd_ros_bridge.usd import read_stage
+from usd_ros_bridge.usd.read.properties import is_name_of
 
 Read = Callable[..., StageRecords]
 Write = Callable[..., str]
@@ -553,16 +554,14 @@ def test_a_joint_type_that_no_plugin_declares_is_no_joint() -> None:
 def test_whoever_reads_may_pause_between_prims_or_stop_there(write: Write) -> None:
     stage, records = read_asset(write(ROBOT))
     calls: list[None] = []
-    assert same(
-        read_stage(stage, asset=records.asset, prims=PrimReader(stage, lambda: calls.append(None))), records
-    )
+    assert same(read_stage(stage, asset=records.asset, pause=lambda: calls.append(None)), records)
     assert len(calls) >= len(records.order)
 
     def stop() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        read_stage(stage, asset=records.asset, prims=PrimReader(stage, stop))
+        read_stage(stage, asset=records.asset, pause=stop)
     assert same(read_stage(stage, asset=records.asset), records)
 
 

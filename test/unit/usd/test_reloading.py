@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pxr import Sdf, Usd, UsdUtils
 
-from usd_ros_bridge.model.errors import AssetError
-from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.errors import AssetError
+from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.usd import open_stage, quiet
-from usd_ros_bridge.usd.reloading import asset_files, reload
+from usd_ros_bridge.usd.edit.reload import asset_files, reload
 from usd_ros_bridge.usd.resolver import Way, way_in_use
 
 PART = """#usda 1.0

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pxr import Ar, Sdf, Usd
+from reading import read_asset
 
-from usd_ros_bridge.model.errors import OptionError
-from usd_ros_bridge.model.options import ReadOptions
-from usd_ros_bridge.usd import read_asset, read_stage
+from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.options import ReadOptions
+from usd_ros_bridge.usd import read_stage
+from usd_ros_bridge.usd.edit.reload import reload
 from usd_ros_bridge.usd.packages import PackageMap
-from usd_ros_bridge.usd.reloading import reload
 from usd_ros_bridge.usd.resolver import (
     PLUGIN_FILE,
     Way,
@@ -281,11 +282,12 @@ def test_the_ament_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 # --- Other plugins, and none --------------------------------------------------------------------------------------
 
 READ = """
-from usd_ros_bridge.usd import quiet, read_asset
-from usd_ros_bridge.model.options import ReadOptions
+from usd_ros_bridge.usd import open_stage, quiet, read_stage
+from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.usd.resolver import way_in_use
 with quiet():
-    _, records = read_asset({asset!r}, ReadOptions(packages={{"sensors": {sensors!r}}}))
+    stage = open_stage({asset!r}, ReadOptions(packages={{"sensors": {sensors!r}}}))
+    records = read_stage(stage, asset={asset!r})
 print(way_in_use().value, [topic.path for topic in records.topics], [d.code for d in records.diagnostics])
 """
 

@@ -8,9 +8,9 @@ import pytest
 from pxr import Sdf, Usd
 from reading import check_reading
 
-from usd_ros_bridge.testing.stages import write_fleet
+from builders.stages import write_fleet
 from usd_ros_bridge.usd import read_stage
-from usd_ros_bridge.usd.attributes import UNREPEATED, PrimReader
+from usd_ros_bridge.usd.read.properties import UNREPEATED, PrimReader
 
 LINK = """
         def Xform "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 from pxr import Usd
+from reading import read_asset
 
+from builders.stages import write_fleet
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.testing.stages import write_fleet
-from usd_ros_bridge.usd import read_asset, read_stage
-from usd_ros_bridge.usd.attributes import UNREPEATED
+from usd_ros_bridge.usd import read_stage
+from usd_ros_bridge.usd.read.properties import UNREPEATED
 
 
 def records_of(text: str) -> StageRecords:

@@ -8,8 +8,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from pxr import Usd, UsdGeom
 
-from usd_ros_bridge.runtime.endpoints import SceneAccess
-from usd_ros_bridge.usd.scene_access import StageScene
+from usd_ros_bridge.usd.edit.visibility import VisibilityEditor
 
 STAGE = """#usda 1.0
 (
@@ -283,10 +282,8 @@ def stage() -> Usd.Stage:
 
 
 @pytest.fixture
-def scene(stage) -> StageScene:
-    made = StageScene(stage)
-    assert isinstance(made, SceneAccess)
-    return made
+def scene(stage) -> VisibilityEditor:
+    return VisibilityEditor(stage)
 
 
 def visible(stage, path):

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pxr import Sdf, Usd, UsdUtils
+from reading import physics_of, read_asset
 
+from usd_ros_bridge.model.appearance import Look, Skin
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.looks import Look, Skin
-from usd_ros_bridge.model.options import ReadOptions
 from usd_ros_bridge.model.physics_records import GeometryRecord, PhysicsRecords
-from usd_ros_bridge.usd import read_asset, read_physics
+from usd_ros_bridge.options import ReadOptions
 
 PNG = bytes.fromhex("89504e470d0a1a0a") + bytes(16)
 
@@ -81,7 +81,7 @@ def load(tmp_path: Path) -> Load:
         path = tmp_path / "asset.usda"
         path.write_text("#usda 1.0\n" + text)
         stage, _ = read_asset(str(path), ReadOptions(**options))  # type: ignore[arg-type]
-        return read_physics(stage)
+        return physics_of(stage)
 
     return read
 
@@ -212,7 +212,7 @@ def test_an_image_in_a_package_of_openusd(load: Load, tmp_path: Path) -> None:
     load(look() + mesh(ST))
     packed = tmp_path / "asset.usdz"
     assert UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(str(tmp_path / "asset.usda")), str(packed))
-    skin = read_physics(Usd.Stage.Open(str(packed))).geometries[0].skin
+    skin = physics_of(Usd.Stage.Open(str(packed))).geometries[0].skin
     assert skin is not None
     outer, _, inner = skin.looks[0].texture.rstrip("]").partition("[")
     with zipfile.ZipFile(outer) as archive:
@@ -302,7 +302,7 @@ def test_references_to_one_robot_share_their_skins(tmp_path: Path) -> None:
     stage = Usd.Stage.Open(str(tmp_path / "robot.usda"))
     for name in ("a", "b"):
         stage.DefinePrim(f"/{name}").GetReferences().AddInternalReference("/robot")
-    skins = [each.skin for each in read_physics(stage).geometries]
+    skins = [each.skin for each in physics_of(stage).geometries]
     assert len(skins) == 3
     assert len({id(each) for each in skins[1:]}) == 1
 

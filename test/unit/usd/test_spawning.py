@@ -7,8 +7,8 @@ import pytest
 from pxr import Usd, UsdGeom
 
 from usd_ros_bridge import load_plan
-from usd_ros_bridge.model.transforms import exponential, pose
-from usd_ros_bridge.usd.spawning import MissingAssetsError, Spawner, UnreadableError
+from usd_ros_bridge.spatial.transforms import exponential, pose
+from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner, UnreadableError
 
 BOX = """#usda 1.0
 (

@@ -7,26 +7,26 @@ import time
 
 from pxr import Usd
 
-from usd_ros_bridge.usd.turns import Turn, turn_at
+from usd_ros_bridge.usd.edit.lock import StageLock, lock_of
 
 PATIENCE = 10.0
 
 
 def test_a_stage_has_one_turn() -> None:
     stage, other = Usd.Stage.CreateInMemory(), Usd.Stage.CreateInMemory()
-    assert turn_at(stage) is turn_at(stage)
-    assert turn_at(stage) is not turn_at(other)
+    assert lock_of(stage) is lock_of(stage)
+    assert lock_of(stage) is not lock_of(other)
 
 
 def test_who_has_it_may_take_it_again_and_waits_for_nobody() -> None:
-    turn = Turn()
+    turn = StageLock()
     with turn, turn:
         assert not turn.is_wanted
         assert not turn.is_wanted_by(threading.get_ident())
 
 
 def test_who_waits_is_known_until_they_have_it() -> None:
-    turn = Turn()
+    turn = StageLock()
     had, may_end = threading.Event(), threading.Event()
 
     def take() -> None:

@@ -13,11 +13,11 @@ import numpy as np
 from pxr import Sdf
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.model.errors import AssetError
+from usd_ros_bridge.errors import AssetError
 from usd_ros_bridge.usd import open_stage
-from usd_ros_bridge.usd.reloading import reload
-from usd_ros_bridge.usd.spawning import MissingAssetsError, Spawner
-from usd_ros_bridge.usd.value_clips import MOST_CLIPS
+from usd_ros_bridge.usd.edit.reload import reload
+from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner
+from usd_ros_bridge.usd.layer_scan import MOST_CLIPS
 
 LISTED = {
     "assetPaths": "asset[] assetPaths = [@./clip.usda@]",

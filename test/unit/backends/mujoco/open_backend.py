@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from builders.physics import with_physics
+from builders.plans import PlanBuilder
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import MujocoBackend
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.model.plan import BridgePlan, Pose
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.testing.physics import with_physics
-from usd_ros_bridge.testing.plans import PlanBuilder
+from usd_ros_bridge.spatial.pose import Pose
 
 STEP_NS = 2_000_000
 

@@ -9,8 +9,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.poses import pose_of, xyzw
-from usd_ros_bridge.backends.mujoco.spec import Built, Compiled, SpecOptions, build
+from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel, compile_model
+from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.spec import build_spec
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -21,9 +23,9 @@ from usd_ros_bridge.model.physics import (
     PhysicsScene,
     Shape,
 )
-from usd_ros_bridge.model.plan import HERE, Pose
-from usd_ros_bridge.model.transforms import FloatArray, compose, inverse
-from usd_ros_bridge.model.transforms import pose as make_pose
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, xyzw
+from usd_ros_bridge.spatial.transforms import pose as make_pose
 
 GRAVITY = 9.81
 UNIT = Inertial(mass=1.0, diagonal=(0.01, 0.01, 0.01))
@@ -37,19 +39,19 @@ class Reports(dict[str, str]):
         self.setdefault(kind, message)
 
 
-def built(scene: PhysicsScene, reports: Reports | None = None, **options: Any) -> Built:
+def built(scene: PhysicsScene, reports: Reports | None = None, **options: Any) -> SpecBuilder:
     """Returns the specification of a scene; without `reports`, any report fails the test."""
     reports_here = Reports() if reports is None else reports
-    made = build(scene, reports_here, options=SpecOptions(**options))
+    made = build_spec(scene, reports_here, options=MujocoOptions(**options))
     assert reports is not None or not reports_here, dict(reports_here)
     return made
 
 
 def simulated(
     scene: PhysicsScene, reports: Reports | None = None, **options: Any
-) -> tuple[Compiled, Any, Any]:
+) -> tuple[CompiledModel, Any, Any]:
     """Returns a scene compiled, its model, and MjData at the start."""
-    compiled = built(scene, reports, **options).compile()
+    compiled = compile_model(built(scene, reports, **options))
     data = mujoco.MjData(compiled.model)
     compiled.start(data)
     return compiled, compiled.model, data
@@ -61,7 +63,7 @@ def run(model: Any, data: Any, seconds: float) -> None:
     mujoco.mj_forward(model, data)
 
 
-def body_pose(compiled: Compiled, data: Any, body: int) -> FloatArray:
+def body_pose(compiled: CompiledModel, data: Any, body: int) -> FloatArray:
     """Returns `world_from_body` (7,)."""
     found = compiled.body_ids[body]
     pose: FloatArray = np.concatenate([data.xpos[found], xyzw(data.xquat[found])])
@@ -105,8 +107,8 @@ def hinged(
     *,
     dof: Dof | None = None,
     inertial: Inertial = UNIT,
-    body0_from_joint: Pose = HERE,
-    body1_from_joint: Pose = HERE,
+    body0_from_joint: Pose = IDENTITY_POSE,
+    body1_from_joint: Pose = IDENTITY_POSE,
     joint_solver: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> PhysicsScene:
@@ -119,7 +121,9 @@ def hinged(
     return PhysicsScene(bodies=(body,), joints=(joint,), **others)
 
 
-def collider(body: int, shape: Shape, *, path: str = "", pose: Pose = HERE, **others: Any) -> Collider:
+def collider(
+    body: int, shape: Shape, *, path: str = "", pose: Pose = IDENTITY_POSE, **others: Any
+) -> Collider:
     """Returns a collider, named after its body if not otherwise."""
     return Collider(
         path=path or f"/collider_{body}", body=body, body_from_shape=pose, shape=shape, **others

@@ -14,12 +14,13 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 from numpy.testing import assert_allclose, assert_array_equal
 from open_backend import EARTH, STEP_NS, Opened, arm, with_physics
 
-from usd_ros_bridge.model.errors import BackendError
+from builders.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import Body, Box, Collider, Drive, Inertial, Plane
-from usd_ros_bridge.model.plan import HERE, BridgePlan, Pose
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.model.transforms import exponential, pose
-from usd_ros_bridge.testing.plans import PlanBuilder, gripper, rover
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
+from usd_ros_bridge.spatial.transforms import exponential, pose
 
 
 def falling() -> BridgePlan:
@@ -33,7 +34,7 @@ def falling() -> BridgePlan:
         inertial=Inertial(mass=2.0, diagonal=(0.01, 0.01, 0.01)),
         angular_velocity=(0.0, 0.0, 3.0),
     )
-    floor = Collider(path="/floor", body=-1, body_from_shape=HERE, shape=Plane())
+    floor = Collider(path="/floor", body=-1, body_from_shape=IDENTITY_POSE, shape=Plane())
     cube = Collider(
         path="/prop/cube",
         body=len(scene.bodies),
@@ -111,8 +112,8 @@ def test_settling_leaves_no_trace() -> None:
     for _ in range(400):
         expected = fingerprint(plain.step())
         found = fingerprint(settled.step())
-        settled.backend.simulation.settle()
-        settled.backend.simulation.settle()
+        settled.backend.simulation.update_forces()
+        settled.backend.simulation.update_forces()
         settled.backend.entity_state("/prop")
         assert found == expected
 
@@ -128,7 +129,7 @@ def test_a_replay_is_the_same_to_the_last_bit() -> None:
     first = run()
     for body, address in enumerate(opened.backend.simulation.compiled.free_qpos):
         if address >= 0:
-            opened.backend.simulation.place(body, pose((9.0, 9.0, 9.0)), np.ones(6))
+            opened.backend.simulation.set_body_state(body, pose((9.0, 9.0, 9.0)), np.ones(6))
     opened.backend.reset()
     opened.time_ns, opened._begun = 0, False
     assert run() == first

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,15 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-r
 
 import mujoco
 
-from usd_ros_bridge.backends.mujoco import gl
-from usd_ros_bridge.backends.mujoco.beside import Beside
+from usd_ros_bridge.backends.base import BackendContext
+from usd_ros_bridge.backends.mujoco import gl_context
+from usd_ros_bridge.backends.mujoco.async_sensors import SensorWorker
 from usd_ros_bridge.backends.mujoco.cameras import CAMERA_INFO, add_cameras, make_cameras, srgb
-from usd_ros_bridge.backends.mujoco.ray_camera import FULL_PIXELS, RayCamera
-from usd_ros_bridge.backends.mujoco.rendering import Renderer
-from usd_ros_bridge.backends.mujoco.spec import build
-from usd_ros_bridge.backends.protocol import BackendContext
-from usd_ros_bridge.model.errors import BackendError
+from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
+from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.rendering import FULL_PIXELS, OpenGlRenderer, RayRenderer
+from usd_ros_bridge.backends.mujoco.spec import build_spec
+from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import (
     Body,
     Box,
@@ -36,10 +36,11 @@ from usd_ros_bridge.model.physics import (
     Sphere,
     Visual,
 )
-from usd_ros_bridge.model.plan import BridgePlan, Pose, QosPlan, TopicPlan
+from usd_ros_bridge.model.plan import BridgePlan, QosPlan, TopicPlan
 from usd_ros_bridge.model.scene import CameraModel, Scene
 from usd_ros_bridge.model.sensors import CameraSensor
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.spatial.pose import Pose
 
 IMAGE = "sensor_msgs/msg/Image"
 FORWARD = (-0.5, 0.5, -0.5, 0.5)
@@ -80,28 +81,28 @@ def seen(shape: Any, at: tuple[float, float, float], color: Any, body: int = -1,
 
 
 def compiled(scene: PhysicsScene, cameras: Sequence[CameraModel]) -> tuple[Any, Any]:
-    built = build(scene, lambda kind, message: pytest.fail(f"{kind}: {message}"))
+    built = build_spec(scene, lambda kind, message: pytest.fail(f"{kind}: {message}"))
     add_cameras(built, cameras)
-    model = built.compile().model
+    model = compile_model(built).model
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     return model, data
 
 
-Maker = Callable[[Any, Sequence[CameraModel]], "Renderer | RayCamera"]
+Maker = Callable[[Any, Sequence[CameraModel]], "OpenGlRenderer | RayRenderer"]
 
 
 @pytest.fixture(params=["gl", "rays"])
 def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
     """Makes what takes pictures, by either way."""
-    choice = gl.find_gl("auto") if request.param == "gl" else gl.GlChoice(kind=None)
+    choice = gl_context.find_gl("auto") if request.param == "gl" else gl_context.GlChoice(kind=None)
     if request.param == "gl" and choice.kind is None:
         pytest.skip(f"there is no OpenGL here: {choice.reason}")
-    made: list[Renderer | RayCamera] = []
+    made: list[OpenGlRenderer | RayRenderer] = []
 
-    def maker(model: Any, cameras: Sequence[CameraModel]) -> Renderer | RayCamera:
+    def maker(model: Any, cameras: Sequence[CameraModel]) -> OpenGlRenderer | RayRenderer:
         kind = choice.kind
-        made.append(RayCamera(model, cameras) if kind is None else Renderer(model, cameras, kind))
+        made.append(RayRenderer(model, cameras) if kind is None else OpenGlRenderer(model, cameras, kind))
         return made[-1]
 
     yield maker
@@ -257,7 +258,7 @@ def test_nothing_at_all_is_seen_as_well(make: Maker) -> None:
 
 
 def test_shadows_and_smooth_edges_are_there_where_they_are_asked_for() -> None:
-    choice = gl.find_gl("auto")
+    choice = gl_context.find_gl("auto")
     if choice.kind is None:
         pytest.skip(f"there is no OpenGL here: {choice.reason}")
     used = camera()
@@ -268,12 +269,12 @@ def test_shadows_and_smooth_edges_are_there_where_they_are_asked_for() -> None:
     )
     floors, shades = {}, {}
     for shadows, samples in ((False, 0), (True, 0), (False, 4)):
-        built = build(PhysicsScene(sensors=(mounted(),), visuals=things), lambda *_: None)
+        built = build_spec(PhysicsScene(sensors=(mounted(),), visuals=things), lambda *_: None)
         add_cameras(built, [used], samples=samples, shadows=shadows)
-        model = built.compile().model
+        model = compile_model(built).model
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
-        renderer = Renderer(model, [used], choice.kind, shadows=shadows)
+        renderer = OpenGlRenderer(model, [used], choice.kind, shadows=shadows)
         picture = renderer.color(data, used.path).astype(int)
         renderer.close()
         floors[shadows, samples] = picture[150:]
@@ -289,7 +290,7 @@ def test_large_pictures_by_rays_keep_their_size() -> None:
     spot = seen(Sphere(0.2), (4.0, 0.0, 1.0), BLUE)
     floor = seen(Plane(), (0.0, 0.0, 0.0), (0.2, 0.2, 0.2, 1.0))
     model, data = compiled(PhysicsScene(sensors=(mounted(),), visuals=(spot, floor)), [used])
-    pictures = RayCamera(model, [used])
+    pictures = RayRenderer(model, [used])
     color = pictures.color(data, used.path)
     assert color.shape == (701, 1001, 3)
     assert_allclose(bluish(color), [500.5, 350.5], atol=2.0)
@@ -317,10 +318,10 @@ def topic(path: str, type_name: str, rate: float, index: int = 0) -> TopicPlan:
 
 
 class Bench:
-    """A world with a wall that is measured beside a loop; its time is what the test says."""
+    """A world with a wall that is measured asynchronously; its time is what the test says."""
 
     def __init__(
-        self, *sensors: CameraSensor, infos: Sequence[TopicPlan] = (), gl: str = "none", **options: Any
+        self, *sensors: CameraSensor, infos: Sequence[TopicPlan] = (), gl: Any = "none", **options: Any
     ):
         self.reports: list[tuple[str, str]] = []
         wall = seen(Box((0.1, 50.0, 50.0)), (4.1, 0.0, 0.0), RED)
@@ -331,10 +332,8 @@ class Bench:
         self.model, self.data = compiled(scene, cameras)
         plan = BridgePlan(asset="x", topics=tuple(infos), physics=scene, scene=Scene(cameras=cameras))
         context = BackendContext(plan=plan, report=lambda *report: self.reports.append(report))
-        self.beside = Beside(
-            SimpleNamespace(model=self.model, data=self.data), report=context.report, **options
-        )
-        self.measures = make_cameras(self.beside, plan, context, SimpleNamespace(gl=gl, shadows=False))
+        self.worker = SensorWorker(self.model, self.data, report=context.report, **options)
+        self.measures = make_cameras(self.worker, plan, context, MujocoOptions(gl=gl))
 
     def sense(self, path: str, time_ns: int) -> SensorSample | None:
         return self.measures[path].measure(time_ns)
@@ -350,7 +349,7 @@ def bench() -> Iterator[Callable[..., Bench]]:
 
     yield make_bench
     for each in made:
-        each.beside.close()
+        each.worker.close()
 
 
 def test_images_carry_the_stamp_of_their_state(bench: Callable[..., Bench]) -> None:
@@ -402,7 +401,7 @@ def test_camera_info_alone_renders_nothing(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = bench(mounted(rate=10.0), infos=[topic("/info", CAMERA_INFO, 10.0)])
-    monkeypatch.setattr(it.beside, "submit", lambda *_: pytest.fail("something was rendered"))
+    monkeypatch.setattr(it.worker, "submit", lambda *_: pytest.fail("something was rendered"))
     stamps = {sample.stamp_ns for tick in range(1, 101) if (sample := it.sense("/info", tick * 10 * MS))}
     assert sorted(stamps) == [10 * MS, *(k * 100 * MS for k in range(1, 11))]
 
@@ -412,7 +411,7 @@ def test_images_and_camera_info_start_over_with_time(bench: Callable[..., Bench]
     it = bench(image, infos=[topic("/info", CAMERA_INFO, 10.0)], lockstep=True)
     for path in (image.path, "/info"):
         assert it.sense(path, 900 * MS) is not None
-    it.beside.reset()
+    it.worker.reset()
     for path in (image.path, "/info"):
         sample = it.sense(path, 10 * MS)
         assert sample is not None
@@ -430,9 +429,9 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for library in ("libEGL.so.1", "libEGL.so", "libOSMesa.so", "libOSMesa.so.8", "libOSMesa.so.6"):
         (tmp_path / library).write_bytes(b"no library")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    gl.probe.cache_clear()
+    gl_context.probe.cache_clear()
     yield
-    gl.probe.cache_clear()
+    gl_context.probe.cache_clear()
 
 
 @pytest.mark.usefixtures("broken")
@@ -473,7 +472,7 @@ def test_rays_that_were_asked_for_are_no_news(bench: Callable[..., Bench]) -> No
     ],
 )
 def test_the_option_decides_then_the_variable(option: str, variable: str, kinds: tuple[str, ...]) -> None:
-    assert gl.wanted_kinds(option, {"MUJOCO_GL": variable}) == kinds
+    assert gl_context.gl_kinds(option, {"MUJOCO_GL": variable}) == kinds
 
 
 def test_a_variable_that_does_not_exist_is_one_message(
@@ -495,7 +494,7 @@ def test_a_variable_that_does_not_exist_is_one_message(
 def test_the_variable_keeps_nobody_from_physics_or_is_one_message(variable: str, said: str) -> None:
     code = (
         "from usd_ros_bridge.backends.registry import load_backend\n"
-        "from usd_ros_bridge.model.errors import BackendError\n"
+        "from usd_ros_bridge.errors import BackendError\n"
         "try:\n    print(type(load_backend('mujoco')).__name__)\n"
         "except BackendError as error:\n    print(error)\n"
     )
@@ -517,18 +516,18 @@ def test_the_variable_keeps_nobody_from_physics_or_is_one_message(variable: str,
 def test_a_library_that_crashes_takes_nobody_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    gl.probe.cache_clear()
+    gl_context.probe.cache_clear()
     try:
-        assert gl.probe("egl") == "its library crashes (signal 11)"
+        assert gl_context.probe("egl") == "its library crashes (signal 11)"
     finally:
-        gl.probe.cache_clear()
+        gl_context.probe.cache_clear()
 
 
 def test_the_host_keeps_its_environment() -> None:
-    choice = gl.find_gl("auto")
+    choice = gl_context.find_gl("auto")
     if choice.kind is None:
         pytest.skip(f"there is no OpenGL here: {choice.reason}")
     before = dict(os.environ)
-    context = gl.make_context(choice.kind, 16, 16)
+    context = gl_context.make_context(choice.kind, 16, 16)
     context.free()
     assert dict(os.environ) == before

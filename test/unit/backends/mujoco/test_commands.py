@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from open_backend import EARTH, Opened, arm, lever_torque, with_physics
 
+from builders.plans import PlanBuilder
 from usd_ros_bridge.model.physics import Drive
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.transforms import exponential, pose
-from usd_ros_bridge.testing.plans import PlanBuilder
+from usd_ros_bridge.spatial.transforms import exponential, pose
 
 ELBOW = "elbow"
 STIFF = Drive(stiffness=200.0, damping=20.0)

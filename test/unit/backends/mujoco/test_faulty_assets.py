@@ -13,7 +13,8 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from pxr import Usd
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.backends.mujoco.spec import build
+from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
+from usd_ros_bridge.backends.mujoco.spec import build_spec
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -25,7 +26,8 @@ from usd_ros_bridge.model.physics import (
     PhysicsScene,
     Sphere,
 )
-from usd_ros_bridge.model.plan import HERE, BridgePlan
+from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE
 
 HEADER = """#usda 1.0
 (
@@ -63,7 +65,7 @@ def check(text: str, *, named: str | None) -> None:
     plan = plan_of(text)
     assert plan.physics is not None
     reports: list[tuple[str, str]] = []
-    compiled = build(plan.physics, lambda kind, message: reports.append((kind, message))).compile()
+    compiled = compile_model(build_spec(plan.physics, lambda kind, message: reports.append((kind, message))))
     if named:
         said = [str(each) for each in plan.diagnostics if each.path.startswith(named)]
         said += [f"{kind} {message}" for kind, message in reports if named in kind or named in message]
@@ -274,7 +276,9 @@ def test_no_physics_at_all() -> None:
     plan = load_plan(stage, physics=True)
     assert plan.physics is not None
     assert "1.3.physics" in {each.code for each in plan.diagnostics}
-    compiled = build(plan.physics, lambda kind, message: pytest.fail(f"{kind}: {message}")).compile()
+    compiled = compile_model(
+        build_spec(plan.physics, lambda kind, message: pytest.fail(f"{kind}: {message}"))
+    )
     assert compiled.model.nbody == 1
 
 
@@ -326,8 +330,8 @@ def arm_of(**changes: object) -> PhysicsScene:
             type="generic",
             body0=0 if number else WORLD_BODY,
             body1=1 if number else 0,
-            body0_from_joint=HERE,
-            body1_from_joint=HERE,
+            body0_from_joint=IDENTITY_POSE,
+            body1_from_joint=IDENTITY_POSE,
             dofs=(Dof(axis=axis, drive=Drive(stiffness=1.0)),),
         )
         for number, axis in enumerate(axes)
@@ -342,7 +346,7 @@ def arm_of(**changes: object) -> PhysicsScene:
 
 def test_a_body_that_mujoco_refuses_is_held_fast_and_the_rest_moves() -> None:
     reports: dict[str, str] = {}
-    compiled = build(arm_of(), reports.__setitem__).compile()
+    compiled = compile_model(build_spec(arm_of(), reports.__setitem__))
     ((kind, message),) = reports.items()
     assert kind.startswith("mujoco.refused:/b1")
     assert "more than 6 dofs" in message
@@ -356,11 +360,13 @@ def test_a_body_that_mujoco_refuses_is_held_fast_and_the_rest_moves() -> None:
 
 
 def test_a_shape_that_mujoco_refuses_is_left_out_and_the_others_stay() -> None:
-    made = build(
+    made = build_spec(
         replace(
             arm_of(joints=(), bodies=()),
             colliders=tuple(
-                Collider(path=f"/c{number}", body=WORLD_BODY, body_from_shape=HERE, shape=Sphere(1.0))
+                Collider(
+                    path=f"/c{number}", body=WORLD_BODY, body_from_shape=IDENTITY_POSE, shape=Sphere(1.0)
+                )
                 for number in range(3)
             ),
         ),
@@ -369,7 +375,7 @@ def test_a_shape_that_mujoco_refuses_is_left_out_and_the_others_stay() -> None:
     reports: dict[str, str] = {}
     made.report = reports.__setitem__
     made.spec.geom("/c1").size = [-1.0, 0.0, 0.0]
-    compiled = made.compile()
+    compiled = compile_model(made)
     assert list(reports) == ["mujoco.refused:/c1"]
     assert [len(ids) for ids in compiled.geom_ids] == [1, 0, 1]
     assert compiled.model.ngeom == 2

@@ -13,6 +13,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 import mujoco
 from spec_scenes import UNIT, Reports, built, collider, turned
 
+from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
@@ -28,8 +29,8 @@ from usd_ros_bridge.model.physics import (
     Shape,
     Sphere,
 )
-from usd_ros_bridge.model.plan import Pose
-from usd_ros_bridge.model.transforms import FloatArray
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray
 
 SECONDS = 1.0
 HEAVY = Inertial(mass=1e7, diagonal=(1e7, 1e7, 1e7))
@@ -70,11 +71,11 @@ def both(
     kinematic: PhysicsScene, kind: Literal["prismatic", "revolute"], axis: Any, speed: float, **changes: Any
 ) -> tuple[Simulation, FloatArray, FloatArray]:
     """Simulates both; returns ours, and the poses of all bodies but the first in ours and in MuJoCo's."""
-    ours = Simulation(built(kinematic).compile())
+    ours = Simulation(compile_model(built(kinematic)))
     twist = np.zeros(6)
     twist["XYZ".index(axis) + (3 if kind == "revolute" else 0)] = speed
-    assert ours.move(0, twist)
-    theirs = Simulation(built(driven(kinematic, kind, axis, speed)).compile())
+    assert ours.set_kinematic_twist(0, twist)
+    theirs = Simulation(compile_model(built(driven(kinematic, kind, axis, speed))))
     for simulation in (ours, theirs):
         for name, value in changes.items():
             setattr(simulation.model.opt, name, value)
@@ -82,7 +83,7 @@ def both(
         simulation.model.stat.meaninertia = 1.0
         simulation.model.opt.tolerance, simulation.model.opt.iterations = 1e-14, 200
         simulation.reset()
-    ours.move(0, twist)
+    ours.set_kinematic_twist(0, twist)
     steps = round(SECONDS / ours.model.opt.timestep)
     ours.step(steps)
     theirs.step(steps)
@@ -172,15 +173,15 @@ def test_what_hangs_from_a_kinematic_body_by_joints_drags_others_along() -> None
 def test_what_moves_with_a_kinematic_body_reports_its_velocity() -> None:
     joint = Joint(path="/mast", type="fixed", body0=0, body1=1, body0_from_joint=Pose((0.5, 0.0, 0.0)))
     mast = Body(path="/mast_link", parent=0, joints=(0,), inertial=UNIT)
-    ours = Simulation(built(scene(mast, joints=(joint,))).compile())
-    ours.move(0, np.array([0.2, 0.0, 0.0, 0.0, 0.0, 2.0]))
+    ours = Simulation(compile_model(built(scene(mast, joints=(joint,)))))
+    ours.set_kinematic_twist(0, np.array([0.2, 0.0, 0.0, 0.0, 0.0, 2.0]))
     assert ours.body_twist(0) == pytest.approx([0.2, 0.0, 0.0, 0.0, 0.0, 2.0])
     assert ours.body_twist(1) == pytest.approx([0.2, 1.0, 0.0, 0.0, 0.0, 2.0])
     ours.step(100)
     angle = 2.0 * 100 * ours.model.opt.timestep
     expected = [0.2 * np.cos(angle) - np.sin(angle), 0.2 * np.sin(angle) + np.cos(angle), 0.0, 0.0, 0.0, 2.0]
     assert ours.body_twist(1) == pytest.approx(expected)
-    ours.move(0, np.zeros(6))
+    ours.set_kinematic_twist(0, np.zeros(6))
     assert not ours.body_twist(1).any()
 
 
@@ -204,7 +205,7 @@ def test_a_body_that_starts_asleep_rests_until_it_is_touched() -> None:
         built(sleepers(), reports)
         assert list(reports) == ["mujoco.sleep:/ball_0"]
         return
-    ours = Simulation(built(sleepers()).compile())
+    ours = Simulation(compile_model(built(sleepers())))
     for _ in range(2):
         ours.step(150)
         assert ours.world_from_body(0)[:3].tolist() == [0.0, 0.0, 1.0]
@@ -217,9 +218,9 @@ def test_a_body_that_starts_asleep_rests_until_it_is_touched() -> None:
 def test_a_body_that_sleeps_wakes_where_it_is_put() -> None:
     if not hasattr(mujoco, "mjtSleepPolicy"):
         pytest.skip("this MuJoCo has no sleep: test_a_body_that_starts_asleep_rests_until_it_is_touched")
-    ours = Simulation(built(sleepers()).compile())
+    ours = Simulation(compile_model(built(sleepers())))
     ours.step(10)
-    assert ours.place(0, np.array([5.0, 0.0, 3.0, 0.0, 0.0, 0.0, 1.0]), None)
+    assert ours.set_body_state(0, np.array([5.0, 0.0, 3.0, 0.0, 0.0, 0.0, 1.0]), None)
     ours.step(100)
     assert ours.world_from_body(0)[2] < 3.0 - 0.1
 
@@ -227,7 +228,7 @@ def test_a_body_that_sleeps_wakes_where_it_is_put() -> None:
 def test_others_never_sleep() -> None:
     if not hasattr(mujoco, "mjtSleepPolicy"):
         pytest.skip("this MuJoCo has no sleep: test_a_body_that_starts_asleep_rests_until_it_is_touched")
-    with_sleeper = Simulation(built(sleepers()).compile())
+    with_sleeper = Simulation(compile_model(built(sleepers())))
     model = with_sleeper.model
     assert model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP
     policies = mujoco.mjtSleepPolicy
@@ -238,7 +239,9 @@ def test_others_never_sleep() -> None:
     awake = replace(
         sleepers(), bodies=tuple(replace(each, starts_asleep=False) for each in sleepers().bodies)
     )
-    assert not Simulation(built(awake).compile()).model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP
+    assert (
+        not Simulation(compile_model(built(awake))).model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP
+    )
 
 
 def test_a_body_below_a_joint_that_starts_asleep_is_told() -> None:

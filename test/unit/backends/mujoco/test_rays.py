@@ -9,16 +9,18 @@ import pytest
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
-from sensing_scenes import at, body, room, solid, world
+from sensor_scenes import at, body, room, solid, world
 
 from usd_ros_bridge.model.physics import WORLD_BODY, Box, Plane, Sphere
-from usd_ros_bridge.model.plan import HERE, Pose
 from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 LENGTH, WIDTH = 8.0, 6.0
 
 
-def scanner(path: str = "/scan", *, on: int = WORLD_BODY, pose: Pose = HERE, **others: Any) -> RaySensor:
+def scanner(
+    path: str = "/scan", *, on: int = WORLD_BODY, pose: Pose = IDENTITY_POSE, **others: Any
+) -> RaySensor:
     options: dict[str, Any] = {
         "angle_min": -np.pi, "angle_max": np.pi * 179.0 / 180.0, "samples": 360, "range_min": 0.1, "range_max": 20.0,
     }  # fmt: skip
@@ -27,7 +29,9 @@ def scanner(path: str = "/scan", *, on: int = WORLD_BODY, pose: Pose = HERE, **o
     )  # fmt: skip
 
 
-def cloud(path: str = "/points", *, on: int = WORLD_BODY, pose: Pose = HERE, **others: Any) -> RaySensor:
+def cloud(
+    path: str = "/points", *, on: int = WORLD_BODY, pose: Pose = IDENTITY_POSE, **others: Any
+) -> RaySensor:
     options: dict[str, Any] = {
         "angle_min": -np.pi, "angle_max": np.pi * 0.75, "samples": 8, "rings": 3, "elevation_min": -0.5,
         "elevation_max": 0.5, "range_min": 0.1, "range_max": 20.0,
@@ -168,17 +172,17 @@ def test_cloud_of_a_camera_is_what_its_pixels_see() -> None:
     np.testing.assert_allclose(points, np.stack([column * depth, row * depth, depth], axis=-1), atol=1e-5)
 
 
-def test_many_rays_are_cast_beside_the_loop_and_see_the_same() -> None:
+def test_many_rays_are_cast_asynchronously_with_the_same_result() -> None:
     few = cloud("/few", samples=512, rings=8, pose=at(0.3, 0.2, 0.5))
     many = cloud("/many", samples=512, rings=9, elevation_max=0.5 + 1.0 / 7.0, pose=at(0.3, 0.2, 0.5))
     there = world(few, many, colliders=(*room(LENGTH, WIDTH), solid("/ground", Plane())))
     try:
         there.run(0.1)
-        inline, beside = there.sense("/few")["points"], there.sense("/many")["points"]
+        inline, asynchronous = there.sense("/few")["points"], there.sense("/many")["points"]
     finally:
-        there.beside.close()
+        there.worker.close()
     assert np.isfinite(inline).any()
-    np.testing.assert_allclose(beside[: len(inline)], inline, atol=1e-6)
+    np.testing.assert_allclose(asynchronous[: len(inline)], inline, atol=1e-6)
 
 
 def test_range_of_a_wall_is_the_distance() -> None:

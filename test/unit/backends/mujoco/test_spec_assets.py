@@ -16,8 +16,8 @@ from pxr import Usd
 from spec_scenes import Reports, apart, body_pose, run, simulated
 
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import MujocoBackend
-from usd_ros_bridge.backends.protocol import BackendContext
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.runtime.kinematics import Kinematics

@@ -12,8 +12,8 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
 from spec_scenes import UNIT, Reports, collider, simulated
 
-from usd_ros_bridge.backends.mujoco import pairs
-from usd_ros_bridge.backends.mujoco.filters import MOST_CLASSES, Apartness
+from usd_ros_bridge.backends.mujoco import contacts
+from usd_ros_bridge.backends.mujoco.collision_filtering import MOST_CLASSES, CollisionFilter
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -98,14 +98,14 @@ def test_any_filter_is_kept(seed: int) -> None:
     bodies = tuple(pair for pair in all_pairs(count) if random.random() < 0.1)
     reports = Reports()
     scene = heap(count, apart_colliders=apart, apart_bodies=bodies)
-    assert len(Apartness(scene).classes()) > MOST_CLASSES
+    assert len(CollisionFilter(scene).classes()) > MOST_CLASSES
     assert touching(scene, reports) == all_pairs(count, without={*apart, *bodies})
     assert list(reports) == ["mujoco.filter"]
 
 
 def test_a_clique_takes_one_bit() -> None:
     scene = heap(50, apart_colliders=tuple(all_pairs(50)))
-    assert len(Apartness(scene).classes()) == 1
+    assert len(CollisionFilter(scene).classes()) == 1
     assert touching(scene) == []
 
 
@@ -203,7 +203,7 @@ def test_the_higher_priority_decides_alone() -> None:
 
 
 def test_above_the_most_pairs_what_does_not_move_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "MOST_PAIRS", 3)
+    monkeypatch.setattr(contacts, "MOST_PAIRS", 3)
     reports = Reports()
     scene = heap(3)
     materials = [ContactMaterial(dynamic_friction=0.1 + 0.2 * index) for index in range(4)]

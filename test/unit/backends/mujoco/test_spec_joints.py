@@ -26,7 +26,7 @@ from spec_scenes import (
 )
 
 from usd_ros_bridge.backends.mujoco.joints import parent_from_child
-from usd_ros_bridge.backends.mujoco.poses import pose_of, xyzw
+from usd_ros_bridge.backends.mujoco.spec_builder import pose_of
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -38,8 +38,8 @@ from usd_ros_bridge.model.physics import (
     Mimic,
     PhysicsScene,
 )
-from usd_ros_bridge.model.plan import Pose
-from usd_ros_bridge.model.transforms import compose, inverse
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import compose, inverse, xyzw
 
 CONFIGURATIONS = 50
 KINDS: dict[str, tuple[Any, tuple[DofAxis, ...]]] = {
@@ -445,8 +445,8 @@ def test_angles_of_a_ball_are_those_of_the_plan(child_first: bool) -> None:
     for _ in range(CONFIGURATIONS):
         angles = random.uniform((-3.1, -1.5, -3.1), (3.1, 1.5, 3.1))
         rates = random.normal(size=3)
-        balls.put(data.qpos, angles[None])
-        balls.spin(data.qvel, angles[None], rates[None])
+        balls.write_angles(data.qpos, angles[None])
+        balls.write_rates(data.qvel, angles[None], rates[None])
         assert balls.angles(data.qpos)[0] == pytest.approx(angles, abs=1e-9)
         assert balls.rates(data.qpos, data.qvel)[0] == pytest.approx(rates, abs=1e-9)
         # MuJoCo's own integration of the velocity says the same.

@@ -13,7 +13,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 import mujoco
 from spec_scenes import UNIT, Reports, apart, body_pose, collider, hinged, run, simulated
 
-from usd_ros_bridge.backends.mujoco.poses import pose_of
+from usd_ros_bridge.backends.mujoco.spec_builder import pose_of
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -25,8 +25,8 @@ from usd_ros_bridge.model.physics import (
     Mimic,
     PhysicsScene,
 )
-from usd_ros_bridge.model.plan import Pose
-from usd_ros_bridge.model.transforms import compose, inverse
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import compose, inverse
 
 GROUND, COUPLER, CRANK = 1.0, 1.0, 0.4
 """A parallelogram: crank and rocker 0.4 m, ground and coupler 1 m; they turn about Y in the XZ plane."""

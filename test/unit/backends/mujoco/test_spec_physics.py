@@ -30,7 +30,7 @@ from usd_ros_bridge.model.physics import (
     Plane,
     Sphere,
 )
-from usd_ros_bridge.model.plan import HERE, Pose
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 MASS, LENGTH, MOMENT = 2.0, 0.7, 0.05
 BOB = Inertial(mass=MASS, center=(0.0, 0.0, -LENGTH), diagonal=(MOMENT, MOMENT, MOMENT))
@@ -236,7 +236,7 @@ def stack(shape: Any, height: float) -> PhysicsScene:
     return PhysicsScene(
         bodies=(Body(path="/body", inertial=UNIT, world_from_body=Pose((0.0, 0.0, height))),),
         colliders=(
-            collider(0, shape, pose=HERE),
+            collider(0, shape, pose=IDENTITY_POSE),
             collider(WORLD_BODY, Box((5.0, 5.0, 0.5)), path="/floor", pose=Pose((0.0, 0.0, -0.5))),
         ),
     )  # fmt: skip
@@ -333,7 +333,7 @@ def test_three_hinges_in_one_place_swing_through_the_place_where_two_are_one() -
     lock = math.pi / 2 - 1e-6
     shoulder = [Dof(axis="rotX"), Dof(axis="rotY", position=lock), Dof(axis="rotZ", velocity=3.0)]
     links = chain(*((dof, NOTHING) for dof in shoulder))
-    joints = tuple(replace(joint, body0_from_joint=HERE) for joint in links.joints)
+    joints = tuple(replace(joint, body0_from_joint=IDENTITY_POSE) for joint in links.joints)
     arm = replace(links.bodies[2], inertial=replace(BOB, center=(0.1, 0.2, -0.4)))
     _, model, data = simulated(replace(links, bodies=(*links.bodies[:2], arm), joints=joints))
     run(model, data, 2.0)

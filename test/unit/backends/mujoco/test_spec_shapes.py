@@ -13,8 +13,9 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 import mujoco
 from spec_scenes import UNIT, Reports, body_pose, built, collider, run, simulated, turned
 
-from usd_ros_bridge.backends.mujoco import hulls
-from usd_ros_bridge.backends.mujoco.spec import COLLIDER_GROUP, HIDDEN_GROUP, VISUAL_GROUP
+from usd_ros_bridge.backends.mujoco import convex_parts
+from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
+from usd_ros_bridge.backends.mujoco.spec_builder import COLLIDER_GROUP, HIDDEN_GROUP, VISUAL_GROUP
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -31,7 +32,7 @@ from usd_ros_bridge.model.physics import (
     Sphere,
     Visual,
 )
-from usd_ros_bridge.model.plan import HERE, Pose
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 RED = (1.0, 0.0, 0.0, 1.0)
 
@@ -78,7 +79,7 @@ def bracket(approximation: Any = "none") -> Mesh:
     return Mesh(np.vstack([front, back]), np.array(triangles, dtype=np.int32), approximation)
 
 
-def height_of(shape: Shape, at: tuple[float, float] = (0.0, 0.0), pose: Pose = HERE) -> float:
+def height_of(shape: Shape, at: tuple[float, float] = (0.0, 0.0), pose: Pose = IDENTITY_POSE) -> float:
     """Returns where a ray from above meets a static collider."""
     _, model, data = simulated(PhysicsScene(colliders=(collider(WORLD_BODY, shape, pose=pose),)), Reports())
     geom = np.zeros(1, dtype=np.int32)
@@ -260,9 +261,9 @@ def test_what_is_seen_and_what_collides_are_told_apart_by_group() -> None:
             collider(WORLD_BODY, bracket(), path="/wall", color=RED),
         ),
         visuals=(
-            Visual(path="/paint", body=0, body_from_shape=HERE, shape=bracket(), color=RED),
-            Visual(path="/leaf", body=0, body_from_shape=HERE, shape=grid(2, flat), color=RED),
-            Visual(path="/sheet", body=0, body_from_shape=HERE, shape=Plane((1.0, 1.0)), color=RED),
+            Visual(path="/paint", body=0, body_from_shape=IDENTITY_POSE, shape=bracket(), color=RED),
+            Visual(path="/leaf", body=0, body_from_shape=IDENTITY_POSE, shape=grid(2, flat), color=RED),
+            Visual(path="/sheet", body=0, body_from_shape=IDENTITY_POSE, shape=Plane((1.0, 1.0)), color=RED),
         ),
     )
     compiled, model, _ = simulated(scene)
@@ -396,13 +397,13 @@ def test_the_hull_has_no_more_vertices_than_asked_for() -> None:
 
 
 def test_what_the_engine_refuses_is_one_error_in_one_line() -> None:
-    from usd_ros_bridge.model.errors import BackendError
+    from usd_ros_bridge.errors import BackendError
 
     made = built(PhysicsScene(bodies=(Body(path="/body", inertial=UNIT),)))
     # MuJoCo does not say which it is.
     made.spec.worldbody.add_body().add_freejoint()
     with pytest.raises(BackendError, match=r"^MuJoCo refuses the asset: ") as caught:
-        made.compile()
+        compile_model(made)
     assert "\n" not in str(caught.value)
 
 
@@ -411,7 +412,7 @@ def test_a_static_mesh_of_too_many_triangles_is_decomposed(
 ) -> None:
     pytest.importorskip("coacd", reason="coacd is not installed: make setup")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(hulls, "MOST_PRISMS", 10)
+    monkeypatch.setattr(convex_parts, "MOST_PRISMS", 10)
     reports = Reports()
     scene = PhysicsScene(colliders=(collider(WORLD_BODY, bracket()),))
     compiled, _, _ = simulated(scene, reports)

@@ -1,0 +1,58 @@
+"""Type names are spelled in two places: the table of what types mean, and the codecs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import usd_ros_bridge
+from usd_ros_bridge.model.message_types import MESSAGE_TYPES, MessageType, message_type
+
+PACKAGE = Path(usd_ros_bridge.__file__).parent
+TYPE_NAME = re.compile(r"[a-z][a-z0-9_]*/(msg|srv|action)/([A-Z]|$)")
+SPELLED = ("model/message_types.py", "ros/codecs/", "testing/")
+
+
+def spelled(source: str) -> list[int]:
+    """The lines with a type name in a string, docstrings apart."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+        and TYPE_NAME.search(node.value)
+    ]
+
+
+def test_no_other_module_spells_a_type_name() -> None:
+    found = {
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in PACKAGE.rglob("*.py")
+        if not str(path.relative_to(PACKAGE)).startswith(SPELLED)
+        for line in spelled(path.read_text())
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['TYPE = "sensor_msgs/msg/Imu"', 'f"sensor_msgs/msg/{name}"', 'say("author a std_srvs/srv/Trigger")'],
+)
+def test_the_search_finds_type_names(source: str) -> None:
+    assert spelled(source) == [1]
+    assert not spelled(f"'''{source}'''")
+
+
+def test_a_type_without_a_row_means_nothing() -> None:
+    assert message_type("my_msgs/msg/Thing") == MessageType()
+    assert all(meaning != MessageType() for meaning in MESSAGE_TYPES.values()), "a row that says nothing"
