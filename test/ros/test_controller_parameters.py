@@ -31,6 +31,7 @@ from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.options import BridgeOptions, PlanOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.usd import quiet
+from usd_ros_bridge.usd.edit.lock import lock_of
 
 ROOT = Path(__file__).parents[2]
 ARM, WRIST, STATES = "/robot/arm", "/robot/wrist_only", "/robot/states"
@@ -395,7 +396,10 @@ def test_a_refused_change_switches_the_controller_off_again(
 ) -> None:
     running = start(disabled_plan(FOLLOW), follow_edits=False)
     # The stage is no robot any more, which no edit was followed for: the change below is refused.
-    running.bridge.plan.stage.GetPrimAtPath("/robot").SetActive(False)
+    stage = running.bridge.plan.stage
+    # The thread that describes the robot may be reading the stage.
+    with lock_of(stage):
+        stage.GetPrimAtPath("/robot").SetActive(False)
     assert services.set({f"enabled.{FOLLOW}": True}) == ""
     ros_harness.wait_for(lambda: running.warnings.containing("set back"), what="the report")
     ros_harness.wait_for(lambda: services.get(f"enabled.{FOLLOW}") is False, what="the parameter")
