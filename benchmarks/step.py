@@ -9,8 +9,8 @@ from benchmarks.bridges import SteppedBridge, stepped
 from benchmarks.harness import Options, Result, Target, interleaved, median_result
 from benchmarks.robots import AXES, SwayingBackend, new_robot
 from builders.plans import PlanBuilder
-from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.scene import CameraModel, Scene
+from usd_ros_bridge.model.plan import BridgePlan, Scene
+from usd_ros_bridge.model.sensors import CameraModel
 
 NOTHING_DUE = Target(1.0)
 ALL_DUE = Target(60.0)

@@ -16,9 +16,8 @@ from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.base import Backend, BackendContext, EntityBackend, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.plan import BridgePlan, JointPlan, RobotPlan
-from usd_ros_bridge.model.scene import JointTrack, PoseTrack, Scene
-from usd_ros_bridge.model.state import Commands, JointStateSample, Layout, State
+from usd_ros_bridge.model.plan import BridgePlan, JointPlan, RobotPlan, Scene
+from usd_ros_bridge.model.state import Commands, JointStateSample, JointTrack, Layout, PoseTrack, State
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.publications import Publication

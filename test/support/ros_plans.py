@@ -16,11 +16,12 @@ from usd_ros_bridge.model.plan import (
     JointPlan,
     QosPlan,
     RobotPlan,
+    Scene,
     ServicePlan,
     TfOutput,
     TopicPlan,
 )
-from usd_ros_bridge.model.scene import CameraModel, Scene
+from usd_ros_bridge.model.sensors import CameraModel
 from usd_ros_bridge.model.state import Layout
 from usd_ros_bridge.spatial.pose import Pose
 

@@ -12,10 +12,10 @@ from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilit
 from usd_ros_bridge.backends.mimic_rules import MimicRules
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.change import CommonRows, common_rows
 from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, JointStateSample, State
-from usd_ros_bridge.model.state_transfer import CommonRows, common_rows
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 DEFAULT_TOPIC = "joint_states"

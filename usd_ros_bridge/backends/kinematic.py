@@ -9,9 +9,9 @@ from usd_ros_bridge.backends.backend_options import flag, option_value, parse_op
 from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, Report
 from usd_ros_bridge.backends.mimic_rules import MimicRules
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
+from usd_ros_bridge.model.change import CommonRows, common_rows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, Layout, State
-from usd_ros_bridge.model.state_transfer import CommonRows, common_rows
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, normalized, rotate, twist_exponential
 
 _SECONDS = 1e-9

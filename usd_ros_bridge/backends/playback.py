@@ -11,8 +11,7 @@ from usd_ros_bridge.backends.mimic_rules import MimicRules
 from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks, StageRange, stage_range
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan, carrier_of
-from usd_ros_bridge.model.scene import JointTrack, PoseTrack
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.state import Commands, JointTrack, PoseTrack, State
 from usd_ros_bridge.ranges import PLAYBACK_RATE, PLAYBACK_TIME
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
 from usd_ros_bridge.spatial.transforms import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.goals import Outcome
-from usd_ros_bridge.model.periodic import is_reached, periods_missed
+from usd_ros_bridge.model.periods import is_reached, period_ns, periods_missed
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -166,8 +166,6 @@ class GroupFactory(Protocol):
 SLOWEST_RATE = 0.1
 """Hz. Of anything slower nobody would see a second message."""
 
-_SECOND_NS = 1_000_000_000
-
 
 class FeedbackTimer:
     """The feedback of one goal. A rate that the states cannot meet gets one message for each state."""
@@ -200,4 +198,4 @@ class FeedbackTimer:
 
 def feedback_period_ns(rate: float) -> int:
     """Return the period of a monitor rate (Hz), nanoseconds."""
-    return max(int(_SECOND_NS / max(rate, SLOWEST_RATE)), 1)
+    return period_ns(max(rate, SLOWEST_RATE))

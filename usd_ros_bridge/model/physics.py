@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.appearance import Skin
 from usd_ros_bridge.model.records import DofAxis, JointType
-from usd_ros_bridge.model.scene import PoseTrack
 from usd_ros_bridge.model.sensors import Sensor
+from usd_ros_bridge.model.state import PoseTrack
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
 

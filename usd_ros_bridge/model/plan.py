@@ -14,8 +14,8 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.message_types import TypeCatalog
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.records import DofAxis, JointType
-from usd_ros_bridge.model.scene import Scene
-from usd_ros_bridge.model.state import Layout
+from usd_ros_bridge.model.sensors import CameraModel
+from usd_ros_bridge.model.state import JointTrack, Layout, PoseTrack
 from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
@@ -23,6 +23,25 @@ AxisLetter = Literal["X", "Y", "Z"]
 InterfaceKind = Literal["topic", "service", "action"]
 
 WORLD = "world"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scene:
+    """Cameras and baked time samples.
+
+    Attributes:
+        cameras: Cameras that an interface refers to.
+        pose_tracks: Animated bodies and Xforms.
+        joint_tracks: Degrees of freedom with time-sampled positions.
+        start: First time of the stage's range in seconds (0 is time code 0), None where not authored.
+        end: Last time of the stage's range in seconds, None where not authored.
+    """
+
+    cameras: tuple[CameraModel, ...] = ()
+    pose_tracks: tuple[PoseTrack, ...] = ()
+    joint_tracks: tuple[JointTrack, ...] = ()
+    start: float | None = None
+    end: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,3 +226,30 @@ class ThermometerSensor(Sensor):
     altitude: float = 0.0
     sea_level_temperature: float = 15.0
     temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameraModel:
+    """A pinhole camera as sensor_msgs/msg/CameraInfo describes it, from a UsdGeomCamera.
+
+    Attributes:
+        path: Prim path of the camera.
+        width: Pixels.
+        height: Pixels.
+        fx: Focal length in pixels, horizontally.
+        fy: Focal length in pixels, vertically.
+        cx: Principal point in pixels, from the left edge.
+        cy: Principal point in pixels, from the top edge.
+        near: Near clipping distance in metres.
+        far: Far clipping distance in metres.
+    """
+
+    path: str
+    width: int
+    height: int
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+    near: float
+    far: float

@@ -1,4 +1,4 @@
-"""State and commands: the numbers that move, as numpy arrays in SI units, and which row is what."""
+"""State and commands: the numbers that move, as numpy arrays in SI units, which row is what, and time samples."""
 
 from __future__ import annotations
 
@@ -266,3 +266,37 @@ class SensorSample:
     prim: str
     stamp_ns: int
     arrays: Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoseTrack:
+    """Time samples of a body or animated Xform.
+
+    Attributes:
+        row: Layout row of the body.
+        time: (T,) seconds (time code over timeCodesPerSecond), increasing.
+        world_from_body: (T, 7) poses in the ROS world.
+        carrier: Layout row of the nearest body or animated Xform above, which carries it; -1 for the world.
+        carrier_from_body: (T, 7) poses in that; None where the world carries it.
+    """
+
+    row: int
+    time: NDArray[np.float64]
+    world_from_body: NDArray[np.float64]
+    carrier: int = -1
+    carrier_from_body: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JointTrack:
+    """Time samples of one degree of freedom.
+
+    Attributes:
+        row: Layout row of the degree of freedom.
+        time: (T,) seconds (time code over timeCodesPerSecond), increasing.
+        position: (T,) rad or m.
+    """
+
+    row: int
+    time: NDArray[np.float64]
+    position: NDArray[np.float64]

@@ -14,10 +14,10 @@ from usd_ros_bridge.model.plan import (
     ControllerPlan,
     DofPlan,
     RobotPlan,
+    Scene,
     ServicePlan,
     TopicPlan,
 )
-from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.frames import PlacedFrames

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.plan import DofPlan
+from usd_ros_bridge.model.plan import DofPlan, Scene
 from usd_ros_bridge.model.records import CameraRecord, fallback
-from usd_ros_bridge.model.scene import CameraModel, JointTrack, PoseTrack, Scene
+from usd_ros_bridge.model.sensors import CameraModel
 from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.model.state import JointTrack, PoseTrack
 from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel

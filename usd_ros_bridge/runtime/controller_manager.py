@@ -12,6 +12,7 @@ from usd_ros_bridge.controllers.base import ControllerContext, OdometryGroup, St
 from usd_ros_bridge.controllers.registry import MadeGroup, make_groups
 from usd_ros_bridge.errors import BridgeError, quoted
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, uses_interface
+from usd_ros_bridge.model.periods import checked_period_ns
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.reporting import describe
@@ -25,7 +26,7 @@ from usd_ros_bridge.runtime.controller_groups import (
 )
 from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.odometry import OdometryTable
-from usd_ros_bridge.runtime.schedule import NEVER_NS, checked_period_ns
+from usd_ros_bridge.runtime.schedule import NEVER_NS
 
 GroupMaker = Callable[[ControllerContext], "list[MadeGroup]"]
 """Make the groups of a plan."""

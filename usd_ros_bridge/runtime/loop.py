@@ -6,9 +6,10 @@ import threading
 import time
 from typing import Protocol
 
+from usd_ros_bridge.model.periods import period_ns
 from usd_ros_bridge.runtime.inbox import Wakeup
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.runtime.schedule import ClockPeriod, period_ns
+from usd_ros_bridge.runtime.schedule import ClockPeriod
 
 _HELD_NS = 1_000_000_000
 

@@ -17,8 +17,8 @@ from usd_ros_bridge.backends.base import (
     StateTransferBackend,
 )
 from usd_ros_bridge.errors import BackendError, BridgeError, ChangeRefusedError
+from usd_ros_bridge.model.change import common_rows
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan
-from usd_ros_bridge.model.state_transfer import common_rows
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.runtime.backend_runner import BackendRunner, find_sense

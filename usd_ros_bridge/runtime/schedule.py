@@ -8,29 +8,12 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from usd_ros_bridge.model.periodic import is_reached, periods_missed
-from usd_ros_bridge.ranges import RATE
+from usd_ros_bridge.model.periods import SECOND_NS, is_reached, period_ns, periods_missed
 
-SECOND_NS = 1_000_000_000
 NEVER_NS = 2**63 - 1
 _RECENT_TICKS = 16
 _WINDOW_NS = 5 * SECOND_NS
 _REPORTED_LOSS_NS = SECOND_NS // 2
-
-
-def period_ns(rate: float) -> int:
-    """Return the period of `rate` (Hz) in nanoseconds, at least one; a rate below all counts as the lowest."""
-    return max(1, round(SECOND_NS / max(rate, RATE.low)))
-
-
-def checked_period_ns(name: str, rate: float) -> int:
-    """Return the period of a rate (Hz) that a caller gave, in nanoseconds.
-
-    Raises:
-        OptionError: It is not possible.
-    """
-    RATE.check(name, rate)
-    return period_ns(rate)
 
 
 class ClockPeriod:

@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 
 from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.model.periods import period_ns
 from usd_ros_bridge.ranges import FACTOR
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.runtime.schedule import NEVER_NS, period_ns
+from usd_ros_bridge.runtime.schedule import NEVER_NS
 
 TimeState = Literal["stopped", "playing", "paused"]
 OnChange = Callable[[TimeState], None]

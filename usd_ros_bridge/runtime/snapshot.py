@@ -8,9 +8,9 @@ from math import isnan
 
 import numpy as np
 
+from usd_ros_bridge.model.change import CommonRows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
-from usd_ros_bridge.model.state_transfer import CommonRows
 from usd_ros_bridge.runtime.body_motion import BodyMotion, Chains, MotionTracker, TimeArray
 from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics

@@ -20,11 +20,11 @@ from usd_ros_bridge.model.plan import (
     JointPlan,
     MimicPlan,
     RobotPlan,
+    Scene,
     TfOutput,
     TopicPlan,
 )
 from usd_ros_bridge.model.records import DofAxis, JointType
-from usd_ros_bridge.model.scene import Scene
 from usd_ros_bridge.model.state import Layout, State
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.spatial.pose import Pose

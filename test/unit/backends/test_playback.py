@@ -14,9 +14,8 @@ from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.playback import PlaybackBackend
 from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.scene import JointTrack, PoseTrack, Scene
-from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.model.plan import BridgePlan, Scene
+from usd_ros_bridge.model.state import Commands, JointTrack, PoseTrack, State
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose, to_matrix
 

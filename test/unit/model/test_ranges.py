@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from usd_ros_bridge import ranges
 from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.model.periods import checked_period_ns, period_ns
 from usd_ros_bridge.ranges import NumberRange, controller_range
-from usd_ros_bridge.runtime.schedule import checked_period_ns, period_ns
 
 ALL = [value for value in vars(ranges).values() if isinstance(value, NumberRange)]
 EXTREMES = (math.nan, math.inf, -math.inf, 5e-324, -5e-324, 1e-300, -1.0, 1e300, 1.7e308)

@@ -8,8 +8,8 @@ import pytest
 from planning_records import Stage, found, topics
 
 from usd_ros_bridge.model import records as r
+from usd_ros_bridge.model.change import common_rows
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.model.state_transfer import common_rows
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 TRAJECTORY_TOPIC = "trajectory_msgs/msg/JointTrajectory"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usd_ros_bridge.runtime.schedule import NEVER_NS, RETRY_NS, SECOND_NS, Arrivals
+from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.runtime.schedule import NEVER_NS, RETRY_NS, Arrivals
 
 MS = 1_000_000
 

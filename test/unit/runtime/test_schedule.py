@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usd_ros_bridge.runtime.schedule import SECOND_NS, ClockPeriod, Schedule, period_ns
+from usd_ros_bridge.model.periods import SECOND_NS, period_ns
+from usd_ros_bridge.runtime.schedule import ClockPeriod, Schedule
 
 
 class Reports(list[tuple[str, str]]):

@@ -13,12 +13,12 @@ import pytest
 from builders.pendulums import PendulumBackend
 from builders.plans import rover
 from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.model.periods import period_ns
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.runtime.schedule import period_ns
 from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
 from usd_ros_bridge.runtime.snapshot import Snapshot
 

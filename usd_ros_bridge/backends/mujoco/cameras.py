@@ -29,8 +29,7 @@ from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of, se
 from usd_ros_bridge.model.message_types import CAMERA_INFO
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.model.scene import CameraModel
-from usd_ros_bridge.model.sensors import CameraSensor
+from usd_ros_bridge.model.sensors import CameraModel, CameraSensor
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.spatial.transforms import compose, pose
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.gl_context import GlKind, make_context, recycle_context
 from usd_ros_bridge.backends.mujoco.rays import RAY_NORMALS
-from usd_ros_bridge.model.scene import CameraModel
+from usd_ros_bridge.model.sensors import CameraModel
 
 SEEN_GROUPS = (0, 2)
 """Geom groups that cameras see: visible colliders, and visuals."""

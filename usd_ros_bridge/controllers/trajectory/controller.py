@@ -31,6 +31,7 @@ from usd_ros_bridge.model.goals import (
     Outcome,
     TrajectorySample,
 )
+from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -177,7 +178,6 @@ DEFAULT_MONITOR_RATE = 20.0
 _LONGEST = 1e9
 """s. A time-out beyond this is none."""
 
-_SECOND_NS = 1_000_000_000
 
 _SURELY_KNOWN = BOUND
 """A sum of squares up to this has neither NaN in it nor anything beyond BOUND: one look instead of three."""
@@ -271,7 +271,7 @@ class Follower:
     def set_parameter(self, name: str, value: float) -> None:
         """Change a parameter by its name in ControllerPlan."""
         if name == "timeout":
-            self._timeout_ns = int(value * _SECOND_NS) if 0.0 < value < _LONGEST else None
+            self._timeout_ns = int(value * SECOND_NS) if 0.0 < value < _LONGEST else None
         elif name == "stopped_velocity_tolerance":
             self.defaults = default_tolerances(len(self.joints), value)
 
@@ -470,7 +470,7 @@ class Follower:
             if tolerances.goal_time_ns is not None and late_ns > tolerances.goal_time_ns:
                 self._fail(
                     GOAL_TOLERANCE_VIOLATED,
-                    f"goal tolerance violated {late_ns / _SECOND_NS:.6g} s after the last point: {missed}",
+                    f"goal tolerance violated {late_ns / SECOND_NS:.6g} s after the last point: {missed}",
                 )
                 return
         self._look_at_time(course, time_ns, missed)
@@ -481,7 +481,7 @@ class Follower:
         if self._timeout_ns is not None and took_ns > self._timeout_ns:
             self._fail(
                 GOAL_TOLERANCE_VIOLATED,
-                f"timeout: the goal was not reached within {self._timeout_ns / _SECOND_NS:.6g} s"
+                f"timeout: the goal was not reached within {self._timeout_ns / SECOND_NS:.6g} s"
                 + (f": {missed}" if missed else ""),
             )
 

@@ -14,6 +14,7 @@ from usd_ros_bridge.controllers.joint_commands import PositionLimits
 from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, TrajectorySample
+from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 MAX_POINTS = 10_000
@@ -23,8 +24,6 @@ BOUND = 1e30
 
 _AT_REST = float(np.finfo(np.float32).eps)
 """rad/s or m/s. A last point that is slower counts as standing still (joint_trajectory_controller)."""
-
-_SECOND_NS = 1e9
 
 
 class Refusal(Exception):  # noqa: N818 (not an error of the program: the reason a client is told)
@@ -82,8 +81,8 @@ def read_trajectory(
             f"the last point's velocity of joint {quoted(names[joint])} is {velocity[-1, joint]:g}, not zero"
         )
     if time_ns is not None and sample.stamp_ns != 0 and sample.stamp_ns + times_ns[-1] < time_ns:
-        late = (time_ns - sample.stamp_ns - times_ns[-1]) / _SECOND_NS
-        raise Refusal(f"the trajectory ended {late:g} s ago (stamp {sample.stamp_ns / _SECOND_NS:.9f})")
+        late = (time_ns - sample.stamp_ns - times_ns[-1]) / SECOND_NS
+        raise Refusal(f"the trajectory ended {late:g} s ago (stamp {sample.stamp_ns / SECOND_NS:.9f})")
     within, clamped = _within(position[:, order], limits)
     # A joint stands at the limit that holds it.
     goes = 1.0 if not clamped else within == position[:, order]
@@ -138,12 +137,12 @@ def _times(sample: TrajectorySample) -> list[int]:
     if len(times_ns) > MAX_POINTS:
         raise Refusal(f"the trajectory has {len(times_ns)} points, at most {MAX_POINTS} are possible")
     if times_ns[0] < 0:
-        raise Refusal(f"time_from_start of point 0 is {times_ns[0] / _SECOND_NS:g} s, negative")
+        raise Refusal(f"time_from_start of point 0 is {times_ns[0] / SECOND_NS:g} s, negative")
     for index in range(1, len(times_ns)):
         if times_ns[index] <= times_ns[index - 1]:
             raise Refusal(
-                f"time_from_start is not strictly increasing: {times_ns[index] / _SECOND_NS:.9g} s at point {index} "
-                f"after {times_ns[index - 1] / _SECOND_NS:.9g} s"
+                f"time_from_start is not strictly increasing: {times_ns[index] / SECOND_NS:.9g} s at point {index} "
+                f"after {times_ns[index - 1] / SECOND_NS:.9g} s"
             )
     return times_ns
 

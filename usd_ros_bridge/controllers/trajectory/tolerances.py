@@ -13,6 +13,7 @@ import numpy as np
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, JointTolerance
+from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 KINDS = ("position", "velocity", "acceleration")
@@ -22,7 +23,6 @@ DEFAULT_STOPPED_VELOCITY = 0.01
 
 _NONE = -1.0
 _NONE_WITHIN = float(np.finfo(np.float32).eps)
-_SECOND_NS = 1_000_000_000
 
 
 class _IllegalTolerance(Exception):  # noqa: N818 (not an error of the program: the goal goes on with defaults)
@@ -127,8 +127,8 @@ def _resolved_value(default: float, wish: float, joint: str, field: str) -> floa
 def _resolved_time(default: int | None, wish: int) -> int | None:
     if wish > 0:
         return wish
-    if wish == -_SECOND_NS:
+    if wish == -SECOND_NS:
         return None
     if wish < 0:
-        raise _IllegalTolerance(f"goal_time_tolerance is {wish / _SECOND_NS:g} s: neither positive, 0 nor -1")
+        raise _IllegalTolerance(f"goal_time_tolerance is {wish / SECOND_NS:g} s: neither positive, 0 nor -1")
     return default

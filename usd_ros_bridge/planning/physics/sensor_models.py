@@ -8,9 +8,9 @@ from math import atan2, inf, isnan, nan, radians
 from typing import Any, Final, cast
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.scene import CameraModel
 from usd_ros_bridge.model.sensors import (
     BarometerSensor,
+    CameraModel,
     CameraSensor,
     ContactSensor,
     DepthCloudSensor,

@@ -22,7 +22,8 @@ from usd_ros_bridge.model.goals import (
     GripperState,
     JointTolerance,
 )
-from usd_ros_bridge.ros.codecs.encoding import SECOND_NS, set_stamp
+from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.ros.codecs.encoding import set_stamp
 from usd_ros_bridge.ros.codecs.trajectory_msgs import decode_joint_trajectory, duration_ns
 from usd_ros_bridge.spatial.transforms import FloatArray
 

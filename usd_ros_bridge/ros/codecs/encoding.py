@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
 
+from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TopicPlan
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -117,7 +118,6 @@ class MessageCodec:
         return read_or_decode
 
 
-SECOND_NS = 1_000_000_000
 _STILL = (0.0,) * 6
 
 

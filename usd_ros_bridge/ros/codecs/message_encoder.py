@@ -12,7 +12,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.ros.codecs.encoding import SECOND_NS, Encoding, Values, set_stamp
+from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.ros.codecs.encoding import Encoding, Values, set_stamp
 from usd_ros_bridge.ros.domains import Report
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
 from usd_ros_bridge.ros.wire.cdr_template import Column, Template

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from usd_ros_bridge.model.goals import TrajectorySample
-from usd_ros_bridge.ros.codecs.encoding import SECOND_NS, MessageCodec, stamp_ns
+from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.ros.codecs.encoding import MessageCodec, stamp_ns
 from usd_ros_bridge.ros.wire.cdr_reader import check_joint_trajectory
 from usd_ros_bridge.spatial.transforms import FloatArray
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from rosgraph_msgs.msg import Clock
 
 from usd_ros_bridge.model.message_types import CLOCK
+from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.domains import Domain, Report
@@ -16,7 +17,6 @@ from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publication
-from usd_ros_bridge.runtime.schedule import SECOND_NS
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import RateMeter
 

@@ -36,9 +36,8 @@ from usd_ros_bridge.model.physics import (
     Sphere,
     Visual,
 )
-from usd_ros_bridge.model.plan import BridgePlan, QosPlan, TopicPlan
-from usd_ros_bridge.model.scene import CameraModel, Scene
-from usd_ros_bridge.model.sensors import CameraSensor
+from usd_ros_bridge.model.plan import BridgePlan, QosPlan, Scene, TopicPlan
+from usd_ros_bridge.model.sensors import CameraModel, CameraSensor
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.spatial.pose import Pose
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("simulation_interfaces", reason="simulation_interfaces is not installed")
 
-from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
-from usd_ros_bridge.model.scene import PoseTrack, Scene
-from usd_ros_bridge.model.state import Layout
+from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, Scene
+from usd_ros_bridge.model.state import Layout, PoseTrack
 from usd_ros_bridge.ros.simulation.entities import (
     OrientedBox,
     box_overlaps,

@@ -1,6 +1,27 @@
-"""Periodic deadlines where time passes in ticks: when one counts as reached, and which comes next."""
+"""Periods in nanoseconds of bridge time, and periodic deadlines where time passes in ticks."""
 
 from __future__ import annotations
+
+from typing import Final
+
+from usd_ros_bridge.ranges import RATE
+
+SECOND_NS: Final = 1_000_000_000
+
+
+def period_ns(rate: float) -> int:
+    """Return the period of `rate` (Hz) in nanoseconds, at least one; a rate below all counts as the lowest."""
+    return max(1, round(SECOND_NS / max(rate, RATE.low)))
+
+
+def checked_period_ns(name: str, rate: float) -> int:
+    """Return the period of a rate (Hz) that a caller gave, in nanoseconds.
+
+    Raises:
+        OptionError: It is not possible.
+    """
+    RATE.check(name, rate)
+    return period_ns(rate)
 
 
 def is_reached(deadline_ns: int, time_ns: int, clock_period_ns: int) -> bool:
