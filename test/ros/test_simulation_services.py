@@ -39,8 +39,8 @@ from simulation_interfaces.srv import (
 
 from ros_plans import plan
 from usd_ros_bridge import Bridge, BridgeOptions
-from usd_ros_bridge.ros.simulation import simulation_interfaces
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
+from usd_ros_bridge.ros.time import bridge_time
 
 HELD = BridgeOptions(start_paused=True)
 
@@ -105,7 +105,7 @@ def test_backend_that_follows_time_offers_nothing(start):
 
 def test_missing_package_is_told_in_one_line(start, monkeypatch):
     monkeypatch.setattr(
-        simulation_interfaces.AmentCatalog, "contains", lambda _self, name: not name.startswith("simulation_")
+        bridge_time.AmentCatalog, "contains", lambda _self, name: not name.startswith("simulation_")
     )
     running = start(world(), FreeBodies(), options=HELD)
     (line,) = running.infos.containing("simulation_interfaces")

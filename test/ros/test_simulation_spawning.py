@@ -25,7 +25,7 @@ from simulation_interfaces.srv import (
 
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.ros.simulation.spawn_options import find_file
+from usd_ros_bridge.ros.simulation.spawn_services import find_file
 
 ROVER = Path(__file__).resolve().parents[2] / "examples" / "rover"
 BOX = """#usda 1.0

@@ -56,5 +56,18 @@ def test_ros_layer_leaves_openusd_to_those_who_compose() -> None:
     assert "pxr" not in loaded_by("import usd_ros_bridge.ros")
 
 
+def test_bridge_starts_without_optional_packages() -> None:
+    pytest.importorskip("rclpy")
+    loaded = loaded_by("import usd_ros_bridge.ros.bridge, usd_ros_bridge.ros.run")
+    assert not loaded & {
+        "simulation_interfaces",
+        "control_msgs",
+        "trajectory_msgs",
+        "nav_msgs",
+        "tf2_ros",
+        "mujoco",
+    }
+
+
 def test_the_check_sees_what_is_loaded() -> None:
     assert "numpy" in loaded_by("import numpy")

@@ -36,7 +36,6 @@ from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick,
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.node_log import NodeLog
-from usd_ros_bridge.ros.simulation.spawn_services import make_spawn_context
 from usd_ros_bridge.ros.tf.robot_transforms import RobotTransforms
 from usd_ros_bridge.ros.time.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.workers import Workers
@@ -554,16 +553,17 @@ class Bridge(HandlerRegistry):
             parts.changes.register(component)
         if isinstance(clock, SimTime):
             parts.changes.register(clock)
-            self._open_own_time(clock, parts)
+            self._open_sim_time(clock, parts)
         self._open_changes(parts, live_parameters)
 
-    def _open_own_time(self, clock: SimTime, parts: BridgeParts) -> None:
+    def _open_sim_time(self, clock: SimTime, parts: BridgeParts) -> None:
         clock.open()
-        spawning = make_spawn_context(
-            parts.runtime,
+        clock.serve_simulation(
+            self._handlers,
+            quit_process=self._quit,
             request_change=parts.changes.request,
+            inform=self._inform,
         )
-        clock.offer(self._handlers, quit_process=self._quit, inform=self._inform, spawning=spawning)
 
     def _make_live_parameters(self, parts: BridgeParts) -> LiveParameters:
         runtime, main, transforms = parts.runtime, parts.domains.main, parts.transforms

@@ -1,40 +1,181 @@
-"""The servers of the package simulation_interfaces: which there are, and what the simulator says that it can do."""
+"""Servers of the package simulation_interfaces: state and steps of simulated time, entities, spawning, features."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Awaitable, Callable, Set
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simulation_interfaces.srv
 from simulation_interfaces.action import SimulateSteps
-from simulation_interfaces.msg import SimulatorFeatures
+from simulation_interfaces.msg import Result, SimulationState, SimulatorFeatures
+from simulation_interfaces.srv import ResetSimulation, SetSimulationState
 
-from usd_ros_bridge.backends.base import EntityBackend
-from usd_ros_bridge.model.message_types import SIMULATOR_FEATURES, simulation_type
+from usd_ros_bridge.backends.base import EntityBackend, Goal
+from usd_ros_bridge.errors import BridgeError, GoalAbortedError
+from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.message_types import simulation_type
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.action_server import CLOSED, ActionServer
 from usd_ros_bridge.ros.endpoints.handlers import Bound, Handlers
 from usd_ros_bridge.ros.endpoints.service import ServiceServer
 from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server, run_in_tick
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
-from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices, matching_names
-from usd_ros_bridge.ros.simulation.results import Answer, answered
-from usd_ros_bridge.ros.simulation.simulation_control import SimulationControl
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnContext
-from usd_ros_bridge.ros.simulation.spawn_services import SpawnServices
+from usd_ros_bridge.ros.simulation.results import (
+    FAILED,
+    UNSUPPORTED,
+    Answer,
+    RefusedError,
+    answered,
+    result_of,
+)
+from usd_ros_bridge.ros.simulation.spawn_services import make_spawn_services
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.sim_time import TimeControl
+from usd_ros_bridge.runtime.sim_time import TimeControl, TimeState
 
-if TYPE_CHECKING:
-    pass
+STATES: dict[TimeState, int] = {
+    "stopped": SimulationState.STATE_STOPPED,
+    "playing": SimulationState.STATE_PLAYING,
+    "paused": SimulationState.STATE_PAUSED,
+}
+_ALREADY = int(SetSimulationState.Response.ALREADY_IN_TARGET_STATE)
+_TIME, _STATE, _SPAWNED = (
+    ResetSimulation.Request.SCOPE_TIME,
+    ResetSimulation.Request.SCOPE_STATE,
+    ResetSimulation.Request.SCOPE_SPAWNED,
+)
+
+
+class SimulationControl:
+    """Answer requests about time. Each method is one service; it raises RefusedError for what is not possible."""
+
+    def __init__(
+        self,
+        time: TimeControl,
+        *,
+        forget: Callable[[], None],
+        quit_process: Callable[[], bool],
+        clear: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            time: Control of simulated time.
+            forget: Drop edits of entities; called when everything starts over, time included.
+            quit_process: End the process soon. Return False if it is not the bridge's to end.
+            clear: Delete all spawned entities; None if nothing can be spawned.
+        """
+        self._time = time
+        self._clear = clear
+        self._forget = forget
+        self._quit_process = quit_process
+        self._quitting = False
+
+    async def get_simulation_state(self, _request: Any, response: Any) -> None:
+        """Answer with the state of time."""
+        state = SimulationState.STATE_QUITTING if self._quitting else STATES[self._time.state]
+        response.state.state = state
+
+    async def set_simulation_state(self, request: Any, _response: Any) -> None:
+        """Resume, pause or stop time, or end the bridge."""
+        wanted = request.state.state
+        if wanted == SimulationState.STATE_QUITTING:
+            self._quit()
+            return
+        if wanted not in STATES.values():
+            raise RefusedError(UNSUPPORTED, f"simulation state {wanted} cannot be asked for")
+        if wanted == STATES[self._time.state]:
+            raise RefusedError(_ALREADY, f"the simulation is {self._time.state} already")
+        if wanted == SimulationState.STATE_PLAYING:
+            self._time.resume()
+        elif wanted == SimulationState.STATE_PAUSED:
+            self._time.pause()
+        else:
+            if self._clear is not None:
+                await self._clear()
+            await asyncio.wrap_future(self._time.stop())
+            self._forget()
+
+    async def reset_simulation(self, request: Any, _response: Any) -> None:
+        """Reset time, or state, or both; the state of time stays as it is."""
+        scope = request.scope or ResetSimulation.Request.SCOPE_ALL
+        if not scope & (_TIME | _STATE | _SPAWNED):
+            raise RefusedError(UNSUPPORTED, f"there is no reset of scope {scope}")
+        if scope != ResetSimulation.Request.SCOPE_ALL and scope & _SPAWNED and self._clear is None:
+            raise RefusedError(UNSUPPORTED, "nothing can be spawned: there is nothing to take away")
+        if scope & _TIME and not scope & _STATE:
+            raise RefusedError(UNSUPPORTED, "time alone cannot start over: with SCOPE_STATE it can")
+        if scope & _SPAWNED and self._clear is not None:
+            await self._clear()
+        if not scope & _STATE:
+            return
+        await asyncio.wrap_future(self._time.reset(keep_time=not scope & _TIME))
+        if scope & _TIME:
+            self._forget()
+
+    async def step_simulation(self, request: Any, _response: Any) -> None:
+        """Step in a pause; answer when the steps are done."""
+        if request.steps:
+            await self._step(request.steps)
+        else:
+            self._check_paused()
+
+    async def simulate_steps(self, goal: Goal) -> Any:
+        """Execute a goal: step in a pause, with feedback after each step.
+
+        Raises:
+            GoalAbortedError: Time is not paused, or goes on meanwhile.
+        """
+        result, steps = SimulateSteps.Result(), int(goal.request.steps)
+        done = 0
+        try:
+            self._check_paused()
+            while done < steps:
+                await self._step(1)
+                done += 1
+                goal.feedback(SimulateSteps.Feedback(completed_steps=done, remaining_steps=steps - done))
+        except asyncio.CancelledError:
+            if not goal.cancel_requested:
+                raise
+            result.result.result, result.result.error_message = (
+                FAILED,
+                f"canceled after {done} of {steps} steps",
+            )
+            return result
+        except (RefusedError, BridgeError) as error:
+            result.result.result, text = result_of(error)
+            result.result.error_message = f"after {done} of {steps} steps: {text}"
+            raise GoalAbortedError(text, result) from error
+        result.result.result = Result.RESULT_OK
+        return result
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _check_paused(self) -> None:
+        if self._time.playing:
+            raise RefusedError(FAILED, "the simulation is not paused: pause it to step")
+
+    async def _step(self, steps: int) -> None:
+        self._check_paused()
+        await asyncio.wrap_future(self._time.step(steps))
+
+    def _quit(self) -> None:
+        if self._quitting:
+            raise RefusedError(_ALREADY, "the simulation is quitting already")
+        if not self._quit_process():
+            raise RefusedError(
+                FAILED, "the bridge runs inside another program, which is not the bridge's to end"
+            )
+        self._quitting = True
+        self._time.pause()
 
 
 TIMEOUT_S = 10.0
@@ -61,9 +202,9 @@ class ServiceRow:
 
 
 class SimulationInterfaces:
-    """Serves the standard services and the action in the default domain, under the node's namespace.
+    """Serve the standard services and the action in the default domain, in the node's namespace.
 
-    What the installed release of simulation_interfaces does not have is left out, as is what the backend cannot do.
+    Services that the installed release of simulation_interfaces or the backend does not have are left out.
     """
 
     def __init__(
@@ -75,18 +216,18 @@ class SimulationInterfaces:
         workers: Workers,
         handlers: Handlers,
         quit_process: Callable[[], bool],
-        spawning: SpawnContext | None = None,
+        request_change: Callable[..., Future[ChangeReport]],
     ) -> None:
         """Store the arguments.
 
         Args:
             runtime: Open; its backend owns time.
-            time: Says whether time passes.
-            domain: Where to serve.
-            workers: Where requests wait.
-            handlers: What is bound to interfaces of the plan.
-            quit_process: Has the process end soon; returns False where it is not the bridge's to end.
-            spawning: For spawning; None if nothing can be spawned.
+            time: Control of simulated time.
+            domain: Domain of the servers.
+            workers: Run requests.
+            handlers: Handlers of the plan's interfaces.
+            quit_process: End the process soon. Return False if it is not the bridge's to end.
+            request_change: Change the plan to spawn something, as `ChangeCoordinator.request`.
         """
         self._runtime = runtime
         self._domain = domain
@@ -97,8 +238,8 @@ class SimulationInterfaces:
         self._entities = EntityServices(runtime, backend) if isinstance(backend, EntityBackend) else None
         forget = (lambda: None) if self._entities is None else self._entities.forget
         self._spawning = None
-        if spawning is not None and self._entities is not None:
-            self._spawning = SpawnServices(spawning, self._entities)
+        if self._entities is not None:
+            self._spawning = make_spawn_services(runtime, self._entities, request_change)
         clear = None if self._spawning is None else self._spawning.clear
         self._control = SimulationControl(time, forget=forget, quit_process=quit_process, clear=clear)
         self._may_change = runtime.options.remote_control == "all"
@@ -106,7 +247,7 @@ class SimulationInterfaces:
         self._offers = {
             offer.name: offer
             for offer in offers
-            # What does not only ask is what the standard does not call "get".
+            # Those whose name does not begin with "get" change something.
             if (self._may_change or offer.name.startswith("get_"))
             and hasattr(simulation_interfaces.srv, offer.type)
         }
@@ -161,7 +302,7 @@ class SimulationInterfaces:
         self._action.open()
 
     def close(self) -> None:
-        """Destroy them. Idempotent."""
+        """Destroy the servers. Idempotent."""
         # What answers are methods of this.
         self._offers = {}
         servers, self._servers = self._servers, []
@@ -172,7 +313,7 @@ class SimulationInterfaces:
             action.close()
 
     def status(self) -> list[InterfaceStatus]:
-        """Return a row for each."""
+        """Return the status of each server."""
         rows = [server.status() for server in self._servers]
         return rows if self._action is None else [*rows, self._action.status()]
 
@@ -183,7 +324,7 @@ class SimulationInterfaces:
         return f"simulation_interfaces: {len(self._offers)} services{action} in {namespace}"
 
     def find(self, plan: ServicePlan) -> Server:
-        """Return who answers requests to one of the services."""
+        """Return the handler of one of the services."""
         offer = self._offers.get(plan.name)
         if offer is None:
             return Server(reason=CLOSED)
@@ -191,7 +332,7 @@ class SimulationInterfaces:
         return Server(handler=partial(self._handle, offer), owner=BUILT_IN, timeout=None)
 
     def prepare(self, plan: ServicePlan) -> None:
-        """Do nothing: it is known who answers."""
+        """Do nothing: the handler is known."""
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -289,49 +430,3 @@ def _row(name: str, answer: Answer, *features: str, timeout: float | None = TIME
     """Return the row of a service whose type has its name, as those of simulation_interfaces have."""
     type_name = name.title().replace("_", "")
     return ServiceRow(name=name, type=type_name, answer=answer, features=features, timeout=timeout)
-
-
-def offer_simulation(
-    runtime: GuardedRuntime,
-    time: TimeControl,
-    domain: Domain,
-    *,
-    workers: Workers,
-    handlers: Handlers,
-    quit_process: Callable[[], bool],
-    inform: Report,
-    spawning: SpawnContext | None = None,
-) -> SimulationInterfaces | None:
-    """Return the standard interfaces, to be opened; None, and one line says so, where their package is missing.
-
-    Args:
-        runtime: Open; its backend owns time.
-        time: Says whether time passes.
-        domain: Where to serve.
-        workers: Where requests wait.
-        handlers: What is bound to interfaces of the plan.
-        quit_process: Has the process end soon; returns False where it is not the bridge's to end.
-        inform: Told what is offered, or why nothing is.
-        spawning: For spawning; None if nothing can be spawned.
-    """
-    if runtime.options.remote_control == "none":
-        return None
-    if not AmentCatalog().contains(SIMULATOR_FEATURES):
-        inform(
-            "simulation_interfaces",
-            "simulation_interfaces is not installed, so its services are not offered "
-            "(apt install ros-$ROS_DISTRO-simulation-interfaces)",
-        )
-        return None
-
-    offered = SimulationInterfaces(
-        runtime,
-        time,
-        domain,
-        workers=workers,
-        handlers=handlers,
-        quit_process=quit_process,
-        spawning=spawning,
-    )
-    inform("simulation_interfaces", offered.summary())
-    return offered

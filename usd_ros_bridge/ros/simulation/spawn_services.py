@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from simulation_interfaces.msg import Spawnable
 from simulation_interfaces.srv import SpawnEntity
 
 from usd_ros_bridge.backends.base import StateTransferBackend
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
@@ -22,14 +23,50 @@ from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.simulation.entities import requested_pose
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
-from usd_ros_bridge.ros.simulation.spawn_options import (
-    FORMATS,
-    SpawnContext,
-    find_file,
-    list_files,
-    spawn_directories,
-)
 from usd_ros_bridge.spatial.transforms import FloatArray
+
+FORMATS = (".usd", ".usda", ".usdc", ".usdz")
+MAX_LISTED = 1000
+"""Files that GetSpawnables lists, at most."""
+
+
+def spawn_directories(roots: Sequence[str]) -> tuple[Path, ...]:
+    """Return the directories whose files may be spawned, links resolved.
+
+    Raises:
+        OptionError: One of them is no directory.
+    """
+    for root in roots:
+        if not Path(root).is_dir():
+            raise OptionError(f"spawn root {root!r} is no directory")
+    return tuple(Path(root).resolve() for root in roots)
+
+
+def find_file(uri: str, roots: tuple[Path, ...]) -> Path | None:
+    """Return the file that a URI or a path names, links resolved; None where it is not there, or below no root.
+
+    Args:
+        uri: `file:///...`, a path, or a path relative to a root.
+        roots: Directories, links resolved.
+    """
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
+            return None
+        path = Path(unquote(parts.path) if parts.scheme else uri)
+        # An absolute path stays what it is behind a root.
+        files = [(root, (root / path).resolve()) for root in roots]
+        return next((file for root, file in files if file.is_relative_to(root) and file.is_file()), None)
+    except (OSError, ValueError, RuntimeError):
+        # Names that no file can have, and links that lead to themselves.
+        return None
+
+
+def list_files(roots: tuple[Path, ...]) -> list[Path]:
+    """Return the USD files in and below the roots, sorted, as many as are listed."""
+    found = {file for root in roots for file in root.rglob("*") if file.suffix in FORMATS and file.is_file()}
+    return sorted(found)[:MAX_LISTED]
+
 
 _CODES = SpawnEntity.Response
 _MAX_NAME = 256
@@ -48,31 +85,45 @@ class _SpawnRequest(NamedTuple):
 class SpawnServices:
     """Answers requests to spawn and delete; raises RefusedError where one cannot be met."""
 
-    def __init__(self, context: SpawnContext, entities: EntityServices) -> None:
+    def __init__(
+        self,
+        runtime: GuardedRuntime,
+        entities: EntityServices,
+        *,
+        roots: tuple[Path, ...],
+        request_change: Callable[..., Future[ChangeReport]],
+    ) -> None:
         """Store the arguments.
 
         Args:
-            context: Stage, files, and the way to change the bridge.
+            runtime: Open; its plan has a stage whose session layer may be edited.
             entities: Entities that exist.
+            roots: Directories of the files that may be spawned, links resolved.
+            request_change: Edit the stage and change the bridge to its plan, as `ChangeCoordinator.request`.
         """
         from usd_ros_bridge.usd.session import StageSession
 
-        self._spawner = StageSession(context.stage).spawner()
-        self._roots = context.roots
-        self._context = context
+        self._runtime = runtime
+        self._spawner = StageSession(runtime.plan.stage).spawner()
+        self._roots = roots
+        self._request_change = request_change
         self._entities = entities
 
     async def spawn_entity(self, request: Any, response: Any) -> None:
         """Put an asset into the world, under a name of its own."""
         wanted: list[_SpawnRequest] = []
         # Poses of frames are those of one moment.
-        await asyncio.wrap_future(self._context.submit(lambda: wanted.append(self._wanted(request))))
+        await asyncio.wrap_future(
+            self._runtime.tick_queue.submit(lambda: wanted.append(self._wanted(request)))
+        )
         await self._spawn(wanted[0], request.entity_namespace, response)
 
     async def delete_entity(self, request: Any, _response: Any) -> None:
         """Delete a spawned entity."""
         found: list[str] = []
-        await asyncio.wrap_future(self._context.submit(lambda: found.append(self._find(request.entity))))
+        await asyncio.wrap_future(
+            self._runtime.tick_queue.submit(lambda: found.append(self._find(request.entity)))
+        )
         await self._remove(found)
 
     async def get_spawnables(self, request: Any, response: Any) -> None:
@@ -131,7 +182,7 @@ class SpawnServices:
         response.entity_name = wanted.name
         faults = [
             each
-            for each in self._context.plan().diagnostics
+            for each in self._runtime.plan.diagnostics
             if each.severity == "error" and _is_below(each.path, path)
         ]
         response.result.error_message = "; ".join(
@@ -158,7 +209,7 @@ class SpawnServices:
     async def _edit(
         self, why: str, edit: Callable[[Any], object], options: Callable[[PlanOptions], PlanOptions]
     ) -> None:
-        asked = self._context.request_change(why=why, edit=edit, options=options)
+        asked = self._request_change(why=why, edit=edit, options=options)
         # Shielded: a request that times out leaves no half of a change behind.
         await asyncio.shield(asyncio.wrap_future(asked))
 
@@ -218,32 +269,27 @@ def _is_below(path: str, above: str) -> bool:
     return f"{path}/".startswith(f"{above}/")
 
 
-def make_spawn_context(
-    runtime: GuardedRuntime, *, request_change: Callable[..., Future[ChangeReport]]
-) -> SpawnContext | None:
-    """Return the context of spawning; None if nobody asked for it or, with a report, it is not possible.
+def make_spawn_services(
+    runtime: GuardedRuntime, entities: EntityServices, request_change: Callable[..., Future[ChangeReport]]
+) -> SpawnServices | None:
+    """Return the services; None if no directory is given or, with a report, spawning is not possible.
 
     Args:
         runtime: Open.
+        entities: Entities that exist.
         request_change: As `ChangeCoordinator.request`.
 
     Raises:
         OptionError: A root is no directory.
     """
-    plan, roots = runtime.plan, spawn_directories(runtime.options.spawn_roots)
+    roots = spawn_directories(runtime.options.spawn_roots)
     if not roots:
         return None
-    reason = _why_not(plan, runtime)
-    if reason or plan.stage is None:
+    reason = _why_not(runtime.plan, runtime)
+    if reason:
         runtime.reporter.report("spawn.unavailable", f"nothing can be spawned: {reason}")
         return None
-    return SpawnContext(
-        stage=plan.stage,
-        roots=roots,
-        plan=lambda: runtime.plan,
-        request_change=request_change,
-        submit=runtime.tick_queue.submit,
-    )
+    return SpawnServices(runtime, entities, roots=roots, request_change=request_change)
 
 
 def _why_not(plan: BridgePlan, runtime: GuardedRuntime) -> str:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 from rclpy.parameter import Parameter
+from std_srvs.srv import SetBool, Trigger
 
 from usd_ros_bridge.errors import BridgeError, escaped
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.change import ChangeReport
+from usd_ros_bridge.model.message_types import SET_BOOL, SIMULATOR_FEATURES, TRIGGER
+from usd_ros_bridge.model.plan import BridgePlan, ServicePlan
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
-from usd_ros_bridge.ros.domains import Domains, Report
+from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
+from usd_ros_bridge.ros.endpoints.service import ServiceServer
+from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
-from usd_ros_bridge.ros.simulation.simulation_interfaces import offer_simulation
-from usd_ros_bridge.ros.simulation.spawn_options import SpawnContext
 from usd_ros_bridge.ros.time.clock_publisher import ClockPublisher
-from usd_ros_bridge.ros.time.time_services import TimeServices
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
@@ -28,6 +33,12 @@ from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
 
 if TYPE_CHECKING:
     from usd_ros_bridge.ros.simulation.simulation_interfaces import SimulationInterfaces
+
+FACTOR = "real_time_factor"
+"""The node's parameter that may be set while the bridge runs."""
+SET_PAUSED, STEP, RESET = "~/set_paused", "~/step", "~/reset"
+_CLASSES = {SET_BOOL: SetBool, TRIGGER: Trigger}
+_TYPES = {SET_PAUSED: SET_BOOL, STEP: TRIGGER, RESET: TRIGGER}
 
 
 class RosClock:
@@ -88,8 +99,79 @@ def with_sim_time(overrides: Sequence[Any], use_sim_time: bool | None) -> list[A
     return [*overrides, make("use_sim_time", value=use_sim_time)]
 
 
-FACTOR = "real_time_factor"
-"""The node's parameter that may be set while the bridge runs."""
+class TimeServices:
+    """Serve ~/set_paused, ~/step and ~/reset. They act between two ticks, and answer after that."""
+
+    def __init__(self, control: TimeControl, domain: Domain, workers: Workers, report: Report) -> None:
+        """Store the arguments.
+
+        Args:
+            control: Control of bridge time.
+            domain: Domain of the services.
+            workers: Run requests.
+            report: For requests that fail.
+        """
+        self._control = control
+        self._answers: Mapping[str, Callable[[Any, Any], Any]] = {
+            SET_PAUSED: self._set_paused,
+            STEP: self._step,
+            RESET: self._reset,
+        }
+        self._servers = [
+            ServiceServer(
+                ServicePlan(path=name, role="server", name=name, type=type_name),
+                _CLASSES[type_name],
+                domain,
+                services=self,
+                workers=workers,
+                report=report,
+            )
+            for name, type_name in _TYPES.items()
+        ]
+
+    def open(self) -> None:
+        """Create the services."""
+        for server in self._servers:
+            server.open()
+
+    def close(self) -> None:
+        """Destroy them. Idempotent."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+
+    def status(self) -> list[InterfaceStatus]:
+        """Return a row for each."""
+        return [server.status() for server in self._servers]
+
+    def find(self, plan: ServicePlan) -> Server:
+        """Return the handler of one of the services."""
+        return Server(handler=self._answers[plan.name], owner=BUILT_IN)
+
+    def prepare(self, plan: ServicePlan) -> None:
+        """Do nothing: the handler is known."""
+
+    async def _set_paused(self, request: Any, response: Any) -> Any:
+        if request.data:
+            self._control.pause()
+        else:
+            self._control.resume()
+        response.success, response.message = True, self._control.state
+        return response
+
+    async def _step(self, _request: Any, response: Any) -> Any:
+        time_ns = await asyncio.wrap_future(self._control.step())
+        response.success, response.message = True, _told(time_ns)
+        return response
+
+    async def _reset(self, _request: Any, response: Any) -> Any:
+        time_ns = await asyncio.wrap_future(self._control.reset())
+        response.success, response.message = True, _told(time_ns)
+        return response
+
+
+def _told(time_ns: int) -> str:
+    return f"time is {time_ns * 1e-9:.9g} s"
 
 
 class SimTime:
@@ -177,34 +259,48 @@ class SimTime:
 
         return PreparedChange(commit=commit, cleanup=cleanup, finish=finish)
 
-    def offer(
+    def serve_simulation(
         self,
         handlers: Handlers,
         *,
         quit_process: Callable[[], bool],
+        request_change: Callable[..., Future[ChangeReport]],
         inform: Report,
-        spawning: SpawnContext | None = None,
     ) -> None:
-        """Begin to serve the standard simulation interfaces, where their package is installed.
+        """Open the standard simulation interfaces, if their package is installed.
 
         Args:
-            handlers: What is bound to interfaces of the plan.
-            quit_process: Has the process end soon; returns False where it is not the bridge's to end.
-            inform: Told what is offered, or why nothing is.
-            spawning: For spawning; None if nothing can be spawned.
+            handlers: Handlers of the plan's interfaces.
+            quit_process: End the process soon. Return False if it is not the bridge's to end.
+            request_change: Change the plan to spawn something, as `ChangeCoordinator.request`.
+            inform: For one line that says what is served, or why nothing is.
+
+        Raises:
+            OptionError: A directory to spawn from does not exist.
         """
-        self._simulation = offer_simulation(
+        if self._runtime.options.remote_control == "none":
+            return
+        if not AmentCatalog().contains(SIMULATOR_FEATURES):
+            inform(
+                "simulation_interfaces",
+                "simulation_interfaces is not installed, so its services are not offered "
+                "(apt install ros-$ROS_DISTRO-simulation-interfaces)",
+            )
+            return
+        # Here, as it needs the message package.
+        from usd_ros_bridge.ros.simulation.simulation_interfaces import SimulationInterfaces
+
+        self._simulation = SimulationInterfaces(
             self._runtime,
             self.control,
             self._domains.main,
             workers=self._workers,
             handlers=handlers,
             quit_process=quit_process,
-            inform=inform,
-            spawning=spawning,
+            request_change=request_change,
         )
-        if self._simulation is not None:
-            self._simulation.open()
+        inform("simulation_interfaces", self._simulation.summary())
+        self._simulation.open()
 
     def close(self) -> None:
         """End all of it. Idempotent."""
