@@ -13,14 +13,12 @@ from std_srvs.srv import Trigger
 from usd_ros_bridge.errors import BridgeError, ChangeRefusedError, OptionError
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import TRIGGER
-from usd_ros_bridge.model.plan import ServicePlan
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.change.file_watcher import FileWatcher
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.calls import Call
-from usd_ros_bridge.ros.endpoints.service import ServiceServer
-from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server
+from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.workers import Workers
 
@@ -51,13 +49,15 @@ class AssetReloader:
         self._report = runtime.reporter.report
         self._service: ServiceServer | None = None
         if runtime.options.remote_control == "all" and runtime.plan.stage is not None:
-            self._service = ServiceServer(
-                ServicePlan(path=RELOAD, role="server", name=RELOAD, type=TRIGGER),
+            self._service = make_built_in_server(
+                RELOAD,
+                TRIGGER,
                 Trigger,
                 domain,
-                services=self,
+                self._answer,
                 workers=workers,
                 report=self._report,
+                timeout=TIMEOUT_S,
             )
         self._watcher: FileWatcher | None = None
         self._unread: frozenset[str] = frozenset()
@@ -101,16 +101,6 @@ class AssetReloader:
     def status(self) -> list[InterfaceStatus]:
         """Return the status of the service, if there is one."""
         return [] if self._service is None else [self._service.status()]
-
-    # --- The service -------------------------------------------------------------------------------------------
-
-    def find(self, plan: ServicePlan) -> Server:
-        """Return the handler of the service."""
-        del plan
-        return Server(handler=self._answer, owner=BUILT_IN, timeout=TIMEOUT_S)
-
-    def prepare(self, plan: ServicePlan) -> None:
-        """Do nothing: the handler is known."""
 
     async def _answer(self, _request: Any, response: Any) -> Any:
         try:

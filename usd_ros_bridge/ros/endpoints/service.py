@@ -18,6 +18,7 @@ from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.compat import defer_responses
 from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.endpoints.handlers import DEFAULT_TIMEOUT_S
 from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server, ServerFinder
 from usd_ros_bridge.ros.interface_types import make_message
 from usd_ros_bridge.ros.workers import Workers
@@ -214,6 +215,53 @@ class ServiceServer:
     def _answer(self, response: Any, header: Any) -> None:
         if self._service is not None:
             self._send(response, header)
+
+
+class _FixedServer:
+    """Find one server, which never changes."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def find(self, plan: ServicePlan) -> Server:  # noqa: ARG002 - ServerFinder
+        return self._server
+
+    def prepare(self, plan: ServicePlan) -> None:
+        pass
+
+
+def make_built_in_server(
+    name: str,
+    type_name: str,
+    service_class: Any,
+    domain: Domain,
+    handler: Callable[[Any, Any], Any],
+    *,
+    workers: Workers,
+    report: Report,
+    timeout: float | None = DEFAULT_TIMEOUT_S,
+) -> ServiceServer:
+    """Return a server of the bridge itself, which no plan has; to be opened.
+
+    Args:
+        name: Name of the service, as rclpy takes it.
+        type_name: Name of its type.
+        service_class: Class of its type.
+        domain: Domain of the server.
+        handler: `handler(request, response)`, a coroutine function.
+        workers: Run the handler.
+        report: For requests that fail.
+        timeout: Seconds until a request is refused, None for no limit.
+    """
+    server = Server(handler=handler, owner=BUILT_IN, timeout=timeout)
+    return ServiceServer(
+        ServicePlan(path=name, role="server", name=name, type=type_name),
+        service_class,
+        domain,
+        services=_FixedServer(server),
+        workers=workers,
+        report=report,
+    )
 
 
 class ServiceClient:

@@ -19,14 +19,14 @@ from usd_ros_bridge.backends.base import EntityBackend, Goal
 from usd_ros_bridge.errors import BridgeError, GoalAbortedError
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import simulation_type
-from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan
+from usd_ros_bridge.model.plan import ActionPlan, BridgePlan
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.domains import Domain
-from usd_ros_bridge.ros.endpoints.action_server import CLOSED, ActionServer
+from usd_ros_bridge.ros.endpoints.action_server import ActionServer
 from usd_ros_bridge.ros.endpoints.handlers import Bound, Handlers
-from usd_ros_bridge.ros.endpoints.service import ServiceServer
-from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server, run_in_tick
+from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
+from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, run_in_tick
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices, matching_names
 from usd_ros_bridge.ros.simulation.results import (
@@ -264,19 +264,16 @@ class SimulationInterfaces:
     def open(self) -> None:
         """Create the servers."""
         for offer in self._offers.values():
-            plan = ServicePlan(
-                path=offer.name,
-                role="server",
-                name=offer.name,
-                type=simulation_type("srv", offer.type),
-            )
-            server = ServiceServer(
-                plan,
+            # The time-out is that of the answer, which says so in a Result.
+            server = make_built_in_server(
+                offer.name,
+                simulation_type("srv", offer.type),
                 getattr(simulation_interfaces.srv, offer.type),
                 self._domain,
-                services=self,
+                partial(self._handle, offer),
                 workers=self._workers,
                 report=self._report,
+                timeout=None,
             )
             server.open()
             self._servers.append(server)
@@ -303,7 +300,7 @@ class SimulationInterfaces:
 
     def close(self) -> None:
         """Destroy the servers. Idempotent."""
-        # What answers are methods of this.
+        # They hold methods of this object.
         self._offers = {}
         servers, self._servers = self._servers, []
         for server in servers:
@@ -322,17 +319,6 @@ class SimulationInterfaces:
         namespace = self._domain.node.get_namespace()
         action = " and 1 action" if self._may_change else ""
         return f"simulation_interfaces: {len(self._offers)} services{action} in {namespace}"
-
-    def find(self, plan: ServicePlan) -> Server:
-        """Return the handler of one of the services."""
-        offer = self._offers.get(plan.name)
-        if offer is None:
-            return Server(reason=CLOSED)
-        # The time-out is the answer's own: it says so in a Result.
-        return Server(handler=partial(self._handle, offer), owner=BUILT_IN, timeout=None)
-
-    def prepare(self, plan: ServicePlan) -> None:
-        """Do nothing: the handler is known."""
 
     # --- Own ---------------------------------------------------------------------------------------------------
 

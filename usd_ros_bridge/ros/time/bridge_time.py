@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,11 @@ from std_srvs.srv import SetBool, Trigger
 from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import SET_BOOL, SIMULATOR_FEATURES, TRIGGER
-from usd_ros_bridge.model.plan import BridgePlan, ServicePlan
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
 from usd_ros_bridge.ros.domains import Domain, Domains, Report
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
-from usd_ros_bridge.ros.endpoints.service import ServiceServer
-from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server
+from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 FACTOR = "real_time_factor"
 """The node's parameter that may be set while the bridge runs."""
-SET_PAUSED, STEP, RESET = "~/set_paused", "~/step", "~/reset"
-_CLASSES = {SET_BOOL: SetBool, TRIGGER: Trigger}
-_TYPES = {SET_PAUSED: SET_BOOL, STEP: TRIGGER, RESET: TRIGGER}
 
 
 class RosClock:
@@ -100,58 +96,13 @@ def with_sim_time(overrides: Sequence[Any], use_sim_time: bool | None) -> list[A
 
 
 class TimeServices:
-    """Serve ~/set_paused, ~/step and ~/reset. They act between two ticks, and answer after that."""
+    """Answer ~/set_paused, ~/step and ~/reset. They act between two ticks, and answer after that."""
 
-    def __init__(self, control: TimeControl, domain: Domain, workers: Workers, report: Report) -> None:
-        """Store the arguments.
-
-        Args:
-            control: Control of bridge time.
-            domain: Domain of the services.
-            workers: Run requests.
-            report: For requests that fail.
-        """
+    def __init__(self, control: TimeControl) -> None:
         self._control = control
-        self._answers: Mapping[str, Callable[[Any, Any], Any]] = {
-            SET_PAUSED: self._set_paused,
-            STEP: self._step,
-            RESET: self._reset,
-        }
-        self._servers = [
-            ServiceServer(
-                ServicePlan(path=name, role="server", name=name, type=type_name),
-                _CLASSES[type_name],
-                domain,
-                services=self,
-                workers=workers,
-                report=report,
-            )
-            for name, type_name in _TYPES.items()
-        ]
 
-    def open(self) -> None:
-        """Create the services."""
-        for server in self._servers:
-            server.open()
-
-    def close(self) -> None:
-        """Destroy them. Idempotent."""
-        servers, self._servers = self._servers, []
-        for server in servers:
-            server.close()
-
-    def status(self) -> list[InterfaceStatus]:
-        """Return a row for each."""
-        return [server.status() for server in self._servers]
-
-    def find(self, plan: ServicePlan) -> Server:
-        """Return the handler of one of the services."""
-        return Server(handler=self._answers[plan.name], owner=BUILT_IN)
-
-    def prepare(self, plan: ServicePlan) -> None:
-        """Do nothing: the handler is known."""
-
-    async def _set_paused(self, request: Any, response: Any) -> Any:
+    async def set_paused(self, request: Any, response: Any) -> Any:
+        """Pause or resume."""
         if request.data:
             self._control.pause()
         else:
@@ -159,18 +110,34 @@ class TimeServices:
         response.success, response.message = True, self._control.state
         return response
 
-    async def _step(self, _request: Any, response: Any) -> Any:
+    async def step(self, _request: Any, response: Any) -> Any:
+        """Step once, in a pause."""
         time_ns = await asyncio.wrap_future(self._control.step())
-        response.success, response.message = True, _told(time_ns)
+        response.success, response.message = True, _shown(time_ns)
         return response
 
-    async def _reset(self, _request: Any, response: Any) -> Any:
+    async def reset(self, _request: Any, response: Any) -> Any:
+        """Reset everything to the state at rest."""
         time_ns = await asyncio.wrap_future(self._control.reset())
-        response.success, response.message = True, _told(time_ns)
+        response.success, response.message = True, _shown(time_ns)
         return response
 
+    def servers(self, domain: Domain, workers: Workers, report: Report) -> list[ServiceServer]:
+        """Return the servers of the services, to be opened."""
+        rows = (
+            ("~/set_paused", SET_BOOL, SetBool, self.set_paused),
+            ("~/step", TRIGGER, Trigger, self.step),
+            ("~/reset", TRIGGER, Trigger, self.reset),
+        )
+        return [
+            make_built_in_server(
+                name, type_name, service_class, domain, answer, workers=workers, report=report
+            )
+            for name, type_name, service_class, answer in rows
+        ]
 
-def _told(time_ns: int) -> str:
+
+def _shown(time_ns: int) -> str:
     return f"time is {time_ns * 1e-9:.9g} s"
 
 
@@ -213,11 +180,9 @@ class SimTime:
             else None
         )
         self._keeper = Timekeeper(runtime, self.control)
-        self._services = (
-            TimeServices(self.control, main, workers, report)
-            if runtime.options.remote_control == "all"
-            else None
-        )
+        self._servers: list[ServiceServer] = []
+        if options.remote_control == "all":
+            self._servers = TimeServices(self.control).servers(main, workers, report)
         if self._clock is not None:
             # Before all others: who gets a message knows the time by then.
             runtime.add_publication(self._clock, name="/clock", rate=options.clock_rate)
@@ -230,8 +195,8 @@ class SimTime:
         """Begin to tell the time and to serve; after all domains of the plan are open."""
         if self._clock is not None:
             self._clock.open(self._domains.opened)
-        if self._services is not None:
-            self._services.open()
+        for server in self._servers:
+            server.open()
         self._node.add_on_set_parameters_callback(self._check)
         self._node.add_post_set_parameters_callback(self._on_parameters)
         self._watched = True
@@ -312,8 +277,9 @@ class SimTime:
             self._watched = False
             self._node.remove_on_set_parameters_callback(self._check)
             self._node.remove_post_set_parameters_callback(self._on_parameters)
-        if self._services is not None:
-            self._services.close()
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
         clock, self._clock = self._clock, None
         if clock is not None:
             self._runtime.remove_publication(clock)
@@ -337,7 +303,7 @@ class SimTime:
     def interfaces(self) -> list[InterfaceStatus]:
         """Return rows of /clock and the services."""
         rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
-        return rows if self._services is None else [*rows, *self._services.status()]
+        return [*rows, *(server.status() for server in self._servers)]
 
     def status(self) -> TimeStatus:
         """Return how time passes."""
