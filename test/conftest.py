@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +36,14 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
 os.environ.pop("ROS_STATIC_PEERS", None)
 # What bridges keep for the next time (mesh files, decomposed meshes) is not to fill the user's own cache.
-os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / "build/test_cache")
+CACHE = Path(__file__).parents[1] / "build/test_cache"
+os.environ["XDG_CACHE_HOME"] = str(CACHE)
+
+# Where Python is told to write no bytecode, each process that a test starts would compile the whole package again: half
+# of its start. The tree stays clean all the same.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(CACHE / "bytecode")
+    sys.dont_write_bytecode = False
 
 # A shell has its background processes ignore SIGINT, and all that they start: tests that interrupt a process would wait
 # for its end in vain.
