@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from parameter_client import ParameterClient
@@ -26,6 +27,9 @@ from std_srvs.srv import SetBool
 from tf2_msgs.msg import TFMessage
 
 import usd_ros_bridge
+from usd_ros_bridge.cli.main import main as cli_main
+from usd_ros_bridge.options import BRIDGE, ROBOT_STATE_PUBLISHER
+from usd_ros_bridge.ros import node
 
 PACKAGE = Path(usd_ros_bridge.__file__).parent
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -37,8 +41,12 @@ CLI = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
 PARAMETER_FILE = Path(__file__).parents[2] / "config" / "bridge.yaml"
 
 
+def ros_args(*parameters):
+    return ["--ros-args", *(part for each in parameters for part in ("-p", each))]
+
+
 def node_command(*parameters):
-    return [*NODE, "--ros-args", *(part for each in parameters for part in ("-p", each))]
+    return [*NODE, *ros_args(*parameters)]
 
 
 class Process:
@@ -104,6 +112,19 @@ def run():
             except subprocess.TimeoutExpired:
                 process.child.kill()
                 process.child.wait()
+
+
+@pytest.fixture
+def call(capfd):
+    """`call(main, *arguments, ...)`: the exit status and the output of an executable's `main`, run in this process."""
+
+    def run(main, *arguments, **options):
+        with mock.patch.dict(os.environ), pytest.raises(SystemExit) as ended:
+            main([str(each) for each in arguments], **options)
+        written = capfd.readouterr()
+        return ended.value.code, written.out + written.err
+
+    return run
 
 
 def fast_dds_files(process_id):
@@ -221,13 +242,7 @@ def test_signals_that_repeat_until_the_process_is_gone_change_nothing(run, kind)
 def test_parameters_shape_the_plan(run, ros_harness):
     given = (f"asset:={ROBOT}", "tf_rate:=10.0", "tf_output:=global", "frame_prefix:=left_", "backend:=null")
     # Later ROS arguments win over earlier ones: the file goes first.
-    command = [
-        *NODE,
-        "--ros-args",
-        "--params-file",
-        str(PARAMETER_FILE),
-        *node_command(*given)[len(NODE) + 1 :],
-    ]
+    command = [*NODE, "--ros-args", "--params-file", str(PARAMETER_FILE), *ros_args(*given)[1:]]
     process = run([*command, "-r", "__ns:=/fleet", "-r", "__node:=left"])
     process.wait_for_line("ready")
     transforms, states = [], []
@@ -281,7 +296,6 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
 @pytest.mark.parametrize(
     ("parameters", "texts"),
     [
-        ((), ("asset",)),
         (("asset:=/nowhere/robot.usda",), ("/nowhere/robot.usda",)),
         ((f"asset:={ROBOT}", "backend:=hydraulic"), ("hydraulic", "kinematic")),
         ((f"asset:={ROBOT}", "real_time_factor:=-1.0"), ("real_time_factor",)),
@@ -300,13 +314,22 @@ def test_parameters_are_described_and_refuse_changes_that_would_do_nothing(run, 
         ((f"asset:={SWITCHED_OFF}", "/robot/arm.timeout:=-1.0"), ("/robot/arm.timeout", "-1.0")),
     ],
 )
-def test_wrong_input_is_one_line_and_status_two(run, parameters, texts):
-    process = run(node_command(*parameters) if parameters else NODE)
-    assert process.finish(timeout=30.0) == 2, process.output
-    lines = [line for line in process.output.splitlines() if line.startswith("usd_ros_bridge: ")]
-    assert len(lines) == 1, process.output
+def test_wrong_input_is_one_line_and_status_two(call, parameters, texts):
+    status, output = call(node.main, *ros_args(*parameters))
+    check_refusal(status, output, texts)
+
+
+def test_a_process_without_an_asset_ends_with_one_line_and_status_two(run):
+    process = run(NODE)
+    check_refusal(process.finish(timeout=30.0), process.output, ("asset",))
+
+
+def check_refusal(status, output, texts):
+    assert status == 2, output
+    lines = [line for line in output.splitlines() if line.startswith("usd_ros_bridge: ")]
+    assert len(lines) == 1, output
     assert all(text in lines[0] for text in texts), lines[0]
-    assert "Traceback" not in process.output
+    assert "Traceback" not in output
 
 
 def test_arrays_of_nothing_are_taken_for_nothing(run, tmp_path):
@@ -328,47 +351,65 @@ def test_no_handlers_and_another_controller_are_possible_from_the_start(run):
     process.wait_for_line("ready")
 
 
-def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
-    process = run(node_command(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
-    assert process.finish(timeout=30.0) == 1, process.output
-    assert "[ERROR]" in process.output
-    assert "Traceback" not in process.output
+def test_strict_refuses_an_asset_with_errors_after_saying_which(call):
+    status, output = call(node.main, *ros_args(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
+    assert status == 1, output
+    assert "[ERROR]" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        (["--backend", "hydraulic"], "kinematic"),
         (["--real-time-factor", "-1"], "--real-time-factor"),
         (["--namespace", "1st"], "starts with a digit"),
         (["--variant", "/robot:size=huge"], "size"),
         (["--package", "demo"], "name=directory"),
     ],
 )
-def test_a_wrong_option_of_run_is_all_that_is_printed(run, option, text):
-    process = run([*CLI, str(ROBOT), *option])
-    assert process.finish(timeout=30.0) == 2, process.output
-    assert len(process.lines) == 1, process.output
-    assert process.output.startswith("usd_ros_bridge: ")
-    assert text in process.output
+def test_a_wrong_option_of_run_is_all_that_is_printed(call, option, text):
+    check_one_line(*call(cli_main, "run", ROBOT, *option), text)
 
 
-@pytest.mark.parametrize("executable", ["bridge", "robot_state_publisher"])
-@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_a_wrong_option_is_all_that_a_process_prints(run):
+    process = run([*CLI, str(ROBOT), "--backend", "hydraulic"])
+    check_one_line(process.finish(timeout=30.0), process.output, "kinematic")
+
+
+def check_one_line(status, output, text):
+    assert status == 2, output
+    assert len(output.splitlines()) == 1, output
+    assert output.startswith("usd_ros_bridge: ")
+    assert text in output
+
+
+@pytest.mark.parametrize(("executable", "option"), [("bridge", "--help"), ("robot_state_publisher", "-h")])
 def test_help_names_arguments_and_parameters(run, executable, option):
     code = f"from usd_ros_bridge.entry_points import {executable}; {executable}()"
     process = run([sys.executable, "-c", code, option])
     assert process.finish(timeout=30.0) == 0
-    assert "ASSET" in process.output
-    assert "--ros-args" in process.output
-    assert "tf_rate" in process.output
+    check_help(process.output)
 
 
-def test_the_first_argument_is_the_asset(run):
+@pytest.mark.parametrize("role", [BRIDGE, ROBOT_STATE_PUBLISHER], ids=lambda role: role.node_name)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_each_role_has_help(call, role, option):
+    status, output = call(node.main, option, role=role)
+    assert status == 0
+    check_help(output)
+
+
+def check_help(output):
+    assert "ASSET" in output
+    assert "--ros-args" in output
+    assert "tf_rate" in output
+
+
+def test_the_first_argument_is_the_asset(run, call):
     run([*NODE, str(ROBOT)]).wait_for_line("ready")
-    process = run([*NODE, str(ROBOT), "--strickt"])
-    assert process.finish(timeout=30.0) == 2
-    assert "unexpected argument '--strickt'" in process.output
+    status, output = call(node.main, ROBOT, "--strickt")
+    assert status == 2
+    assert "unexpected argument '--strickt'" in output
 
 
 def test_time_that_the_node_owns(run, ros_harness):
@@ -418,9 +459,7 @@ def test_a_running_node_refuses_another_kind_of_time(run, ros_harness, sim_time)
     assert client.set("use_sim_time", sim_time) == ""
 
 
-def test_following_the_clock_and_owning_time_is_a_mistake(run):
+def test_following_the_clock_and_owning_time_is_a_mistake(call):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
-    process = run(node_command(f"asset:={ARM}", "use_sim_time:=true", "backend:=mujoco"))
-    assert process.finish(timeout=30.0) == 2, process.output
-    (line,) = [line for line in process.output.splitlines() if line.startswith("usd_ros_bridge: ")]
-    assert "use_sim_time is true, but the backend MujocoBackend owns time" in line
+    status, output = call(node.main, *ros_args(f"asset:={ARM}", "use_sim_time:=true", "backend:=mujoco"))
+    check_refusal(status, output, ("use_sim_time is true, but the backend MujocoBackend owns time",))
