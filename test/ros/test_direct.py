@@ -17,7 +17,7 @@ from usd_ros_bridge.backends.joint_states import JointStatesBackend
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.endpoints import subscription as subscriptions
-from usd_ros_bridge.ros.endpoints.direct_subscription import DirectUnavailableError
+from usd_ros_bridge.ros.endpoints.subscription import DirectUnavailableError
 from usd_ros_bridge.runtime.inbox import DescriptorWakeup
 
 TOPIC = "/arm/joint_states"
@@ -127,7 +127,7 @@ def test_what_was_published_before_is_taken_at_once(ros_harness):
     """Messages that wait when a callback is installed wake, too: none is left lying until the next."""
     from rclpy.event_handler import SubscriptionEventCallbacks
 
-    from usd_ros_bridge.ros.endpoints.direct_subscription import DirectSubscription
+    from usd_ros_bridge.ros.endpoints.subscription import DirectSubscription
 
     kept = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     states = ros_harness.node.create_publisher(JointState, "/kept", kept)

@@ -21,8 +21,7 @@ from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
 from usd_ros_bridge.ros.endpoints.publisher_batch import PublisherBatch
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
-from usd_ros_bridge.ros.wire.cdr_template import Template
-from usd_ros_bridge.ros.wire.message_block import MessageBlock
+from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publications
 from usd_ros_bridge.spatial.pose import Pose

@@ -102,8 +102,8 @@ class JointStatesBackend:
         assert state.robot_time_ns is not None
         state.time_ns = time_ns
         state.robot_time_ns.fill(time_ns)
-        assert self._animated is not None
-        self._animated.update(state, time_ns)
+        if self._animated is not None:
+            self._animated.update(state, time_ns)
         for robot in self._receivers:
             state.robot_time_ns[robot.index] = robot.time_at(time_ns)
         return state
@@ -114,7 +114,7 @@ class JointStatesBackend:
         self._state = State.initial(self._plan.layout)
         self._state.body_twist = None
         self._state.joint_velocity.fill(np.nan)
-        self._animated = AnimatedBodies(self._plan)
+        self._animated = AnimatedBodies(self._plan) or None
         self._state.robot_time_ns = np.full(len(self._plan.robots), UNKNOWN_NS, dtype=np.int64)
         for robot in self._robots.values():
             robot.reset()
@@ -134,9 +134,8 @@ class JointStatesBackend:
         assert self._state is not None
         assert old._state is not None
         common = common_rows(self._plan, old._plan)
-        assert self._animated is not None
-        assert old._animated is not None
-        self._animated.transfer_state(old._animated)
+        if self._animated is not None and old._animated is not None:
+            self._animated.transfer_state(old._animated)
         for name in ("joint_position", "joint_velocity", "joint_effort"):
             getattr(self._state, name)[common.dofs] = getattr(old._state, name)[common.old_dofs]
         old_robots = {old._plan.robots[each.index].path: each for each in old._robots.values()}

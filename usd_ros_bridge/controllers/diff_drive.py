@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.joint_commands import common_scale, largest_step, limit_change
-from usd_ros_bridge.controllers.odometry import WheelOdometry, Wheels
+from usd_ros_bridge.controllers.wheel_odometry import WheelOdometry, Wheels
 from usd_ros_bridge.model.message_types import TWIST_STAMPED
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan
 from usd_ros_bridge.model.records import DofAxis
@@ -48,6 +48,7 @@ class DiffDrives:
     """
 
     dynamic: ClassVar[frozenset[str]] = frozenset({"cmd_vel_timeout"})
+    observes_at_rest: ClassVar[bool] = True
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Make the drives of `plans`, active where their plans are enabled."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.joint_commands import NamedTargets, actuators_of, followers_of
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, JointStateSample, State
@@ -24,6 +24,7 @@ class ExternalControls:
     """All external controls of a plan. What is commanded holds until the next command."""
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
+    observes_at_rest: ClassVar[bool] = False
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Make the controls of `plans`, active where their plans are enabled."""

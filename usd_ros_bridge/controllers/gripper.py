@@ -12,7 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.base import ControllerContext, FeedbackTimer, GoalPort, feedback_period_ns
+from usd_ros_bridge.controllers.controller_group import (
+    ControllerContext,
+    FeedbackTimer,
+    GoalPort,
+    feedback_period_ns,
+)
 from usd_ros_bridge.controllers.joint_commands import PositionLimits
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import GripperGoal, GripperState, Outcome
@@ -97,6 +102,7 @@ class Grippers:
     """
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
+    observes_at_rest: ClassVar[bool] = False
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Make the grippers of `plans`, active where their plans are enabled."""

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.base import Report
+from usd_ros_bridge.controllers.controller_group import Report
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import JointStateSample

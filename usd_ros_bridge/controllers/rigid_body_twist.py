@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State, TwistSample
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -24,6 +24,7 @@ class RigidBodyTwists:
     """
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
+    observes_at_rest: ClassVar[bool] = False
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Make the controllers of `plans`, active where their plans are enabled."""

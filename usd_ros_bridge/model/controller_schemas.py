@@ -119,7 +119,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     ),
     JOINT_STATE_BROADCASTER: ControllerSchema(
         record=JointStateBroadcasterRecord,
-        group="joint_state_broadcaster:JointStateBroadcasters",
+        group="controller_group:JointStateBroadcasters",
         ports=(Port(field="publisher", kind="topic", role="publisher", types=frozenset({JOINT_STATE})),),
         joints=("joints",),
         writes=False,

@@ -357,6 +357,9 @@ class Domains:
 
     rclpy's default context, the process's signal handlers and its environment are left as they are: every context
     here is the bridge's own, made with SignalHandlerOptions.NO.
+
+    Attributes:
+        polled: Domains without a thread of their own.
     """
 
     def __init__(
@@ -393,7 +396,7 @@ class Domains:
         self._report = report
         self._main: Domain | None = None
         self._domains: dict[int, Domain] = {}
-        self._polled: tuple[Domain, ...] = ()
+        self.polled: tuple[Domain, ...] = ()
 
     @property
     def main(self) -> Domain:
@@ -450,20 +453,20 @@ class Domains:
         """Close the domains that a plan has nothing in; not from a callback."""
         for domain in self.unused(plan):
             self._domains.pop(domain.domain_id, None)
-            self._polled = tuple(each for each in self._polled if each is not domain)
+            self.polled = tuple(each for each in self.polled if each is not domain)
             domain.close()
 
     @property
     def deferred(self) -> bool:
         """Return whether jobs wait for the next `poll` in any domain."""
-        for domain in self._polled:  # noqa: SIM110 - asked at every step: a generator costs more
+        for domain in self.polled:  # noqa: SIM110 - asked at every step: a generator costs more
             if domain.deferred:
                 return True
         return False
 
     def poll(self, *, callbacks: bool = True) -> None:
         """Run what waits in domains that have no thread of their own."""
-        for domain in self._polled:
+        for domain in self.polled:
             domain.poll(callbacks=callbacks)
 
     def stop(self) -> None:
@@ -481,7 +484,7 @@ class Domains:
     def _add(self, domain: Domain) -> None:
         self._domains[domain.domain_id] = domain
         if not domain.threaded:
-            self._polled = (*self._polled, domain)
+            self.polled = (*self.polled, domain)
 
     def _make(self, name: str, domain_id: int | None, ros_args: Sequence[str], *, main: bool) -> Domain:
         context = Context()

@@ -43,7 +43,7 @@ class GuardedRuntime(Runtime):
         with self._lock:
             if self.stopped:
                 return False
-            deferred = self._domains.deferred
+            deferred = bool(self._domains.polled) and self._domains.deferred
             if not deferred and self.skip_tick(time_ns):
                 return True
             start = time.perf_counter()

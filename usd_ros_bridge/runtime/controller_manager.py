@@ -8,19 +8,24 @@ from dataclasses import dataclass
 from math import nan
 
 from usd_ros_bridge.backends.base import Capabilities, Report
-from usd_ros_bridge.controllers.base import ControllerContext, OdometryGroup, StatefulGroup
-from usd_ros_bridge.controllers.registry import MadeGroup, make_groups
+from usd_ros_bridge.controllers.controller_group import (
+    ControllerContext,
+    MadeGroup,
+    OdometryGroup,
+    StatefulGroup,
+    make_groups,
+)
 from usd_ros_bridge.errors import BridgeError, quoted
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, uses_interface
 from usd_ros_bridge.model.periods import checked_period_ns
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.reporting import describe
-from usd_ros_bridge.runtime.action_goals import GoalQueue
-from usd_ros_bridge.runtime.controller_groups import (
+from usd_ros_bridge.runtime.group_runner import (
     SWITCHED_OFF,
     ControllerGroupRunner,
     ControllerSlot,
+    GoalQueue,
     TickContext,
     any_active,
 )
@@ -264,7 +269,7 @@ class ControllerManager:
             return
         for runner in self._runners:
             if runner.busy or runner.touched:
-                runner.touched = False
+                runner.touched, runner.busy = False, True
                 commands.silent = False
                 try:
                     runner.group.command(time_ns, state, commands)
@@ -272,25 +277,29 @@ class ControllerManager:
                     runner.fail(error)
 
     def observe(self, state: State) -> None:
-        """Show controllers the state that a step left."""
+        """Show the state that a step left to controllers that have commanded it or measure odometry."""
         self._tick.state = state
         for runner in self._runners:
+            if not (runner.busy or runner.observes_at_rest):
+                continue
             try:
                 runner.group.observe(state)
             except Exception as error:  # noqa: BLE001 - the runtime's edge
                 runner.fail(error)
 
     def end(self, state: State | None) -> None:
-        """End a tick: finds out who needs the next one.
+        """End a tick, and find out who needs the next one.
 
         Args:
             state: What is shown; what `observe` was given, or what holds where the backend gave none.
         """
         self._tick.state = state
-        heard = state is not None and self._takes_commands
+        takes_commands = state is not None and self._takes_commands
         busy = bool(self._waiting_queues)
         for runner in self._runners:
-            busy = runner.update_busy() or (heard and runner.touched) or busy
+            # Only what reaches a group makes it busy.
+            if runner.busy or runner.touched or runner.observes_at_rest:
+                busy = runner.update_busy() or (takes_commands and runner.touched) or busy
         self.busy = busy
 
     def reset(self) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.runtime import body_motion
-from usd_ros_bridge.runtime.joint_transforms import Selection, selection
-from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.kinematics import Kinematics, Selection, selection
 from usd_ros_bridge.runtime.odometry import OdometryTable, OdometryWriter
 from usd_ros_bridge.spatial import scalar
 from usd_ros_bridge.spatial.transforms import (

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usd_ros_bridge.controllers.base import OdometryGroup
-from usd_ros_bridge.runtime.joint_transforms import Selection, selection
+from usd_ros_bridge.controllers.controller_group import OdometryGroup
+from usd_ros_bridge.runtime.kinematics import Selection, selection
 from usd_ros_bridge.spatial.scalar import Floats
 from usd_ros_bridge.spatial.transforms import FloatArray
 

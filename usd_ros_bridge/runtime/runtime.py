@@ -7,17 +7,17 @@ from collections.abc import Callable
 from functools import partial
 
 from usd_ros_bridge.backends.base import Backend, BackendInput, Capabilities
-from usd_ros_bridge.controllers.registry import make_groups
+from usd_ros_bridge.controllers.controller_group import make_groups
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import OnceReporter
-from usd_ros_bridge.runtime.action_goals import GoalQueue
 from usd_ros_bridge.runtime.backend_runner import BackendRunner
 from usd_ros_bridge.runtime.command_sinks import FrameResolver, Sink, SinkContext, find_frame
 from usd_ros_bridge.runtime.controller_manager import ControlGrid, ControllerManager, GroupMaker
 from usd_ros_bridge.runtime.frame_poses import FrameTable
+from usd_ros_bridge.runtime.group_runner import GoalQueue
 from usd_ros_bridge.runtime.inbox import Inbox, TickQueue, Wakeup
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.plan_binding import (

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from usd_ros_bridge.controllers.base import ControllerContext, GoalPort
-from usd_ros_bridge.controllers.registry import MadeGroup
+from usd_ros_bridge.controllers.controller_group import ControllerContext, GoalPort, MadeGroup
 from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
@@ -52,6 +51,7 @@ class NotingGroup:
     """
 
     dynamic: ClassVar[frozenset[str]] = frozenset({"timeout"})
+    observes_at_rest: ClassVar[bool] = True
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Starts with what is enabled."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from builders.plans import PlanBuilder, gripper, rest_of
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.controllers.base import ControllerContext, GoalGroup
+from usd_ros_bridge.controllers.controller_group import ControllerContext, GoalGroup
 from usd_ros_bridge.controllers.gripper import Grippers
 from usd_ros_bridge.model.goals import GripperGoal, GripperState
 from usd_ros_bridge.model.state import Commands, State

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from trajectory_bench import JOINTS, MS, TICK, Bench, Port, S, arm, goal, trajectory
 
-from usd_ros_bridge.controllers.registry import load_factory
+from usd_ros_bridge.controllers.controller_group import load_factory
 from usd_ros_bridge.model.goals import GripperGoal
 from usd_ros_bridge.options import BeyondLimits, PlanOptions
 

@@ -13,7 +13,7 @@ from trajectory_bench import Port, S, goal, trajectory
 from builders.plans import PlanBuilder
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.trajectory.controller import JointTrajectoryControllers
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from trajectory_bench import JOINTS, S, goal, trajectory
 
-from usd_ros_bridge.controllers.trajectory.tolerances import (
+from usd_ros_bridge.controllers.trajectory.goal import (
     Tolerances,
     default_tolerances,
     resolve_tolerances,

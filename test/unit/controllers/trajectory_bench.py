@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from builders.plans import PlanBuilder, rest_of
-from usd_ros_bridge.controllers.base import ControllerContext
+from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.trajectory.controller import JointTrajectoryControllers
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,

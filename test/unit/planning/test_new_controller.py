@@ -33,6 +33,7 @@ class ScaledPositions:
     """The group: numbers in, position targets out."""
 
     dynamic = frozenset({"scale"})
+    observes_at_rest = False
 
     def __init__(self, context: Any, plans: Any) -> None:
         self._rows = [list(plan.dofs) for plan in plans]

@@ -21,7 +21,7 @@ from usd_ros_bridge.model.goals import FollowTrajectoryGoal, FollowTrajectoryRes
 from usd_ros_bridge.model.state import Commands, State, TwistSample
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import OnceReporter
-from usd_ros_bridge.runtime.controller_groups import unmet
+from usd_ros_bridge.runtime.group_runner import unmet
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime

@@ -13,8 +13,7 @@ from scipy.spatial.transform import Rotation
 from builders.plans import PlanBuilder, gripper, rest_of, rover
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan
 from usd_ros_bridge.model.records import DofAxis
-from usd_ros_bridge.runtime.joint_transforms import selection
-from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.kinematics import Kinematics, selection
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, to_matrix
 

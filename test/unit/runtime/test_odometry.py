@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from builders.groups import NotingOdometry, noting
 from builders.plans import PlanBuilder, rover
 from usd_ros_bridge.backends.kinematic import KinematicBackend
-from usd_ros_bridge.controllers.registry import make_groups
+from usd_ros_bridge.controllers.controller_group import make_groups
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State, TwistSample
 from usd_ros_bridge.runtime.runtime import Runtime

@@ -12,17 +12,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from usd_ros_bridge.controllers.base import ControllerContext, FeedbackTimer, GoalPort
+from usd_ros_bridge.controllers.controller_group import ControllerContext, FeedbackTimer, GoalPort
 from usd_ros_bridge.controllers.joint_commands import PositionLimits
-from usd_ros_bridge.controllers.trajectory.goal import BOUND, Refusal, read_goal, read_trajectory
-from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots, Motion, Start, plan_motion, wrapped
-from usd_ros_bridge.controllers.trajectory.tolerances import (
+from usd_ros_bridge.controllers.trajectory.goal import (
+    BOUND,
     DEFAULT_STOPPED_VELOCITY,
+    Refusal,
     Tolerances,
     default_tolerances,
+    read_goal,
+    read_trajectory,
     resolve_tolerances,
     violation,
 )
+from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots, Motion, Start, plan_motion, wrapped
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryFeedback,
@@ -41,6 +44,7 @@ class JointTrajectoryControllers:
     """All joint trajectory controllers of a plan. Those that have nothing to do cost nothing."""
 
     dynamic: ClassVar[frozenset[str]] = frozenset({"stopped_velocity_tolerance", "timeout"})
+    observes_at_rest: ClassVar[bool] = False
 
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Make a follower of each controller; those whose plan is enabled are active."""

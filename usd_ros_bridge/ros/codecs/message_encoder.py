@@ -16,8 +16,7 @@ from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.ros.codecs.encoding import Encoding, Values, set_stamp
 from usd_ros_bridge.ros.domains import Report
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
-from usd_ros_bridge.ros.wire.cdr_template import Column, Template
-from usd_ros_bridge.ros.wire.message_block import MessageBlock
+from usd_ros_bridge.ros.wire.cdr_template import Column, MessageBlock, Template
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 MAX_TEMPLATES = 4

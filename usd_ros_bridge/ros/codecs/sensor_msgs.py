@@ -14,7 +14,6 @@ import numpy as np
 from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import JointStateSample, SensorSample
-from usd_ros_bridge.ros.codecs.attribute_values import show_number
 from usd_ros_bridge.ros.codecs.encoding import (
     Carrier,
     Encoding,
@@ -27,8 +26,9 @@ from usd_ros_bridge.ros.codecs.encoding import (
     sensed_at,
     stamp_ns,
 )
+from usd_ros_bridge.ros.codecs.std_msgs import show_number
 from usd_ros_bridge.ros.wire.cdr_reader import JointStateReader
-from usd_ros_bridge.runtime.joint_transforms import selection
+from usd_ros_bridge.runtime.kinematics import selection
 from usd_ros_bridge.runtime.snapshot import UNKNOWN, Snapshot, UnknownFilter
 from usd_ros_bridge.spatial.scalar import Mounting, imu
 from usd_ros_bridge.spatial.transforms import FloatArray

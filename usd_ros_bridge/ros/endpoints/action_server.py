@@ -22,7 +22,7 @@ from usd_ros_bridge.ros.domains import Domain, Report
 from usd_ros_bridge.ros.endpoints.goal_server import DeskPort, GoalServer, HandledGoal, LiveGoal, goal_key
 from usd_ros_bridge.ros.endpoints.handlers import Bound, Handlers
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.action_goals import GoalQueue
+from usd_ros_bridge.runtime.group_runner import GoalQueue
 
 NO_HANDLER = "no handler is bound to this action and no controller serves it"
 CLOSED = "the bridge was closed"

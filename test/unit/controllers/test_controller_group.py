@@ -1,4 +1,4 @@
-"""The registry of controllers: from a plan to its groups."""
+"""Controller groups: from a plan to its groups."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from builders.plans import gripper, rest_of
-from usd_ros_bridge.controllers.base import ControllerContext
-from usd_ros_bridge.controllers.registry import load_factory, make_groups
+from usd_ros_bridge.controllers.controller_group import ControllerContext, load_factory, make_groups
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State

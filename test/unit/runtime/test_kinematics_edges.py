@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders.plans import Axis, PlanBuilder
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.runtime.joint_transforms import group_edges
+from usd_ros_bridge.runtime.kinematics import group_edges
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, axis_rotation, compose, inverse, pose_array
 

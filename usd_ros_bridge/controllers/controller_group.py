@@ -1,14 +1,17 @@
-"""The base of controllers: all controllers of one schema are one group, whose numbers lie in arrays together."""
+"""Controller groups: all controllers of one schema are one group, whose numbers lie in arrays together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.periods import is_reached, period_ns, periods_missed
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
@@ -48,6 +51,9 @@ class ControllerGroup(Protocol):
     dynamic: ClassVar[frozenset[str]]
     """Names of ControllerPlan.parameters that may change at run time."""
 
+    observes_at_rest: ClassVar[bool]
+    """Whether `observe` is needed while the group is not `busy`, for odometry."""
+
     @property
     def busy(self) -> bool:
         """Return whether the next tick matters though nothing arrives: a motion, a time-out, a goal in progress."""
@@ -83,7 +89,10 @@ class ControllerGroup(Protocol):
         ...
 
     def observe(self, state: State) -> None:
-        """Evaluate the state after a step: tolerances, results, feedback, odometry. Keep none of its arrays."""
+        """Evaluate the state after a step: tolerances, results, feedback, odometry. Keep none of its arrays.
+
+        Called in ticks in which `command` was called, or in every tick with `observes_at_rest`.
+        """
         ...
 
     def reset(self) -> None:
@@ -199,3 +208,78 @@ class FeedbackTimer:
 def feedback_period_ns(rate: float) -> int:
     """Return the period of a monitor rate (Hz), nanoseconds."""
     return period_ns(max(rate, SLOWEST_RATE))
+
+
+_HERE = "usd_ros_bridge.controllers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeGroup:
+    """A group and what it is a group of.
+
+    Attributes:
+        schema: ControllerPlan.schema that all have.
+        plans: The controllers; a `row` of the group is an index here.
+        group: The group.
+    """
+
+    schema: str
+    plans: tuple[ControllerPlan, ...]
+    group: ControllerGroup
+
+
+def make_groups(context: ControllerContext) -> list[MadeGroup]:
+    """Make one group of each schema among the plan's controllers, in the order of their first controllers.
+
+    Controllers of a schema that nothing here serves are reported and left out.
+    """
+    by_schema: dict[str, list[ControllerPlan]] = {}
+    for plan in context.plan.controllers:
+        by_schema.setdefault(plan.schema, []).append(plan)
+    made = []
+    for schema, plans in by_schema.items():
+        if schema not in CONTROLLER_SCHEMAS:
+            context.report(
+                f"controller.schema:{schema}",
+                f"no controller here serves the schema {quoted(schema)} of {plans[0].path}",
+            )
+            continue
+        group = load_factory(schema)(context, plans)
+        made.append(MadeGroup(schema=schema, plans=tuple(plans), group=group))
+    return made
+
+
+def load_factory(schema: str) -> GroupFactory:
+    """Return the factory of a schema's groups; KeyError where there is none."""
+    module, _, name = CONTROLLER_SCHEMAS[schema].group.partition(":")
+    factory: GroupFactory = getattr(import_module(f"{_HERE}.{module}"), name)
+    return factory
+
+
+class JointStateBroadcasters:
+    """All joint state broadcasters of a plan. The publisher of one that is inactive publishes nothing."""
+
+    dynamic: ClassVar[frozenset[str]] = frozenset()
+    observes_at_rest: ClassVar[bool] = False
+    busy = False
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
+        """Do nothing: the publisher reads the state."""
+
+    def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:
+        """Do nothing: there is nothing to start or stop."""
+
+    def set_parameter(self, row: int, name: str, value: float) -> None:
+        """Do nothing: no parameter is dynamic."""
+
+    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+        """Do nothing: there is no command topic."""
+
+    def command(self, time_ns: int, state: State, commands: Commands) -> None:
+        """Command nothing."""
+
+    def observe(self, state: State) -> None:
+        """The publisher reads the state itself."""
+
+    def reset(self) -> None:
+        """Remember nothing."""

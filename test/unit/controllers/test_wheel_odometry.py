@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import fresnel
 
-from usd_ros_bridge.controllers.odometry import WheelOdometry, Wheels, arc, varying_twist
+from usd_ros_bridge.controllers.wheel_odometry import WheelOdometry, Wheels, arc, varying_twist
 
 RADIUS = 0.1
 SEPARATION = 0.4
