@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.api import add_physics as add_physics
     from usd_ros_bridge.api import load_plan as load_plan
     from usd_ros_bridge.backends.array import ArrayBackend as ArrayBackend
+    from usd_ros_bridge.backends.array import rows_of as rows_of
     from usd_ros_bridge.backends.base import ActionBackend as ActionBackend
     from usd_ros_bridge.backends.base import Backend as Backend
     from usd_ros_bridge.backends.base import BackendContext as BackendContext
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from usd_ros_bridge.backends.base import SensorBackend as SensorBackend
     from usd_ros_bridge.backends.base import ServiceBackend as ServiceBackend
     from usd_ros_bridge.backends.base import StateTransferBackend as StateTransferBackend
-    from usd_ros_bridge.backends.host_arrays import rows_of as rows_of
     from usd_ros_bridge.errors import AssetError as AssetError
     from usd_ros_bridge.errors import BackendError as BackendError
     from usd_ros_bridge.errors import BridgeError as BridgeError
@@ -63,8 +63,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "api": "add_physics load_plan",
-    "backends.array": "ArrayBackend",
-    "backends.host_arrays": "rows_of",
+    "backends.array": "ArrayBackend rows_of",
     "backends.base": "ActionBackend Backend BackendContext BackendInput Capabilities EntityBackend EntityState "
     "Goal SensorBackend ServiceBackend StateTransferBackend",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.backend_options import flag, option_value, parse_options, topic_name
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, Report
-from usd_ros_bridge.backends.mimic_rules import MimicRules
+from usd_ros_bridge.backends.base import (
+    BackendContext,
+    BackendInput,
+    Capabilities,
+    Report,
+    flag,
+    option_value,
+    parse_options,
+    topic_name,
+)
+from usd_ros_bridge.backends.kinematic import MimicRules
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.change import CommonRows, common_rows

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from usd_ros_bridge.backends.backend_options import parse_options
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, parse_options
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.model.state import Commands, State
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.backend_options import flag, number_in, option_value, parse_options
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, Report
-from usd_ros_bridge.backends.mimic_rules import MimicRules
+from usd_ros_bridge.backends.base import (
+    BackendContext,
+    BackendInput,
+    Capabilities,
+    Report,
+    flag,
+    number_in,
+    option_value,
+    parse_options,
+)
+from usd_ros_bridge.backends.kinematic import MimicRules
 from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks, StageRange, stage_range
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan, carrier_of
 from usd_ros_bridge.model.state import Commands, JointTrack, PoseTrack, State
 from usd_ros_bridge.ranges import PLAYBACK_RATE, PLAYBACK_TIME
-from usd_ros_bridge.spatial.pose import IDENTITY_POSE
 from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
     FloatArray,
@@ -251,4 +258,4 @@ class _RecordedBodies:
 
     def _carrier(self, robot: RobotPlan, path: str) -> tuple[int, FloatArray]:
         row, pose = carrier_of(self._layout, robot, path)
-        return row, IDENTITY if pose is IDENTITY_POSE else pose_array(pose)
+        return row, pose_array(pose)

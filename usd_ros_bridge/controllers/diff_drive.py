@@ -19,8 +19,7 @@ from usd_ros_bridge.model.message_types import TWIST_STAMPED
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, JointPlan
 from usd_ros_bridge.model.records import DofAxis
 from usd_ros_bridge.model.state import Commands, State, TwistSample
-from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pose, rotate
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pose_array, rotate
 
 _SECONDS = 1e-9
 _NANOSECONDS = 1e9
@@ -349,8 +348,4 @@ def _world_from_joint(plan: BridgePlan, joint: JointPlan) -> FloatArray:
     body0 = joint.child_path if joint.inverted else joint.parent_path
     row = plan.layout.body_index.get(body0, -1)
     world_from_body = plan.layout.body_pose[row] if row >= 0 else IDENTITY
-    return compose(world_from_body, _array(joint.body0_from_joint))
-
-
-def _array(value: Pose) -> FloatArray:
-    return pose(value.translation, value.rotation)
+    return compose(world_from_body, pose_array(joint.body0_from_joint))

@@ -574,3 +574,18 @@ class PhysicsScene:
         )
         floating = any(body.robot >= 0 and not (body.joints or body.kinematic) for body in self.bodies)
         return driven or floating
+
+    @property
+    def falling_body(self) -> str:
+        """Return the path of the first body of a robot that falls forever, as nothing static collides; "" for none."""
+        has_ground = any(
+            collider.body == WORLD_BODY or self.bodies[collider.body].kinematic for collider in self.colliders
+        )
+        if has_ground or not any(self.gravity):
+            return ""
+        falling = (
+            body.path
+            for body in self.bodies
+            if body.robot >= 0 and body.gravity_scale and not (body.joints or body.kinematic)
+        )
+        return next(falling, "")

@@ -10,7 +10,7 @@ from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.base import Backend, Report, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
+from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.runtime.runtime import Runtime
 
@@ -82,7 +82,7 @@ def choose(
         name, why = KINEMATIC, "MuJoCo, which would simulate forces, is not installed"
     elif plan.physics is None:
         name, why = KINEMATIC, "the plan has no stage to read physics from"
-    elif falls_forever(plan.physics):
+    elif plan.physics.falling_body:
         name, why = KINEMATIC, "the robot would fall: nothing in the asset is there to stand on"
     elif plan.physics.needs_forces:
         name, why = MUJOCO, "the asset has drives, actuators, or bodies that fall"
@@ -124,20 +124,6 @@ def open_chosen(
         runtime.open()
         return runtime, KINEMATIC
     return runtime, choice.name
-
-
-def falls_forever(scene: PhysicsScene) -> bool:
-    """Return whether a robot falls and nothing can stop it: all that collides is on bodies that fall, too."""
-    if not any(scene.gravity):
-        return False
-    falling = any(
-        body.robot >= 0 and body.gravity_scale and not (body.joints or body.kinematic)
-        for body in scene.bodies
-    )
-    return falling and all(
-        collider.body != WORLD_BODY and not scene.bodies[collider.body].kinematic
-        for collider in scene.colliders
-    )
 
 
 def _why_without_forces(scene: PhysicsScene) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from usd_ros_bridge.backends.backend_options import parse_options
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, parse_options
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.spatial.transforms import FloatArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.backends.backend_options import (
+from usd_ros_bridge.backends.base import (
     count_in,
     flag,
     number_in,

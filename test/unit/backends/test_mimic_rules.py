@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from builders.plans import PlanBuilder
-from usd_ros_bridge.backends.mimic_rules import MimicRules
+from usd_ros_bridge.backends.kinematic import MimicRules
 from usd_ros_bridge.model.plan import BridgePlan
 
 

@@ -55,7 +55,7 @@ def test_another_distributions_backend_comes_through_the_same_door(monkeypatch: 
     [
         ("engine_that_is_missing.sub:Engine", "module engine_that_is_missing is missing"),
         ("usd_ros_bridge.backends.null:Nope", "usd_ros_bridge.backends.null:Nope does not exist"),
-        ("usd_ros_bridge.backends.mimic_rules:MimicRules", "cannot be made: TypeError"),
+        ("usd_ros_bridge.backends.kinematic:MimicRules", "cannot be made: TypeError"),
         (
             "types:SimpleNamespace",
             "is no backend: it has no capabilities, open, inputs, receive, step, reset, close",

@@ -17,7 +17,7 @@ from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.ros import backend_choice
-from usd_ros_bridge.ros.backend_choice import AUTO, Choice, choose, falls_forever, wants_physics
+from usd_ros_bridge.ros.backend_choice import AUTO, Choice, choose, wants_physics
 from usd_ros_bridge.ros.bridge import Bridge
 
 ROOT = Path(__file__).parents[3]
@@ -82,8 +82,10 @@ def test_a_robot_that_would_fall_for_ever_is_not_dropped() -> None:
     assert chosen(load_plan(ROVER / "world.usda"))[0].name == "mujoco"
     scene = alone.plan.physics
     assert scene is not None
-    assert falls_forever(scene)
-    assert not falls_forever(replace(scene, gravity=(0.0, 0.0, 0.0)))
+    assert scene.falling_body
+    assert not replace(scene, gravity=(0.0, 0.0, 0.0)).falling_body
+    weightless = tuple(replace(body, gravity_scale=0.0) for body in scene.bodies)
+    assert not replace(scene, bodies=weightless).falling_body
 
 
 def test_without_mujoco_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,11 @@ from usd_ros_bridge.backends.mujoco.spec_builder import (
     AUXILIARY_GROUP,
     SpecBuilder,
     add_site,
-    pose_of,
     set_linear,
     set_pose,
 )
 from usd_ros_bridge.model.physics import Actuator, Dof, Range, Sphere, Tendon, TendonPoint
+from usd_ros_bridge.spatial.transforms import pose_array
 
 
 def limit_effort(joint: Any, dof: Dof) -> None:
@@ -107,7 +107,7 @@ def add_actuators(builder: SpecBuilder) -> None:
     """Add sites, tendons and actuators, after all bodies, joints and loops."""
     scene = builder.scene
     for site in scene.sites:
-        add_site(builder.body(site.body), site.path, pose_of(site.body_from_site))
+        add_site(builder.body(site.body), site.path, pose_array(site.body_from_site))
     for wrap in scene.wraps:
         _add_wrap(builder, wrap)
     left_out = set[int]()
@@ -136,7 +136,7 @@ def _add_wrap(builder: SpecBuilder, wrap: Any) -> None:
         mass=0.0,
         group=AUXILIARY_GROUP,
     )
-    set_pose(made, pose_of(wrap.body_from_shape))
+    set_pose(made, pose_array(wrap.body_from_shape))
 
 
 def _add_tendon(builder: SpecBuilder, tendon: Tendon) -> bool:

@@ -293,13 +293,9 @@ def _check_chains(scene: PhysicsScene) -> None:
 
 def _check_ground(scene: PhysicsScene, report: Report) -> None:
     """Report a robot that falls because nothing static collides: a robot's own file often has no ground."""
-    falling = [body.path for body in scene.bodies if body.robot >= 0 and not (body.joints or body.kinematic)]
-    has_ground = any(
-        collider.body == WORLD_BODY or scene.bodies[collider.body].kinematic for collider in scene.colliders
-    )
-    if falling and not has_ground and any(scene.gravity):
+    if scene.falling_body:
         report(
             "mujoco.no_ground",
-            f"{falling[0]} falls: nothing in the stage is static and collides; add a ground, or choose "
+            f"{scene.falling_body} falls: nothing in the stage is static and collides; add a ground, or choose "
             "backend kinematic",
         )

@@ -10,10 +10,10 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.joints import add_joints, parent_from_child
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of, set_pose
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_pose
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Dof, Inertial, nearest_moments
 from usd_ros_bridge.spatial.scalar import Vector3
-from usd_ros_bridge.spatial.transforms import FloatArray, wxyz
+from usd_ros_bridge.spatial.transforms import FloatArray, pose_array, wxyz
 
 SMALLEST_MASS = 1e-12
 """Least mass of a body that moves, kg: MuJoCo refuses models with smaller ones."""
@@ -70,7 +70,7 @@ def set_sleep_policies(builder: SpecBuilder) -> None:
 
 def _add_body(builder: SpecBuilder, index: int, body: Body) -> Any:
     edge = builder.tree_joints(body)
-    world_from_body = pose_of(body.world_from_body)
+    world_from_body = pose_array(body.world_from_body)
     if body.kinematic:
         made = builder.spec.worldbody.add_body(name=body.path, mocap=True)
         set_pose(made, world_from_body)

@@ -25,13 +25,13 @@ from usd_ros_bridge.backends.mujoco.gl_context import KINDS, PACKAGES, find_gl, 
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.rendering import HORIZON, ZENITH, OpenGlRenderer, RayRenderer
 from usd_ros_bridge.backends.mujoco.sensors import SensorReader
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of, set_pose
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_pose
 from usd_ros_bridge.model.message_types import CAMERA_INFO
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.sensors import CameraModel, CameraSensor
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.spatial.transforms import compose, pose
+from usd_ros_bridge.spatial.transforms import compose, pose, pose_array
 
 _OPTICAL_FROM_CAMERA = pose(rotation=(1.0, 0.0, 0.0, 0.0))
 """Half a turn about X (REP 0158 section 2.8): cameras look along -Z with +Y up, in OpenUSD and in MuJoCo."""
@@ -88,7 +88,7 @@ def srgb(color: NDArray[Any]) -> NDArray[np.float64]:
 
 def _add_camera(body: Any, camera: CameraModel, sensor: CameraSensor) -> None:
     added = body.add_camera(name=camera.path)
-    set_pose(added, compose(pose_of(sensor.body_from_sensor), _OPTICAL_FROM_CAMERA))
+    set_pose(added, compose(pose_array(sensor.body_from_sensor), _OPTICAL_FROM_CAMERA))
     # A sensor of one pixel per metre has all lengths in pixels. A positive principal point lies left and above.
     added.resolution = camera.width, camera.height
     added.sensor_size = camera.width, camera.height

@@ -16,7 +16,6 @@ from usd_ros_bridge.backends.mujoco.spec_builder import (
     HIDDEN_GROUP,
     VISUAL_GROUP,
     SpecBuilder,
-    pose_of,
     set_pose,
 )
 from usd_ros_bridge.model.physics import (
@@ -31,7 +30,7 @@ from usd_ros_bridge.model.physics import (
     Sphere,
     Visual,
 )
-from usd_ros_bridge.spatial.transforms import FloatArray, compose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array
 from usd_ros_bridge.spatial.transforms import pose as make_pose
 
 Color = tuple[float, float, float, float]
@@ -120,7 +119,7 @@ def _add_geom(
     kind, size = _primitive(part.shape)
     geom = builder.body(owner.body).add_geom(name=name, type=_TYPES[kind], size=size)
     geom.mass = 0.0
-    body_from_shape = pose_of(owner.body_from_shape)
+    body_from_shape = pose_array(owner.body_from_shape)
     set_pose(geom, compose(body_from_shape, part.pose) if part.pose is not None else body_from_shape)
     if kind == "mesh":
         assert isinstance(part.shape, Mesh | Cone)

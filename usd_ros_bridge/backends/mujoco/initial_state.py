@@ -10,9 +10,16 @@ import numpy as np
 
 from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.backends.mujoco.ball_joints import BallJoints
-from usd_ros_bridge.backends.mujoco.spec_builder import pose_of
 from usd_ros_bridge.model.physics import Body, Dof, Joint, PhysicsScene
-from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray, quaternion_conjugate, rotate, wxyz, xyzw
+from usd_ros_bridge.spatial.transforms import (
+    FloatArray,
+    IndexArray,
+    pose_array,
+    quaternion_conjugate,
+    rotate,
+    wxyz,
+    xyzw,
+)
 
 _SHOWN = 3
 """Joints that a report names; the others are counted."""
@@ -133,7 +140,7 @@ def make_initial_state(
 
 def _write_free_body(body: Body, qpos: FloatArray, qvel: FloatArray) -> None:
     """Write pose and velocity of a free body to the addresses of its joint."""
-    world_from_body = pose_of(body.world_from_body)
+    world_from_body = pose_array(body.world_from_body)
     qpos[:3], qpos[3:7] = world_from_body[:3], wxyz(world_from_body[3:])
     qvel[:3] = body.linear_velocity
     body_from_world = quaternion_conjugate(xyzw(qpos[3:7]))

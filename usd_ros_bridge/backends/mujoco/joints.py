@@ -10,9 +10,9 @@ import numpy as np
 
 from usd_ros_bridge.backends.mujoco.actuators import add_drive, limit_effort
 from usd_ros_bridge.backends.mujoco.ball_joints import add_ball_joint, swing_limit
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of, set_linear, set_solver_values
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_linear, set_solver_values
 from usd_ros_bridge.model.physics import Dof, Joint
-from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, rotate
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, pose_array, rotate
 
 UNLIMITED = 1e9
 """rad or m: the missing side of a one-sided limit."""
@@ -24,7 +24,9 @@ _NARROWEST = 1e-6
 
 def parent_from_child(child: int, joint: Joint) -> FloatArray:
     """Return the pose of body `child` in its parent with every degree of freedom of a joint at zero."""
-    body0_from_body1 = compose(pose_of(joint.body0_from_joint), inverse(pose_of(joint.body1_from_joint)))
+    body0_from_body1 = compose(
+        pose_array(joint.body0_from_joint), inverse(pose_array(joint.body1_from_joint))
+    )
     return inverse(body0_from_body1) if joint.body0 == child else body0_from_body1
 
 
@@ -47,7 +49,9 @@ def add_joints(builder: SpecBuilder, body: Any, child: int, edge: Sequence[tuple
         parent_side, child_side = joint.body0_from_joint, joint.body1_from_joint
         if inverted:
             parent_side, child_side = child_side, parent_side
-        frame = pose_of(child_side) if joint is last else compose(child_from_parent, pose_of(parent_side))
+        frame = (
+            pose_array(child_side) if joint is last else compose(child_from_parent, pose_array(parent_side))
+        )
         # MuJoCo allows no rotation after a ball joint: three hinges then.
         is_last_rotation = not any(
             dof.axis.startswith("rot") for _, other in edge[position + 1 :] for dof in other.dofs
@@ -55,7 +59,7 @@ def add_joints(builder: SpecBuilder, body: Any, child: int, edge: Sequence[tuple
         if is_last_rotation and index not in builder.mimicked and swing_limit(joint) is not None:
             parent = builder.body(joint.body1 if inverted else joint.body0)
             ball = add_ball_joint(
-                builder, body, parent, index, (pose_of(parent_side), frame), inverted=inverted
+                builder, body, parent, index, (pose_array(parent_side), frame), inverted=inverted
             )
             _set_passive(ball, joint, joint.dofs[0])
             continue

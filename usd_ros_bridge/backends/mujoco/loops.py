@@ -10,15 +10,9 @@ import numpy as np
 
 from usd_ros_bridge.backends.mujoco.bodies import split_body
 from usd_ros_bridge.backends.mujoco.joints import add_dof, parent_from_child
-from usd_ros_bridge.backends.mujoco.spec_builder import (
-    AUXILIARY_GROUP,
-    SpecBuilder,
-    add_site,
-    pose_of,
-    set_pose,
-)
+from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP, SpecBuilder, add_site, set_pose
 from usd_ros_bridge.model.physics import Joint
-from usd_ros_bridge.spatial.transforms import FloatArray, compose
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array
 from usd_ros_bridge.spatial.transforms import pose as make_pose
 
 _STEPS = 3.0
@@ -101,7 +95,7 @@ def _split(builder: SpecBuilder, index: int, joint: Joint) -> None:
     child, parent = (joint.body0, joint.body1) if inverted else (joint.body1, joint.body0)
     share = split_body(builder, child, parent, name=f"{joint.path}:share")
     set_pose(share, parent_from_child(child, joint))
-    frame = pose_of(joint.body0_from_joint if inverted else joint.body1_from_joint)
+    frame = pose_array(joint.body0_from_joint if inverted else joint.body1_from_joint)
     dofs = range(len(joint.dofs))
     offset = builder.offsets[index]
     for number in reversed(dofs) if inverted else dofs:
@@ -119,7 +113,7 @@ def _sites(
     names = f"{name}:0", f"{name}:1"
     sides = ((joint.body0, joint.body0_from_joint), (joint.body1, joint.body1_from_joint))
     for site, (body, frame) in zip(names, sides, strict=True):
-        pose = pose_of(frame)
+        pose = pose_array(frame)
         if offset is not None:
             pose = compose(pose, make_pose(offset))
         add_site(builder.body(body), site, pose)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from usd_ros_bridge import ranges
-from usd_ros_bridge.backends.backend_options import OptionParser, count_in, flag, number_in, parse_options
+from usd_ros_bridge.backends.base import OptionParser, count_in, flag, number_in, parse_options
 
 Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
 Divergence = Literal["reset", "hold"]

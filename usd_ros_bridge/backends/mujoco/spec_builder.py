@@ -10,8 +10,7 @@ import mujoco
 from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint, PhysicsScene
-from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import FloatArray, pose, wxyz
+from usd_ros_bridge.spatial.transforms import FloatArray, wxyz
 
 COLLIDER_GROUP: Final = 0
 """Geom group of visible colliders."""
@@ -128,11 +127,6 @@ class SpecBuilder:
         """Return whether the simulation never moves a body: the world, kinematic bodies, and those fixed to them."""
         root = self.rigid_root(index)
         return root == WORLD_BODY or self.scene.bodies[root].kinematic
-
-
-def pose_of(value: Pose) -> FloatArray:
-    """Convert a pose of the model to an array (7,)."""
-    return pose(value.translation, value.rotation)
 
 
 def set_pose(element: Any, parent_from_element: FloatArray) -> None:

@@ -6,8 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.array import ArrayBackend
-from usd_ros_bridge.backends.backend_options import number_in, option_value, parse_options
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities
+from usd_ros_bridge.backends.base import (
+    BackendContext,
+    BackendInput,
+    Capabilities,
+    number_in,
+    option_value,
+    parse_options,
+)
 from usd_ros_bridge.backends.newton.engine import Engine, FloatArray, NewtonRows, find_free, find_newton_rows
 from usd_ros_bridge.backends.time_samples import PoseTracks, stage_range
 from usd_ros_bridge.errors import BackendError, choices, quoted

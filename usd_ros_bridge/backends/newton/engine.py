@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.host_arrays import UNMAPPED
+from usd_ros_bridge.backends.array import UNMAPPED
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, DofPlan
 

@@ -15,8 +15,15 @@ import numpy as np
 
 from usd_ros_bridge.model.physics import Box, Mesh, PhysicsScene, Plane, Shape, Sphere
 from usd_ros_bridge.model.plan import BridgePlan, JointPlan, RobotPlan
-from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, inverse, pose, relative, rotate
+from usd_ros_bridge.spatial.transforms import (
+    IDENTITY,
+    FloatArray,
+    compose,
+    inverse,
+    pose_array,
+    relative,
+    rotate,
+)
 
 ALIGNED = 0.95
 """Cosine from which on two directions are the same."""
@@ -210,7 +217,7 @@ def _rigid_with(robot: RobotPlan, body: str) -> set[str]:
 
 def _wheel(plan: BridgePlan, joint: JointPlan) -> _Wheel:
     axis = _AXES[joint.dofs[0].axis]
-    body_from_joint = _array(joint.body0_from_joint if joint.inverted else joint.body1_from_joint)
+    body_from_joint = pose_array(joint.body0_from_joint if joint.inverted else joint.body1_from_joint)
     row = plan.layout.body_index.get(joint.child_path, -1)
     world_from_body = plan.layout.body_pose[row] if row >= 0 else IDENTITY
     world_from_joint = compose(world_from_body, body_from_joint)
@@ -237,7 +244,7 @@ def _points_of(physics: PhysicsScene | None, body: str, body_from_joint: FloatAr
         return None
     for group in (physics.colliders, physics.visuals):
         clouds = [
-            _moved(points, relative(body_from_joint, _array(each.body_from_shape)))
+            _moved(points, relative(body_from_joint, pose_array(each.body_from_shape)))
             for each in group
             if each.body == number and (points := _points(each.shape)) is not None
         ]
@@ -275,10 +282,6 @@ def _circle(radius: float, axis: int, height: float) -> FloatArray:
     points[:, (axis + 1) % 3], points[:, (axis + 2) % 3] = radius * np.cos(angle), radius * np.sin(angle)
     points[:, axis] = height
     return points
-
-
-def _array(value: Pose) -> FloatArray:
-    return pose(value.translation, value.rotation)
 
 
 def names_of(joints: Iterable[JointPlan]) -> str:

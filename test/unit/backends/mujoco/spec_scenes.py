@@ -12,7 +12,7 @@ import numpy as np
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel, compile_model
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.spec import build_spec
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, pose_of
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -24,7 +24,7 @@ from usd_ros_bridge.model.physics import (
     Shape,
 )
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
-from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, xyzw
+from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, pose_array, xyzw
 from usd_ros_bridge.spatial.transforms import pose as make_pose
 
 GRAVITY = 9.81
@@ -91,8 +91,8 @@ def motion(dofs: Sequence[Dof], positions: Sequence[float]) -> FloatArray:
 
 def body0_from_body1(joint: Joint, positions: Sequence[float]) -> FloatArray:
     """Returns what a joint's definition says."""
-    moved = compose(pose_of(joint.body0_from_joint), motion(joint.dofs, positions))
-    return compose(moved, inverse(pose_of(joint.body1_from_joint)))
+    moved = compose(pose_array(joint.body0_from_joint), motion(joint.dofs, positions))
+    return compose(moved, inverse(pose_array(joint.body1_from_joint)))
 
 
 def random_pose(random: np.random.Generator) -> Pose:

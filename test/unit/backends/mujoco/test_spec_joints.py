@@ -26,7 +26,6 @@ from spec_scenes import (
 )
 
 from usd_ros_bridge.backends.mujoco.joints import parent_from_child
-from usd_ros_bridge.backends.mujoco.spec_builder import pose_of
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -39,7 +38,7 @@ from usd_ros_bridge.model.physics import (
     PhysicsScene,
 )
 from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import compose, inverse, xyzw
+from usd_ros_bridge.spatial.transforms import compose, inverse, pose_array, xyzw
 
 CONFIGURATIONS = 50
 KINDS: dict[str, tuple[Any, tuple[DofAxis, ...]]] = {
@@ -115,7 +114,9 @@ def test_several_joints_between_two_bodies_act_one_after_another_about_the_rest_
         Joint(
             path=f"/joint_{number}", type="prismatic" if axis.startswith("trans") else "revolute",
             body0=WORLD_BODY, body1=0, dofs=(Dof(axis=axis),), body1_from_joint=frame,
-            body0_from_joint=as_pose(compose(compose(pose_of(world_from_parent), pose_of(rest)), pose_of(frame))),
+            body0_from_joint=as_pose(
+                compose(compose(pose_array(world_from_parent), pose_array(rest)), pose_array(frame))
+            ),
         )
         for number, (axis, frame) in enumerate(zip(axes, child_frames, strict=True))
     )  # fmt: skip
@@ -126,7 +127,7 @@ def test_several_joints_between_two_bodies_act_one_after_another_about_the_rest_
         place(compiled, data, positions)
         expected = parent_from_child(0, joints[-1])
         for joint, position in reversed(list(zip(joints, positions.tolist(), strict=True))):
-            frame = pose_of(joint.body0_from_joint)
+            frame = pose_array(joint.body0_from_joint)
             expected = compose(
                 compose(compose(frame, motion(joint.dofs, [position])), inverse(frame)), expected
             )

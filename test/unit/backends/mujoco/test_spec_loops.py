@@ -13,7 +13,6 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 import mujoco
 from spec_scenes import UNIT, Reports, apart, body_pose, collider, hinged, run, simulated
 
-from usd_ros_bridge.backends.mujoco.spec_builder import pose_of
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
@@ -26,7 +25,7 @@ from usd_ros_bridge.model.physics import (
     PhysicsScene,
 )
 from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import compose, inverse
+from usd_ros_bridge.spatial.transforms import compose, inverse, pose_array
 
 GROUND, COUPLER, CRANK = 1.0, 1.0, 0.4
 """A parallelogram: crank and rocker 0.4 m, ground and coupler 1 m; they turn about Y in the XZ plane."""
@@ -64,7 +63,9 @@ def linkage(*, crank: Dof | None = None, closing: Dof | None = None, **others: A
 def opening(compiled: Any, data: Any, joint: Joint) -> float:
     """Returns by how much a joint's frames are apart."""
     ends = [
-        compose(body_pose(compiled, data, body), pose_of(frame)) if body != WORLD_BODY else pose_of(frame)
+        compose(body_pose(compiled, data, body), pose_array(frame))
+        if body != WORLD_BODY
+        else pose_array(frame)
         for body, frame in (
             (joint.body0, joint.body0_from_joint),
             (joint.body1, joint.body1_from_joint),
