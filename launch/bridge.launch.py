@@ -2,8 +2,8 @@
 
     ros2 launch usd_ros_bridge bridge.launch.py asset:=robot.usda namespace:=robot1
 
-An argument that is left empty leaves its parameter to the parameter file, and what the file does not set to
-the node: what is typed on the command line wins, and nothing that is not typed hides a line of the file.
+An empty argument leaves its parameter to the parameter file, else to the node's default. A given argument has
+precedence over the file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KINDS = {
     list: "texts, separated by commas",
 }
 
-# Those that are lists of strings, separated by commas.
+# Parameters that are lists of strings. Their launch arguments are separated by commas.
 LIST_PARAMETERS = ("variants", "contexts", "packages", "spawn_roots")
 
 
@@ -73,7 +73,7 @@ def given_parameters(context: LaunchContext) -> dict[str, ParameterValue]:
     for name in LIST_PARAMETERS:
         text = LaunchConfiguration(name).perform(context).strip()
         if text:
-            # A YAML list passes as it is; the comma-separated form becomes one.
+            # A YAML list passes unchanged. Comma-separated text becomes a list.
             as_yaml = text if text.startswith("[") else f"[{text}]"
             given[name] = ParameterValue(TextSubstitution(text=as_yaml), value_type=list[str])
     for name, value in given.items():
@@ -118,55 +118,52 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument(
                 "asset",
-                description="The OpenUSD asset to load: a path (relative to the current directory) or "
+                description="The OpenUSD asset: a path (relative to the current directory) or "
                 "package://NAME/PATH. Required.",
             ),
             DeclareLaunchArgument(
                 "strict",
                 default_value="",
-                description="Whether to refuse an asset that has an error (true or false). Empty: as in params_file.",
+                description="Refuse an asset with an error (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "packages",
                 default_value="",
-                description="Where package://NAME/... leads: NAME=DIRECTORY, separated by commas. Empty: as in "
-                "params_file.",
+                description="Directories of package://NAME/..., as NAME=DIRECTORY, separated by commas. "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "backend",
                 default_value="",
-                description="What moves the robot: auto, mujoco, kinematic, null, playback, joint_states, or "
-                "any other installed backend. Empty: as in params_file.",
+                description="The source of the robot's state: auto, mujoco, kinematic, null, playback, "
+                "joint_states, or another installed backend. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "real_time_factor",
                 default_value="",
-                description="Seconds of simulated time in a second where the backend simulates; 0 for as many as "
+                description="Seconds of simulated time in a second, if the backend simulates; 0: as many as "
                 "possible. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "start_paused",
                 default_value="",
-                description="Whether simulated time stands still at first (true or false). Empty: as in "
-                "params_file.",
+                description="Start with simulated time paused (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_clock",
                 default_value="",
-                description="Whether simulated time is published on /clock (true or false). Empty: as in "
-                "params_file.",
+                description="Publish simulated time on /clock (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "clock_rate",
                 default_value="",
-                description="How often /clock is published at most, in Hz of simulated time. Empty: as in "
-                "params_file.",
+                description="Highest rate of /clock, in Hz of simulated time. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "namespace",
                 default_value="",
-                description="The node's namespace, the outermost segment of every relative name the asset "
-                "declares. An absolute namespace in the asset resets it.",
+                description="The node's namespace: the outermost segment of every relative name of the "
+                "asset. An absolute namespace in the asset drops it.",
             ),
             DeclareLaunchArgument(
                 "node_name",
@@ -182,157 +179,157 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "contexts",
                 default_value="",
-                description="Prim paths, separated by commas: only the robots at or below one of them are served. "
-                "Empty: as in params_file, else all.",
+                description="Prim paths, separated by commas: serve only the robots at or below them. Empty: "
+                "as in params_file, else all.",
             ),
             DeclareLaunchArgument(
                 "tf_rate",
                 default_value="",
-                description="How often /tf is published, in Hz. Empty: as in params_file.",
+                description="Rate of /tf, in Hz. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "tf_output",
                 default_value="",
                 choices=["", "namespaced", "global", "both", "shared"],
-                description="Where transforms go: namespaced (<namespace>/tf, frame ids as authored), global "
-                "(/tf, frame ids prefixed with the namespace), both, or shared (/tf, frame ids as authored). "
-                "Empty: as in params_file.",
+                description="Topics of transforms: namespaced (<namespace>/tf, frame ids as authored), "
+                "global (/tf, frame ids prefixed with the namespace), both, or shared (/tf, frame ids as "
+                "authored). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_tf",
                 default_value="",
-                description="Whether to publish transforms at all (true or false). Empty: as in params_file.",
+                description="Publish transforms (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "base_transform",
                 default_value="",
                 choices=["", "auto", "ground_truth", "odometry", "none"],
-                description="Who places the robot's base: ground_truth, odometry, none, or auto. Empty: as in "
-                "params_file.",
+                description="Source of the base's transform: ground_truth, odometry, none, or auto. Empty: "
+                "as in params_file.",
             ),
             DeclareLaunchArgument(
                 "frame_prefix",
                 default_value="",
-                description="A prefix for every frame id. Empty: as in params_file.",
+                description="Prefix of every frame id. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_description",
                 default_value="",
-                description="Whether to describe each robot, as URDF, on its robot_description (true or false). "
-                "Empty: as in params_file.",
+                description="Publish each robot as URDF on robot_description (true or false). Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "mesh_directory",
                 default_value="",
-                description="Where mesh files are put that descriptions name. Empty: as in params_file.",
+                description="Directory for the mesh files of descriptions. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_diagnostics",
                 default_value="",
-                description="Whether to tell on /diagnostics how everything is (true or false). Empty: as in "
-                "params_file.",
+                description="Publish /diagnostics (true or false). Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "controller_rate",
                 default_value="",
-                description="How often controllers act at least while they have something to do, in Hz. Empty: "
-                "as in params_file.",
+                description="Lowest rate of controllers that have something to do, in Hz. Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "beyond_limits",
                 default_value="",
                 choices=["", "reject", "clamp"],
-                description="What becomes of goals and trajectories with positions beyond a joint's limits. Empty: "
-                "as in params_file.",
+                description="Reject or clamp goals and trajectories with positions beyond a joint's limits. "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "massless_bodies",
                 default_value="",
                 choices=["", "auto", "unit_mass", "weightless"],
-                description="What bodies without mass weigh: unit_mass, weightless, or auto, as the asset says. "
+                description="Mass of bodies without mass: unit_mass, weightless, or auto, as the asset says. "
                 "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "payloads",
                 default_value="",
                 choices=["", "all", "none"],
-                description="Whether the asset's payloads are loaded. Empty: as in params_file.",
+                description="Load all payloads of the asset, or none. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "interfaces",
                 default_value="",
                 choices=["", "all", "none"],
-                description="Whether topics, services, actions and controllers of the asset are there: all or none. "
+                description="Serve all topics, services, actions and controllers of the asset, or none. "
                 "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "spawn_roots",
                 default_value="",
-                description="Directories whose USD files may be spawned, separated by commas. Empty: as in "
-                "params_file.",
+                description="Directories whose USD files simulation_interfaces may spawn, separated by "
+                "commas. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "watch",
                 default_value="",
-                description="Whether the asset's files are read again where they change on disk (true or false). "
-                "Empty: as in params_file.",
+                description="Read the asset's files again when they change on disk (true or false). Empty: "
+                "as in params_file.",
             ),
             DeclareLaunchArgument(
                 "reload_timeout",
                 default_value="",
-                description="How long reading the asset's files again may take, in seconds. Empty: as in params_file.",
+                description="Longest time to read the asset's files again, in seconds. Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "max_prims",
                 default_value="",
-                description="Most prims of the composed stage; an asset with more is refused. Empty: as in "
+                description="Refuse an asset with more prims of the composed stage. Empty: as in "
                 "params_file.",
             ),
             DeclareLaunchArgument(
                 "max_layers",
                 default_value="",
-                description="Most layer files; an asset with more is refused. Empty: as in params_file.",
+                description="Refuse an asset with more layer files. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "max_bytes",
                 default_value="",
-                description="Most bytes in all layer files; an asset with more is refused. Empty: as in params_file.",
+                description="Refuse an asset with more bytes in all layer files. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "max_nesting",
                 default_value="",
-                description="Most levels of prims, and of brackets in a text layer; an asset with more is refused. "
+                description="Refuse an asset with more levels of prims, or of brackets in a text layer. "
                 "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "max_arcs",
                 default_value="",
-                description="Most composition arcs of one prim, and API schemas applied to it; an asset with more is "
-                "refused. Empty: as in params_file.",
+                description="Refuse an asset with more composition arcs of one prim, or API schemas applied "
+                "to it. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "remote_control",
                 default_value="",
                 choices=["", "all", "read_only", "none"],
-                description="What other nodes may do through the node's services and parameters. Empty: as in "
-                "params_file.",
+                description="What other nodes may do through the node's services and parameters: all, "
+                "read_only or none. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "use_sim_time",
                 default_value="",
-                description="Whether to follow /clock instead of the wall clock (true or false). Empty: as "
-                "in params_file.",
+                description="Follow /clock instead of the wall clock (true or false). Empty: as in "
+                "params_file.",
             ),
             DeclareLaunchArgument(
                 "params_file",
                 default_value="",
-                description="A ROS 2 parameter file for the node, such as the lines of config/bridge.yaml that differ; "
-                "arguments that are not empty win over it.",
+                description="A ROS 2 parameter file, for example the changed lines of config/bridge.yaml. "
+                "Arguments that are not empty have precedence.",
             ),
             DeclareLaunchArgument(
                 "respawn",
                 default_value="false",
-                description="Whether to start the node again, 2 s later, when it ends by itself.",
+                description="Start the node again, 2 s after it ended by itself.",
             ),
             DeclareLaunchArgument(
                 "log_level",

@@ -1,4 +1,4 @@
-"""Launch robot_state_publisher for an OpenUSD asset, or the one of the package robot_state_publisher in its place.
+"""Launch robot_state_publisher for an OpenUSD asset, from this package or from the package robot_state_publisher.
 
     ros2 launch usd_ros_bridge robot_state_publisher.launch.py asset:=robot.usda
     ros2 launch usd_ros_bridge robot_state_publisher.launch.py asset:=robot.usda package:=robot_state_publisher
@@ -21,7 +21,7 @@ from launch_ros.substitutions import ExecutableInPackage
 NAME = "robot_state_publisher"
 OWN_PACKAGE = "usd_ros_bridge"
 
-# Parameters that both nodes have, and those that ours alone has, with their types.
+# Parameters of both nodes, then parameters of our node only, with their types.
 SHARED_PARAMETERS = {
     "publish_frequency": float,
     "ignore_timestamp": bool,
@@ -72,12 +72,12 @@ def parameters(context: LaunchContext) -> dict[str, ParameterValue]:
     description = LaunchConfiguration("robot_description")
     if not description.perform(context):
         asset, meshes = (LaunchConfiguration(name).perform(context) for name in ("asset", "mesh_directory"))
-        # Not the Python that runs `ros2 launch`: the executable names the one it was installed with, which has OpenUSD.
+        # The Python of `ros2 launch` may lack OpenUSD; the executable starts the one it was installed with.
         command_line = ExecutableInPackage(OWN_PACKAGE, OWN_PACKAGE).perform(context)
         words = [command_line, "urdf", asset]
         words += ["--meshes", meshes] if meshes else []
         words += [word for variant in variants for word in ("--variant", variant)]
-        # What the asset cannot say in URDF stands on stderr, and is no reason to give up.
+        # stderr lists what URDF cannot express. That is no error.
         description = Command(shlex.join(words), on_stderr="ignore")
     values["robot_description"] = ParameterValue(description, value_type=str)
     return values
@@ -107,25 +107,26 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "asset",
                 default_value="",
-                description="The OpenUSD asset: a path (relative to the current directory) or package://NAME/PATH. "
-                "Required, except where the other package's node gets a robot_description.",
+                description="The OpenUSD asset: a path (relative to the current directory) or "
+                "package://NAME/PATH. Required, except for the other package's node with a "
+                "robot_description.",
             ),
             DeclareLaunchArgument(
                 "package",
                 default_value=OWN_PACKAGE,
                 choices=[OWN_PACKAGE, NAME],
-                description="Whose node is started: usd_ros_bridge, or robot_state_publisher (in C++).",
+                description="Package of the node: usd_ros_bridge, or robot_state_publisher (in C++).",
             ),
             DeclareLaunchArgument(
                 "robot_description",
                 default_value="",
-                description="URDF text for the node of the package robot_state_publisher. Empty: made from the "
-                "asset.",
+                description="URDF text for the node of the package robot_state_publisher. Empty: generated "
+                "from the asset.",
             ),
             DeclareLaunchArgument(
                 "namespace",
                 default_value="",
-                description="The node's namespace: joint_states and robot_description are there.",
+                description="The node's namespace, also of joint_states and robot_description.",
             ),
             DeclareLaunchArgument(
                 "variants",
@@ -135,33 +136,32 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "publish_frequency",
                 default_value="",
-                description="How often /tf is published at most, in Hz. Empty: 20.",
+                description="Highest rate of /tf, in Hz. Empty: 20.",
             ),
             DeclareLaunchArgument(
                 "ignore_timestamp",
                 default_value="",
-                description="Whether every message on joint_states counts, however old (true or false). Empty: "
-                "false.",
+                description="Use every message on joint_states, however old (true or false). Empty: false.",
             ),
             DeclareLaunchArgument(
                 "frame_prefix",
                 default_value="",
-                description="A prefix for every frame id. Empty: none.",
+                description="Prefix of every frame id. Empty: none.",
             ),
             DeclareLaunchArgument(
                 "use_sim_time",
                 default_value="",
-                description="Whether to follow /clock instead of the wall clock (true or false). Empty: false.",
+                description="Follow /clock instead of the wall clock (true or false). Empty: false.",
             ),
             DeclareLaunchArgument(
                 "mesh_directory",
                 default_value="",
-                description="Where mesh files are put that the description names. Empty: the user's cache.",
+                description="Directory for the mesh files of the description. Empty: the user's cache.",
             ),
             DeclareLaunchArgument(
                 "respawn",
                 default_value="false",
-                description="Whether to start the node again, 2 s later, when it ends by itself.",
+                description="Start the node again, 2 s after it ended by itself.",
             ),
             DeclareLaunchArgument(
                 "log_level",

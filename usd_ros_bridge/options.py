@@ -218,7 +218,7 @@ class ReadOptions:
 
     packages: Mapping[str, str] = _parameter(
         {},
-        "Directories for package://, as name=directory. They go before the ament index.",
+        "Directories of package://, as name=directory, searched before the ament index.",
         flag="--package",
         metavar="NAME=DIRECTORY",
         launch=True,
@@ -227,7 +227,7 @@ class ReadOptions:
     )
     variants: tuple[VariantSelection, ...] = _parameter(
         (),
-        "Select variants, as /Prim/Path:set=choice, over the authored ones.",
+        "Variant selections, as /Prim/Path:set=choice. They override the authored ones.",
         flag="--variant",
         metavar="/PRIM:SET=CHOICE",
         launch=True,
@@ -235,7 +235,7 @@ class ReadOptions:
         parse=parse_variants,
     )
     payloads: Payloads = _parameter(
-        "all", "Load payloads, or none.", choices=get_args(Payloads), flag="--payloads", launch=True
+        "all", "Load all payloads, or none.", choices=get_args(Payloads), flag="--payloads", launch=True
     )
     reload_timeout: float = _parameter(
         10.0,
@@ -246,8 +246,8 @@ class ReadOptions:
     max_prims: int = _limit(2_000_000, "prims of the composed stage", "--max-prims")
     max_layers: int = _limit(10_000, "layer files", "--max-layers")
     max_bytes: int = _limit(2_000_000_000, "bytes in all layer files", "--max-bytes")
-    max_nesting: int = _limit(10_000, "levels of prims, and of brackets in a text layer", "--max-nesting")
-    max_arcs: int = _limit(500, "composition arcs of one prim, and API schemas applied to it", "--max-arcs")
+    max_nesting: int = _limit(10_000, "levels of prims, or of brackets in a text layer", "--max-nesting")
+    max_arcs: int = _limit(500, "composition arcs of one prim, or API schemas applied to it", "--max-arcs")
     private_copies: bool = False
 
 
@@ -263,7 +263,7 @@ class PlanOptions:
     """
 
     namespace: str = _parameter(
-        "", "Outermost namespace of relative names; empty: that of the node.", flag="--namespace"
+        "", "Outermost namespace of relative names; empty: the namespace of the node.", flag="--namespace"
     )
     interfaces: Interfaces = _parameter(
         "all",
@@ -291,19 +291,19 @@ class PlanOptions:
         True, "Give a robot without interfaces joint_states and joint_commands.", live=True
     )
     isaac_names: bool = _parameter(
-        False, "Prefer isaac:nameOverride on robots with ROS schemas, too.", live=True
+        False, "Use isaac:nameOverride on robots with ROS schemas, too.", live=True
     )
     # `auto` is for URDF converters, which author links without mass as Xforms.
     frames_from_xforms: FramesFromXforms = _parameter(
         "auto",
-        "Plain Xforms that are frames: links without mass (auto), all directly below bodies (true), none (false).",
+        "Plain Xforms that become frames: links without mass (auto), all directly below bodies (true), none (false).",
         choices=tuple(_FRAMES_FROM_XFORMS),
         live=True,
         takes_bool=True,
         parse=_FRAMES_FROM_XFORMS.__getitem__,
     )
     schema_resolvers: tuple[str, ...] = _parameter(
-        SOLVERS, "Solvers whose attributes count, by priority.", choices=SOLVERS, live=True
+        SOLVERS, "Solvers whose attributes are read, by priority.", choices=SOLVERS, live=True
     )
     system_default_qos: SystemDefaultQos = _parameter(
         "resolved",
@@ -321,11 +321,11 @@ class PlanOptions:
         live=True,
     )
     frame_prefix: str = _parameter(
-        "", "Prefix of every frame id, as of robot_state_publisher.", launch=True, live=True
+        "", "Prefix of every frame id, as in robot_state_publisher.", launch=True, live=True
     )
     base_transform: BaseTransform = _parameter(
         "auto",
-        "Owner of the base's transform; auto: odometry if a differential drive publishes it, else ground_truth.",
+        "Source of the base's transform; auto: odometry if a differential drive publishes it, else ground_truth.",
         choices=get_args(BaseTransform),
         launch=True,
         live=True,
@@ -412,7 +412,7 @@ class BridgeOptions:
     )
     remote_control: RemoteControl = _parameter(
         "all",
-        "Let other nodes use the node's services and parameters: all, read_only or none.",
+        "What other nodes may do through the node's services and parameters: all, read_only or none.",
         choices=get_args(RemoteControl),
         launch=True,
         read_only=True,
@@ -442,7 +442,7 @@ class BridgeOptions:
         100.0, "Lowest rate of controllers that have something to do, Hz.", range=ranges.RATE, launch=True
     )
     handlers: Sequence[str] | None = _parameter(
-        None, "Installed handlers to ask; empty: all, none: none.", kind="strings", parse=_handlers
+        None, "Installed handlers to use; empty: all, none: none.", kind="strings", parse=_handlers
     )
     follow_edits: bool = True
     scene_edits: bool = False
@@ -482,19 +482,19 @@ class NodeOptions:
     )
     backend: str = _parameter(
         "auto",
-        "What moves the robot; auto: mujoco if forces matter, else kinematic.",
+        "Source of the robot's state; auto: mujoco if forces matter, else kinematic.",
         flag="--backend",
         launch=True,
     )
     bridge: BridgeOptions = field(default_factory=BridgeOptions)
     publish_frequency: float = _parameter(
         0.0,
-        "tf_rate by robot_state_publisher's name for it; it wins unless it is 0.",
+        "robot_state_publisher's name for tf_rate; it has precedence unless it is 0.",
         range=ranges.FREQUENCY,
         live=True,
     )
     ignore_timestamp: bool = _parameter(
-        False, "As of robot_state_publisher: the backend joint_states shows every message, however old."
+        False, "As in robot_state_publisher: the backend joint_states uses every message, however old."
     )
     plan: PlanOptions = field(default_factory=PlanOptions)
 
