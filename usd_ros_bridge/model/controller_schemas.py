@@ -98,7 +98,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     DIFF_DRIVE: ControllerSchema(
         record=DiffDriveRecord,
         group="diff_drive:DiffDrives",
-        planner="wheels:DiffDrivePlanner",
+        planner="declared:DiffDrivePlanner",
         ports=(
             _CMD_VEL,
             Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),

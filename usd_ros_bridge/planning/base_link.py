@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from usd_ros_bridge.model.controller_schemas import DIFF_DRIVE
+from usd_ros_bridge.model.message_types import ODOMETRY
+from usd_ros_bridge.model.plan import ControllerPlan
+from usd_ros_bridge.model.records import (
+    DiffDriveRecord,
+)
+from usd_ros_bridge.model.stage import StageRecords
+from usd_ros_bridge.options import PlanOptions
+from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.stage_index import StageIndex
+
+BaseTransform = Literal["ground_truth", "odometry", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ def choose_bases(
 
 
 def _base_of_trees(robot: RobotTree, wheels: Collection[str]) -> Base:
-    """The tree with the wheels, else with the context's own body, else the largest, else the first."""
+    """Return the base in the tree with the wheels, else the context's own body, else in the largest, else the first."""
 
     def rank(number: int) -> tuple[bool, bool, int, int]:
         tree = robot.trees[number]
@@ -81,3 +93,57 @@ def _base_of_trees(robot: RobotTree, wheels: Collection[str]) -> Base:
 def base_frames(bases: Sequence[Base], odom_frames: Mapping[int, str]) -> dict[str, str]:
     """Return the odometry frame by base body, for robots (by index) whose base transform is odometry."""
     return {bases[robot].body: frame for robot, frame in odom_frames.items()}
+
+
+def wheel_joints(records: StageRecords) -> set[str]:
+    """Return the joints that differential drives name, whatever else is wrong with them."""
+    targets = [
+        target
+        for record in records.controllers
+        if isinstance(record, DiffDriveRecord)
+        for target in (*(record.left_wheels or ()), *(record.right_wheels or ()))
+    ]
+    return {path for target in targets for path in records.collections.get(target, (target,))}
+
+
+def odometry_owners(plans: Iterable[ControllerPlan], interfaces: Iterable[InterfaceDraft]) -> dict[int, str]:
+    """Return the odometry frame of each robot that an active differential drive with an odometry publisher owns."""
+    odometry = {
+        draft.path: draft for draft in interfaces if draft.type == ODOMETRY and draft.role == "publisher"
+    }
+    result: dict[int, str] = {}
+    for plan in plans:
+        if plan.schema == DIFF_DRIVE and plan.enabled and plan.robot >= 0:
+            for path in plan.interfaces:
+                draft = odometry.get(path)
+                if draft is not None and not draft.reason:
+                    result.setdefault(plan.robot, draft.override_frame_id or "odom")
+    return result
+
+
+def resolve_base_transforms(
+    bases: Sequence[Base], owners: Mapping[int, str], options: PlanOptions
+) -> tuple[list[BaseTransform], dict[int, str]]:
+    """Return each robot's base transform, and the odometry frame of those whose base has an odometry parent.
+
+    Args:
+        bases: Bases of the robots.
+        owners: Odometry frame of the robots that a differential drive owns.
+        options: The caller's choice.
+    """
+    transforms: list[BaseTransform] = []
+    odom_frames: dict[int, str] = {}
+    for robot, base in enumerate(bases):
+        chosen: BaseTransform = "ground_truth"
+        if options.base_transform == "none":
+            # Of a robot that is anchored: its place in the world.
+            chosen = "none"
+        elif base.free:
+            if options.base_transform != "auto":
+                chosen = options.base_transform
+            elif robot in owners:
+                chosen = "odometry"
+        if chosen == "odometry":
+            odom_frames[robot] = owners.get(robot, "odom")
+        transforms.append(chosen)
+    return transforms, odom_frames

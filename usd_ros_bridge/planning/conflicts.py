@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import STRING, TF_MESSAGE
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, RobotPlan, ServicePlan, TopicPlan
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.names import join
 
 NO_INTERFACES = "interfaces is none"

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import WORLD
 from usd_ros_bridge.model.records import ContextRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path, prim_name
 
 MAX_DOMAIN = 232

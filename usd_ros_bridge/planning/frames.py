@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import AxisLetter, FramePlan
 from usd_ros_bridge.model.records import FrameRecord, fallback
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
-from usd_ros_bridge.planning.isaac_lists import ReportedPrims
 from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.paths import Nearest, prim_name
-from usd_ros_bridge.planning.prim_poses import as_poses
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.robot_joints import ReportedPrims
+from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
 from usd_ros_bridge.spatial import transforms
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray

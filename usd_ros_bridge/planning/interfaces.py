@@ -1,4 +1,7 @@
-"""Topics, services and actions: validated, named, typed, switched (REP 0158 sections 2.2 to 2.6 and 2.9)."""
+"""Topics, services and actions: validated, named, typed, enabled (REP 0158 sections 2.2 to 2.6 and 2.9).
+
+Those that the asset declares, then those that the bridge adds, then what the caller overrides by prim path.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.diagnostics import CONTAINED
-from usd_ros_bridge.model.message_types import CLOCK, TypeCatalog, is_of_simulation, message_type
+from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
+from usd_ros_bridge.model.message_types import CLOCK, JOINT_STATE, TypeCatalog, is_of_simulation, message_type
 from usd_ros_bridge.model.plan import InterfaceKind, QosPlan
-from usd_ros_bridge.model.records import ActionRecord, ServiceRecord, TopicRecord
+from usd_ros_bridge.model.records import (
+    ActionRecord,
+    ActuatedRecord,
+    ControllerRecord,
+    ExternalControlRecord,
+    JointStateBroadcasterRecord,
+    ServiceRecord,
+    TopicRecord,
+)
+from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.contexts import Context, Contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
+from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.qos import MATCHED, resolve_qos
 from usd_ros_bridge.planning.stage_index import StageIndex
 from usd_ros_bridge.ranges import RATE
@@ -391,3 +404,187 @@ def _rename(what: str, draft: InterfaceDraft) -> str:
     if draft.implicit:
         return "name it by the parameters external_joint_states and external_joint_commands"
     return f"give each {what} a name of its own"
+
+
+# --- Interfaces that the bridge adds ---------------------------------------------------------------------------
+
+JOINT_STATES = "joint_states"
+JOINT_COMMANDS = "joint_commands"
+IMPLICIT_RATE = 50.0
+"""Hz of implicit joint_states."""
+
+
+def implicit_interfaces(
+    declared: Sequence[InterfaceDraft],
+    kinematics: KinematicModel,
+    options: PlanOptions,
+    actuators: Iterable[ActuatedRecord] = (),
+) -> list[InterfaceDraft]:
+    """Return joint_states and joint_commands for each robot with movable joints, where nothing is declared.
+
+    A robot with actuators alone, as a quadrotor, has joint_commands: their names are commanded there.
+    """
+    if declared or not options.implicit_interfaces:
+        return []
+    drafts = []
+    actuated = [actuator.path for actuator in actuators]
+    for robot in kinematics.robots:
+        context = robot.context
+        pair = _pair(context.path, context, JOINT_STATES, JOINT_COMMANDS, IMPLICIT_RATE)
+        if any(not kinematics.is_rigid(edge) for edge in robot.edges):
+            drafts += pair
+        elif any(is_below(path, context.path) for path in actuated):
+            drafts += pair[1:]
+    return drafts
+
+
+def external_topics(
+    controllers: Sequence[ControllerRecord], interfaces: Iterable[InterfaceDraft], contexts: Contexts
+) -> dict[str, list[InterfaceDraft]]:
+    """Return the JointState topics of each external controller (RosControlExternalAPI), by path of its prim.
+
+    They are those on its prim and below it in the same context, but for those that a joint state broadcaster names.
+    """
+    result: dict[str, list[InterfaceDraft]] = {
+        record.path: [] for record in controllers if isinstance(record, ExternalControlRecord)
+    }
+    if not result:
+        return result
+    owner_of = Nearest(result)
+    named = {
+        path
+        for record in controllers
+        if isinstance(record, JointStateBroadcasterRecord)
+        for path in record.publisher or ()
+    }
+    for draft in interfaces:
+        owner = owner_of(draft.path)
+        is_named = draft.path in named and not draft.implicit
+        if owner and draft.type == JOINT_STATE and not is_named and draft.context == contexts.nearest(owner):
+            result[owner].append(draft)
+    return result
+
+
+def external_interfaces(
+    controllers: Sequence[ControllerRecord],
+    declared: Sequence[InterfaceDraft],
+    contexts: Contexts,
+    options: PlanOptions,
+) -> list[InterfaceDraft]:
+    """Return topics for external controllers that declare none: joint states out, joint commands in.
+
+    Topic-based hardware interfaces of ros2_control talk to them by default.
+
+    Raises:
+        OptionError: One of the names, or the rate, is not possible.
+    """
+    for option in ("external_joint_states", "external_joint_commands"):
+        name = getattr(options, option)
+        fault = names.name_fault(name)
+        if fault:
+            raise OptionError(f"{option} {name!r} {fault}")
+    RATE.check("controller_rate", options.controller_rate)
+    drafts = []
+    for path, own in external_topics(controllers, declared, contexts).items():
+        context = contexts.nearest(path)
+        if context is not None and not own:
+            drafts += _pair(
+                path,
+                context,
+                options.external_joint_states,
+                options.external_joint_commands,
+                options.controller_rate,
+            )
+    return drafts
+
+
+def _pair(path: str, context: Context, states: str, commands: str, rate: float) -> list[InterfaceDraft]:
+    return [
+        InterfaceDraft(
+            kind="topic",
+            path=path,
+            role=role,
+            name=names.join(context.namespace, name),
+            type=JOINT_STATE,
+            context=context,
+            domain_id=context.domain_id,
+            reason=context.unserved or ("" if name.startswith("/") else context.fault),
+            publish_rate=of_role,
+            implicit=True,
+        )
+        for name, role, of_role in ((states, "publisher", rate), (commands, "subscription", None))
+    ]
+
+
+# --- Overrides of the caller -----------------------------------------------------------------------------------
+
+_RATE: Final = "ros:topic:publish_rate"
+
+
+def with_rates(records: StageRecords, options: PlanOptions) -> StageRecords:
+    """Return records in which publishers have the rates that the caller wants, where those can be."""
+    rates = {path: rate for path, rate in options.rates.items() if rate in RATE}
+    if not rates:
+        return records
+    topics = [
+        # Whatever is wrong with the authored rate does not matter any more.
+        replace(
+            topic,
+            publish_rate=rates[topic.path],
+            invalid=tuple(name for name in topic.invalid if name != _RATE),
+        )
+        if topic.path in rates and topic.role == "publisher"
+        else topic
+        for topic in records.topics
+    ]
+    return replace(records, topics=tuple(topics))
+
+
+def overridden(drafts: Sequence[InterfaceDraft], options: PlanOptions) -> list[InterfaceDraft]:
+    """Return interfaces, on or off and at the rates that the caller wants; faulty ones as they are."""
+    if not (options.enabled or options.rates):
+        return list(drafts)
+    return [_overridden(draft, options) for draft in drafts]
+
+
+def _overridden(draft: InterfaceDraft, options: PlanOptions) -> InterfaceDraft:
+    rate, wanted = options.rates.get(draft.path), options.enabled.get(draft.path)
+    if draft.publish_rate is not None and rate is not None and rate in RATE:
+        draft = replace(draft, publish_rate=rate)
+    if wanted is not None and draft.is_switchable:
+        draft = replace(draft, reason="" if wanted else SWITCHED_OFF)
+    return draft
+
+
+def check_overrides(
+    drafts: Iterable[InterfaceDraft], options: PlanOptions, findings: DiagnosticCollector
+) -> None:
+    """Report overrides that mean nothing here."""
+    if not (options.enabled or options.rates):
+        return
+    roles: dict[str, set[str]] = {}
+    for draft in drafts:
+        roles.setdefault(draft.path, set()).add(draft.role)
+    for path in options.enabled:
+        if path not in roles:
+            findings.warning(
+                "2.3.enabled",
+                path,
+                "enabled is set for this path, where there is no interface",
+                "name the prim of an interface",
+            )
+    for path, rate in options.rates.items():
+        if "publisher" not in roles.get(path, ()):
+            findings.warning(
+                "2.4.rate",
+                path,
+                "a rate is set for this path, where there is no publisher",
+                "name the prim of a publisher",
+            )
+        elif rate not in RATE:
+            findings.warning(
+                "2.4.rate",
+                path,
+                f"the rate {quoted(rate)} is not in {RATE}; the authored one counts",
+                f"give a rate of {RATE}",
+            )

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import TypeCatalog, message_type
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning.base_link import base_frames, choose_bases
+from usd_ros_bridge.planning.base_link import (
+    base_frames,
+    choose_bases,
+    odometry_owners,
+    resolve_base_transforms,
+    wheel_joints,
+)
 from usd_ros_bridge.planning.conflicts import check_offered, without_interfaces
 from usd_ros_bridge.planning.contexts import plan_contexts
 from usd_ros_bridge.planning.controllers.plan_controllers import (
     plan_controllers,
 )
-from usd_ros_bridge.planning.controllers.wheels import odometry_owners, wheel_joints
-from usd_ros_bridge.planning.default_interfaces import external_interfaces, implicit_interfaces
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.frames import FramePlanner, place_frames
-from usd_ros_bridge.planning.interfaces import check_duplicates, draft_interfaces
+from usd_ros_bridge.planning.interfaces import (
+    check_duplicates,
+    check_overrides,
+    draft_interfaces,
+    external_interfaces,
+    implicit_interfaces,
+    overridden,
+    with_rates,
+)
 from usd_ros_bridge.planning.kinematics.joint_graph import read_joints
 from usd_ros_bridge.planning.kinematics.kinematic_model import (
     KinematicModel,
@@ -26,14 +38,12 @@ from usd_ros_bridge.planning.kinematics.kinematic_model import (
     rest_body_poses,
 )
 from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers
-from usd_ros_bridge.planning.layout import assign_rows, build_layout
-from usd_ros_bridge.planning.overrides import check_overrides, overridden, with_rates
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.physics.physics_scene import plan_physics_scene
 from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, narrow_to_broadcasters
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.robot_joints import RobotJoints
-from usd_ros_bridge.planning.robots import build_robots, check_parent_frames, resolve_base_transforms
+from usd_ros_bridge.planning.robots import assign_rows, build_layout, build_robots, check_parent_frames
 from usd_ros_bridge.planning.served_contexts import serve_contexts
 from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
 from usd_ros_bridge.process_settings import gc_paused

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import JOINT_STATE, ODOMETRY, message_type
 from usd_ros_bridge.model.plan import (
     WORLD,
@@ -19,13 +20,11 @@ from usd_ros_bridge.model.plan import (
     TopicPlan,
 )
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.frames import PlacedFrames
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.planning.paths import Nearest
-from usd_ros_bridge.planning.prim_poses import as_poses
 from usd_ros_bridge.planning.robot_joints import RobotJoints
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import IDENTITY
 

@@ -9,17 +9,16 @@ from dataclasses import replace
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import DofPlan, Scene
 from usd_ros_bridge.model.records import CameraRecord, fallback
 from usd_ros_bridge.model.sensors import CameraModel
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.model.state import JointTrack, PoseTrack
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import motion_unit, position_attributes
-from usd_ros_bridge.planning.prim_poses import Units, to_world
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import StageIndex, Units, to_world
 from usd_ros_bridge.spatial.transforms import interpolate_poses, relative
 
 MAX_PIXELS = 8192

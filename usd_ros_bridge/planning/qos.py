@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import message_type
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.model.records import TopicRecord, fallback
 from usd_ros_bridge.options import SystemDefaultQos
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 
 MAX_DEPTH = 10_000
 

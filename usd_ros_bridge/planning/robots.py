@@ -1,53 +1,82 @@
-"""RobotPlan: the trees, frames and joints of one robot put together."""
+"""Robots: their rows in the state's arrays, and the RobotPlan of each with its tree, frames and joints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, cast
+from typing import cast
+
+import numpy as np
 
 from usd_ros_bridge.errors import quoted
-from usd_ros_bridge.model.plan import AxisLetter, EdgePlan, FramePlan, JointPlan, RobotPlan, TfOutput
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
+from usd_ros_bridge.model.plan import (
+    AxisLetter,
+    ControllerPlan,
+    EdgePlan,
+    FramePlan,
+    JointPlan,
+    RobotPlan,
+    TfOutput,
+)
 from usd_ros_bridge.model.records import ContextRecord
+from usd_ros_bridge.model.state import Layout
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning.base_link import Base
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
+from usd_ros_bridge.planning.base_link import Base, BaseTransform
 from usd_ros_bridge.planning.frames import PlacedFrames
 from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.names import join, robot_name
 from usd_ros_bridge.planning.placement import global_prefix
-from usd_ros_bridge.planning.prim_poses import as_poses
+from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
 from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import FloatArray
 
-BaseTransform = Literal["ground_truth", "odometry", "none"]
+
+def assign_rows(
+    index: StageIndex,
+    kinematics: KinematicModel,
+    bases: Iterable[Base],
+    controllers: Iterable[ControllerPlan],
+    needing: Iterable[str],
+) -> dict[str, int]:
+    """Return the row of each body: those in trees, and what carries a frame or an interface or is commanded."""
+    bodies = {body for robot in kinematics.robots for body in robot.bodies}
+    bodies.update(base.body for base in bases)
+    bodies.update(str(controller.parameters.get("body", "")) for controller in controllers)
+    bodies.update(map(index.carrier_at, needing))
+    bodies.discard("")
+    return {path: row for row, path in enumerate(index.sort(bodies))}
 
 
-def resolve_base_transforms(
-    bases: Sequence[Base], owners: Mapping[int, str], options: PlanOptions
-) -> tuple[list[BaseTransform], dict[int, str]]:
-    """Return each robot's base transform, and the odometry frame of those whose base has an odometry parent.
+def build_layout(
+    index: StageIndex, kinematics: KinematicModel, body_rows: Mapping[str, int], world_from_body: FloatArray
+) -> Layout:
+    """Return the layout with everything at rest."""
+    pairs = [
+        (joint.path, dof)
+        for robot in kinematics.robots
+        for joint in robot.joints
+        for dof in kinematics.joint_dofs(joint.path)
+    ]
+    dofs = [dof for _, dof in pairs]
+    return Layout(
+        bodies=tuple(body_rows),
+        dofs=tuple(dof.name for dof in dofs),
+        dof_joints=tuple(path for path, _ in pairs),
+        body_pose=world_from_body,
+        joint_position=_column([dof.position for dof in dofs]),
+        lower=_column([dof.lower for dof in dofs]),
+        upper=_column([dof.upper for dof in dofs]),
+        max_velocity=_column([dof.max_velocity for dof in dofs]),
+        kinematic=np.array(
+            [path not in index.bodies or bool(index.bodies[path].kinematic_enabled) for path in body_rows],
+            dtype=bool,
+        ),
+    )
 
-    Args:
-        bases: Bases of the robots.
-        owners: Odometry frame of the robots that a differential drive owns.
-        options: The caller's choice.
-    """
-    transforms: list[BaseTransform] = []
-    odom_frames: dict[int, str] = {}
-    for robot, base in enumerate(bases):
-        chosen: BaseTransform = "ground_truth"
-        if options.base_transform == "none":
-            # Of a robot that is anchored: its place in the world.
-            chosen = "none"
-        elif base.free:
-            if options.base_transform != "auto":
-                chosen = options.base_transform
-            elif robot in owners:
-                chosen = "odometry"
-        if chosen == "odometry":
-            odom_frames[robot] = owners.get(robot, "odom")
-        transforms.append(chosen)
-    return transforms, odom_frames
+
+def _column(values: Sequence[float]) -> FloatArray:
+    return np.array(values, dtype=np.float64)
 
 
 def check_parent_frames(

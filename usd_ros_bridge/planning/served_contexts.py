@@ -12,13 +12,12 @@ from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 from usd_ros_bridge.errors import OptionError, quoted
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.records import JointRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Contexts, plan_contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest, ancestors, is_below
 
 OUTSIDE: Final = "/"

@@ -90,11 +90,11 @@ class Reporter:
 
 
 def modules() -> dict[Path, ast.Module]:
-    """The parsed modules that can make diagnostics: all but the one that collects them."""
-    paths = [
-        path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "planning" / "diagnostic_collector.py"
-    ]
-    return {path: ast.parse(path.read_text()) for path in sorted(paths)}
+    """The parsed modules, without the collector, which passes on what others find."""
+    parsed = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    for module in parsed.values():
+        module.body = [each for each in module.body if getattr(each, "name", "") != "DiagnosticCollector"]
+    return parsed
 
 
 def name_of(call: ast.Call) -> str:

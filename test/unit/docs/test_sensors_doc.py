@@ -9,10 +9,10 @@ import pytest
 from markdown_docs import codes, page_text, rows, section
 
 from usd_ros_bridge.backends.base import SensorBackend
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.records import CameraRecord, attribute_fields
 from usd_ros_bridge.model.sensors import CameraModel
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.physics import sensor_models, sensors
 from usd_ros_bridge.planning.physics.sensor_models import EARTH_FIELD, MAX_RAYS, PREFIX, SensorValues
 

@@ -18,7 +18,7 @@ from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.base import Backend, Capabilities
 from usd_ros_bridge.backends.mujoco import mujoco_options
 from usd_ros_bridge.backends.registry import load_backend
-from usd_ros_bridge.model.message_types import JOINT_TRAJECTORY, MESSAGE_TYPES
+from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY, MESSAGE_TYPES
 from usd_ros_bridge.model.records import (
     ActionRecord,
     CameraRecord,
@@ -28,7 +28,7 @@ from usd_ros_bridge.model.records import (
     attribute_fields,
 )
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.planning import contexts, default_interfaces, names, qos
+from usd_ros_bridge.planning import contexts, interfaces, names, qos
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.kinematics.joint_graph import KINDS
 from usd_ros_bridge.ranges import RATE
@@ -113,12 +113,12 @@ def test_implicit_interfaces() -> None:
     table = rows(section(INTERFACES, "Implicit interfaces"), "topic")
     expected = [
         [
-            f"`{default_interfaces.JOINT_STATES}`",
+            f"`{interfaces.JOINT_STATES}`",
             "publisher",
-            default_interfaces.JOINT_STATE,
-            f"{default_interfaces.RATE:g} Hz",
+            JOINT_STATE,
+            f"{interfaces.IMPLICIT_RATE:g} Hz",
         ],
-        [f"`{default_interfaces.JOINT_COMMANDS}`", "subscription", default_interfaces.JOINT_STATE, ""],
+        [f"`{interfaces.JOINT_COMMANDS}`", "subscription", JOINT_STATE, ""],
     ]
     assert table == expected
 

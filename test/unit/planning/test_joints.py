@@ -10,10 +10,10 @@ import pytest
 from planning_records import Stage, arm, found, frames, joints, turn
 
 from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import AxisLimitRecord, DriveRecord, IsaacJointRecord, IsaacRobotRecord
 from usd_ros_bridge.model.stage import StageMetrics
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.mimic import collapse_chains
 
 INF = math.inf

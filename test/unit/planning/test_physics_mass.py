@@ -15,11 +15,11 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from physics_stages import at, bodies, body, findings, open_text, plan_text, prim, scene_of, world
 from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import Inertial, nearest_moments
 from usd_ros_bridge.model.physics_records import MassRecord
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.physics.mass import MassPlanner
-from usd_ros_bridge.planning.prim_poses import Units
+from usd_ros_bridge.planning.stage_index import Units
 from usd_ros_bridge.spatial.scalar import Vector3
 from usd_ros_bridge.spatial.transforms import pose, to_matrix
 

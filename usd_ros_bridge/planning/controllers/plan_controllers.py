@@ -10,16 +10,14 @@ from dataclasses import replace
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
-from usd_ros_bridge.planning.controllers.declared import ControllerScope, plan_declared
+from usd_ros_bridge.planning.controllers.declared import ControllerScope, ControllerTargets, plan_declared
 from usd_ros_bridge.planning.controllers.implied import ImpliedControllers
-from usd_ros_bridge.planning.controllers.targets import ControllerTargets
 from usd_ros_bridge.planning.controllers.trajectory_topics import assign_trajectory_topics
-from usd_ros_bridge.planning.default_interfaces import external_topics
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
-from usd_ros_bridge.planning.interfaces import InterfaceDraft
+from usd_ros_bridge.planning.interfaces import InterfaceDraft, external_topics
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex

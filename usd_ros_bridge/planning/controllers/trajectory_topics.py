@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import FOLLOW_JOINT_TRAJECTORY, JOINT_TRAJECTORY
 from usd_ros_bridge.model.records import JointTrajectoryRecord
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.contexts import Contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import cast
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.records import DofAxis, JointRecord, JointType, fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.solver_attributes import (
     axis_names,
     resolve,
     urdf_effort,
     urdf_velocity,
 )
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, Units
 
 AXES: tuple[DofAxis, ...] = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 AXIS_INDEX = {axis: index for index, axis in enumerate(AXES)}

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.records import JointRecord, JointType, fallback
 from usd_ros_bridge.planning.contexts import Context, Contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.dofs import count_dofs
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 KINDS: dict[str, JointType] = {

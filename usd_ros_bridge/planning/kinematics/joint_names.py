@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.records import DofAxis, IsaacJointRecord, IsaacRobotRecord, JointRecord
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.contexts import Context
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
 from usd_ros_bridge.planning.paths import prim_name
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.plan import DofPlan, MimicPlan
 from usd_ros_bridge.model.records import JointType
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Context, Contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics import joint_names
 from usd_ros_bridge.planning.kinematics.dofs import FreeAxis, joint_motions
 from usd_ros_bridge.planning.kinematics.joint_graph import (

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.plan import MimicPlan
 from usd_ros_bridge.model.records import DofAxis, JointRecord
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.dofs import AXES, FreeAxis
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
 from usd_ros_bridge.planning.kinematics.solver_attributes import motion_unit, number
-from usd_ros_bridge.planning.prim_poses import Units
+from usd_ros_bridge.planning.stage_index import Units
 
 
 @dataclass(frozen=True, slots=True)

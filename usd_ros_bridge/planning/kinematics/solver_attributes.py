@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from usd_ros_bridge.errors import OptionError, choices
 from usd_ros_bridge.model.records import DofAxis, JointRecord
 from usd_ros_bridge.options import SOLVERS
-from usd_ros_bridge.planning.prim_poses import Units
+from usd_ros_bridge.planning.stage_index import Units
 
 Property = Literal[
     "armature",

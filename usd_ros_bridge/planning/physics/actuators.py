@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Body, Dof, Drive, Site, Tendon
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import MjcActuatorRecord, NewtonActuatorRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.names import MAX_NAME
 from usd_ros_bridge.planning.paths import Nearest, prim_name
 from usd_ros_bridge.planning.physics.tendons import UnusableError, bounds, finite, finites
-from usd_ros_bridge.planning.prim_poses import Units
+from usd_ros_bridge.planning.stage_index import Units
 
 _KINDS: Final = {
     "dynamics": ("mjc:dynType", ("none", "integrator", "filter", "filterexact", "muscle", "user")),

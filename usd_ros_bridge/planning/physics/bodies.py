@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Inertial, Joint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import RigidBodyRecord, fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import BODY, resolve_all
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, as_poses
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.scalar import Vector3
 from usd_ros_bridge.spatial.transforms import FloatArray, rotate
 

@@ -10,18 +10,17 @@ from typing import Any, Final
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.solver_attributes import COLLIDER, MATERIAL, number, resolve_all
 from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
 from usd_ros_bridge.planning.physics.shapes import KnownMeshes, Placed, place_shape, read_transforms
 from usd_ros_bridge.planning.physics.volumes import MassModel
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, as_poses
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_matrix
 
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}

@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Joint
 from usd_ros_bridge.model.physics_records import CollisionGroupRecord, GeometryRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import ARTICULATION, resolve_all
 from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path

@@ -16,17 +16,16 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from usd_ros_bridge.errors import choices, quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Inertial, Joint, Shape, nearest_moments
 from usd_ros_bridge.model.physics_records import MASSLESS_BODIES, MassRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import MasslessBodies, PlanOptions
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.volumes import MassModel, Solid, distributed
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units
 from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
 from usd_ros_bridge.spatial.transforms import FloatArray, from_rotation_matrix, to_matrix
 

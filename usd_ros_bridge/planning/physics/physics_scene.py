@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Inertial, Joint, PhysicsScene
 from usd_ros_bridge.model.physics_records import MassRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import plan_contexts
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.joint_graph import read_joints
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel, plan_kinematics
 from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers

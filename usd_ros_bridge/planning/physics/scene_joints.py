@@ -9,12 +9,12 @@ from typing import Literal, cast
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Dof, Drive, Mimic
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import DofPlan, MimicPlan
 from usd_ros_bridge.model.records import DofAxis, DriveRecord, JointRecord, JointType, fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.dofs import AXIS_INDEX, reference
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import (
@@ -27,8 +27,7 @@ from usd_ros_bridge.planning.kinematics.solver_attributes import (
     resolve_all,
     uneven_effort,
 )
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units, as_poses
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units, as_poses
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import compose
 

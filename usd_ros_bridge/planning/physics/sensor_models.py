@@ -8,6 +8,7 @@ from math import atan2, inf, isnan, nan, radians
 from typing import Any, Final, cast
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.sensors import (
     BarometerSensor,
     CameraModel,
@@ -23,7 +24,6 @@ from usd_ros_bridge.model.sensors import (
     ThermometerSensor,
     WrenchSensor,
 )
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.spatial.scalar import Vector3
 
 MAX_RAYS: Final = 1 << 20

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import COMPRESSED_IMAGE, POINT_CLOUD, message_type
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.sensors import Sensor
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.paths import Nearest
 from usd_ros_bridge.planning.physics.sensor_models import (
     COLOR_ENCODING,
@@ -37,7 +37,7 @@ from usd_ros_bridge.planning.physics.sensor_models import (
     thermometer,
     wrench,
 )
-from usd_ros_bridge.planning.prim_poses import WorldPoses, as_poses
+from usd_ros_bridge.planning.stage_index import WorldPoses, as_poses
 from usd_ros_bridge.spatial import transforms
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import (
     Approximation,
     Box,
@@ -23,8 +24,7 @@ from usd_ros_bridge.model.physics import (
     Sphere,
 )
 from usd_ros_bridge.model.physics_records import GeometryRecord, SiteRecord
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units, to_world
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, Units, to_world
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose, to_matrix
 
 _HALF: Final = math.sqrt(0.5)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Capsule,
@@ -21,12 +22,10 @@ from usd_ros_bridge.model.physics import (
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import GeometryRecord, MjcTendonRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import Record, fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.colliders import carrier
 from usd_ros_bridge.planning.physics.shapes import KnownMeshes, place_shape, read_transforms
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, as_poses
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative
 
 LIMITED = ("auto", "true", "false")

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.stage import StageRecords
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.kinematics.dofs import AXES
 from usd_ros_bridge.planning.kinematics.solver_attributes import TABLE

@@ -10,12 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords, PhysicsSceneRecord
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.diagnostic_collector import DiagnosticCollector
 from usd_ros_bridge.planning.kinematics.solver_attributes import SCENE, resolve_all
-from usd_ros_bridge.planning.prim_poses import MAX_MAGNITUDE, Units
-from usd_ros_bridge.planning.stage_index import StageIndex
+from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units
 from usd_ros_bridge.ranges import STEP
 from usd_ros_bridge.spatial.scalar import Vector3
 from usd_ros_bridge.spatial.transforms import rotate
