@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from usd_ros_bridge.errors import error_text, escaped
 
-Show = Callable[[str, str], None]
-"""`show(kind, message)`: shows a warning to people."""
+Report = Callable[[str, str], None]
+"""`report(kind, message)`: warn people. From any thread."""
 
 MAX_SUBJECTS = 200
 """Subjects of a family that are remembered; the oldest makes room for the newest."""
@@ -91,7 +91,7 @@ class _Lines:
     hidden: int = 0
 
 
-def limited(show: Show) -> Show:
+def limited(show: Report) -> Report:
     """Return `show` with a limit on the lines of each family. Call it from any thread."""
     lock, budget = threading.Lock(), LineBudget()
 
@@ -110,9 +110,9 @@ def family_of(kind: str) -> str:
 
 
 class OnceReporter:
-    """Shows the first report of each kind and counts the rest, so that a fault at 1 kHz does not flood a log."""
+    """Show the first report of each kind and count the rest, so that a fault at 1 kHz does not flood a log."""
 
-    def __init__(self, show: Show | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, show: Report | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Store the arguments.
 
         Args:

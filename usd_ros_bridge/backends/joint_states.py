@@ -11,7 +11,6 @@ from usd_ros_bridge.backends.base import (
     BackendContext,
     BackendInput,
     Capabilities,
-    Report,
     flag,
     option_value,
     parse_options,
@@ -24,6 +23,7 @@ from usd_ros_bridge.model.change import CommonRows, common_rows
 from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, JointStateSample, State
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 DEFAULT_TOPIC = "joint_states"

@@ -12,7 +12,6 @@ from usd_ros_bridge.backends.base import (
     BackendContext,
     BackendInput,
     Capabilities,
-    Report,
     flag,
     option_value,
     parse_options,
@@ -21,6 +20,7 @@ from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.model.change import CommonRows, common_rows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, Layout, State
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, normalized, rotate, twist_exponential
 
 

@@ -9,7 +9,6 @@ from usd_ros_bridge.backends.base import (
     BackendContext,
     BackendInput,
     Capabilities,
-    Report,
     flag,
     number_in,
     option_value,
@@ -21,6 +20,7 @@ from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan, carrier_of
 from usd_ros_bridge.model.state import Commands, JointTrack, PoseTrack, State
 from usd_ros_bridge.ranges import PLAYBACK_RATE, PLAYBACK_TIME
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
     FloatArray,

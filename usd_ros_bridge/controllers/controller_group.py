@@ -16,10 +16,8 @@ from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.periods import is_reached, period_ns, periods_missed
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray
-
-Report = Callable[[str, str], None]
-"""`report(kind, message)`: a warning for people, shown once per kind and counted after that. Any thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.controllers.controller_group import Report
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import JointStateSample
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 LIMIT_TOLERANCE = 1e-3

@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from typing import NamedTuple, TypeVar
 
 from usd_ros_bridge.api import add_physics
-from usd_ros_bridge.backends.base import Backend, Report, needs_physics
+from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.backends.registry import backend_names, load_backend
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.runtime import Runtime
 
 RuntimeT = TypeVar("RuntimeT", bound=Runtime)

@@ -17,7 +17,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions, PlanOptions, VariantSelection
 from usd_ros_bridge.planning import disable_conflicts, leave_offered
 from usd_ros_bridge.ranges import TIMEOUT
-from usd_ros_bridge.reporting import OnceReporter, limited
+from usd_ros_bridge.reporting import OnceReporter, Report, limited
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
@@ -47,8 +47,6 @@ from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl
 NODE_NAME = "usd_ros_bridge"
 QUIT_S = 0.2
 """Delay of the end, so that the answer to the request is sent, seconds."""
-
-Show = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,8 +93,8 @@ class Bridge(HandlerRegistry):
         *,
         options: BridgeOptions | None = None,
         node: Any = None,
-        report: Show | None = None,
-        inform: Show | None = None,
+        report: Report | None = None,
+        inform: Report | None = None,
     ) -> None:
         """Store the arguments; `open` acquires.
 

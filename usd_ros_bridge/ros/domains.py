@@ -19,7 +19,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.compat import (
     ROS_ERRORS,
     destroy_entity,
@@ -36,8 +36,6 @@ MAX_DOMAIN_ID = 232
 _SPIN_S = 0.1
 _JOIN_S = 2.0
 _POLL_ROUNDS = 100
-
-Report = Callable[[str, str], None]
 
 
 class DomainLimitError(Exception):

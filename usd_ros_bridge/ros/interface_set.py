@@ -14,10 +14,10 @@ from usd_ros_bridge.model.plan import (
     InterfacePlan,
     TopicPlan,
 )
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.change.reconcile import Reconciliation, reconcile
-from usd_ros_bridge.ros.domains import Domain, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints.action_client import ActionClient
 from usd_ros_bridge.ros.endpoints.action_server import ActionServer
 from usd_ros_bridge.ros.endpoints.backend_inputs import BackendInputs

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from usd_ros_bridge.backends.base import Backend, Report, SensorBackend
+from usd_ros_bridge.backends.base import Backend, SensorBackend
 from usd_ros_bridge.model.state import Commands, Layout, State
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.snapshot import Sense
 
 

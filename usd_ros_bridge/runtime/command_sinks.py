@@ -8,12 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from usd_ros_bridge.backends.base import Capabilities, Report
+from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of, followers_of
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.message_types import CommandKind, message_type
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, normalized

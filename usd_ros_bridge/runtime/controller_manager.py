@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import nan
 
-from usd_ros_bridge.backends.base import Capabilities, Report
+from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.controllers.controller_group import (
     ControllerContext,
     MadeGroup,
@@ -20,7 +20,7 @@ from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, use
 from usd_ros_bridge.model.periods import checked_period_ns
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.group_runner import (
     SWITCHED_OFF,
     ControllerGroupRunner,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.state import State
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime import body_motion
 from usd_ros_bridge.runtime.kinematics import Kinematics, Selection, selection
 from usd_ros_bridge.runtime.odometry import OdometryTable, OdometryWriter
@@ -236,7 +237,6 @@ def _offset(pose: FloatArray) -> list[float] | None:
     return None if values == _ORIGIN else values
 
 
-Report = Callable[[str, str], None]
 _ALL, _ROTATION = slice(None), slice(3, None)
 """Rows of poses by component."""
 ONE_THREAD = 8192

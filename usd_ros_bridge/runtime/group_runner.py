@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.controllers.controller_group import ControllerGroup, GoalGroup, GoalPort, MadeGroup
 from usd_ros_bridge.model.goals import (
     FollowTrajectoryGoal,
@@ -21,7 +20,7 @@ from usd_ros_bridge.model.goals import (
 )
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.inbox import Inbox
 
 _INVALID_GOAL = -1

@@ -13,14 +13,13 @@ from usd_ros_bridge.backends.base import (
     BackendContext,
     BackendInput,
     Capabilities,
-    Report,
     StateTransferBackend,
 )
 from usd_ros_bridge.errors import BackendError, BridgeError, ChangeRefusedError
 from usd_ros_bridge.model.change import common_rows
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan
 from usd_ros_bridge.options import BridgeOptions
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.backend_runner import BackendRunner, find_sense
 from usd_ros_bridge.runtime.controller_manager import ControllerManager, GroupMaker
 from usd_ros_bridge.runtime.frame_poses import FrameTable

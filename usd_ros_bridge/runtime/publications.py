@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 
-from usd_ros_bridge.backends.base import Report
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, Arrivals, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.runtime.status import PublicationStatus, RateMeter

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from usd_ros_bridge.model.periods import SECOND_NS, is_reached, period_ns, periods_missed
+from usd_ros_bridge.reporting import Report
 
 NEVER_NS = 2**63 - 1
 _RECENT_TICKS = 16
@@ -115,7 +116,7 @@ class Schedule:
         clock_period_ns: Period of the clock that the ticks follow, nanoseconds; 0 without one.
     """
 
-    def __init__(self, report: Callable[[str, str], None]) -> None:
+    def __init__(self, report: Report) -> None:
         """Args: report: For rates that cannot be met, and stalls."""
         self.earliest_ns = NEVER_NS
         self.clock_period_ns = 0

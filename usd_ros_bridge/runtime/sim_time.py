@@ -10,10 +10,10 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.periods import period_ns
 from usd_ros_bridge.ranges import FACTOR
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import NEVER_NS
 

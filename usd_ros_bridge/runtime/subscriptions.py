@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from usd_ros_bridge.backends.base import Backend, BackendInput, Report
+from usd_ros_bridge.backends.base import Backend, BackendInput
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.model.state import Commands
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.command_sinks import Sink, SinkContext, SinkRefusal, make_sink
 from usd_ros_bridge.runtime.controller_manager import ControllerManager
 from usd_ros_bridge.runtime.inbox import Inbox, Item, Take, Wakeup

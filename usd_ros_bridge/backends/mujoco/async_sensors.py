@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.reporting import Report
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -8,7 +8,7 @@ from typing import Final
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, EntityState, Report
+from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, EntityState
 from usd_ros_bridge.backends.mujoco.async_sensors import AsyncSensor, SensorWorker
 from usd_ros_bridge.backends.mujoco.cameras import CameraInfoSensor, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.commands import BodyCommands, JointCommands
@@ -23,6 +23,7 @@ from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.state import Commands, SensorSample, State
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _LOG_FILE: Final = "MUJOCO_LOG.TXT"

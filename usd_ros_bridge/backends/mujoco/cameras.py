@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.base import BackendContext, Report
+from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.image_compression import compressed_image
 from usd_ros_bridge.backends.mujoco.async_sensors import (
     Arrays,
@@ -31,6 +31,7 @@ from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.sensors import CameraModel, CameraSensor
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import compose, pose, pose_array
 
 _OPTICAL_FROM_CAMERA = pose(rotation=(1.0, 0.0, 0.0, 0.0))

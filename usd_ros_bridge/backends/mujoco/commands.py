@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.backends.mujoco.compiled_model import JointControl
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.state import Commands, Layout
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 BoolArray = NDArray[np.bool_]

@@ -7,7 +7,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.backends.mujoco.actuators import add_actuators
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
 from usd_ros_bridge.backends.mujoco.collision_filtering import filter_collisions
@@ -17,6 +16,7 @@ from usd_ros_bridge.backends.mujoco.loops import add_loops
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import PhysicsScene
+from usd_ros_bridge.reporting import Report
 
 DEFAULT_TIMESTEP = 0.002
 """s: length of a step that nobody authored."""

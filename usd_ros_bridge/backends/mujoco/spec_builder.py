@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import mujoco
 
-from usd_ros_bridge.backends.base import Report
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint, PhysicsScene
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray, wxyz
 
 COLLIDER_GROUP: Final = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.reporting import Show, describe
+from usd_ros_bridge.reporting import Report, describe
 
 STEP_MS = 50
 """Quiet time before changes are reported: editors write a file in several steps."""
@@ -38,7 +38,7 @@ class FileWatcher:
         self,
         files: Collection[str],
         changed: Callable[[frozenset[str]], None],
-        report: Show,
+        report: Report,
         *,
         read: Mapping[str, Signature] | None = None,
     ) -> None:

@@ -21,7 +21,7 @@ from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import OPTIONS, PlanOptions, RemoteControl, VariantSelection, rows
 from usd_ros_bridge.planning.served_contexts import contexts_fault
-from usd_ros_bridge.reporting import Show
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.change.interface_parameters import ABOUT_RATE, ENABLED, InterfaceParameters
 from usd_ros_bridge.ros.compat import parameter_overrides
@@ -60,7 +60,7 @@ class LiveParameters:
         set_tf_rate: Callable[[float], None],
         defer: Callable[[Callable[[], None]], None],
         remote_control: RemoteControl,
-        report: Show,
+        report: Report,
     ) -> None:
         """Store what is to be alike; `open` declares.
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.codecs.encoding import Encoding, Values, set_stamp
-from usd_ros_bridge.ros.domains import Report
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
 from usd_ros_bridge.ros.wire.cdr_template import Column, MessageBlock, Template
 from usd_ros_bridge.runtime.snapshot import Snapshot

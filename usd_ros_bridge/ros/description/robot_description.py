@@ -21,9 +21,10 @@ from usd_ros_bridge.model.message_types import STRING
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, MakeWay
-from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.ros.domains import Domain, Domains, Report
+from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.snapshot import Snapshot
 

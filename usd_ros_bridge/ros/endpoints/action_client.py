@@ -15,9 +15,9 @@ from rclpy.action import ActionClient as RosActionClient
 from usd_ros_bridge.errors import BridgeError, CallTimeoutError
 from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.plan import ActionPlan
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.action_server import action_row
 from usd_ros_bridge.ros.workers import Workers
 

@@ -15,10 +15,10 @@ from rclpy.action import GoalResponse
 from usd_ros_bridge.errors import GoalAbortedError, HandlerTimeoutError
 from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.plan import ActionPlan
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.codecs import ACTIONS
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.goal_server import DeskPort, GoalServer, HandledGoal, LiveGoal, goal_key
 from usd_ros_bridge.ros.endpoints.handlers import Bound, Handlers
 from usd_ros_bridge.ros.workers import Workers

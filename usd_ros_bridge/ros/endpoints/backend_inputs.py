@@ -7,10 +7,10 @@ from typing import Any
 
 from usd_ros_bridge.backends.base import BackendInput
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.codecs.encoding import MessageCodec
-from usd_ros_bridge.ros.domains import Domain, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints.factory import BAD_NAME, UNAVAILABLE
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface

@@ -17,11 +17,11 @@ from usd_ros_bridge.model.plan import (
     ServicePlan,
     TopicPlan,
 )
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, NoSourceError
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages
-from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints.action_client import ActionClient
 from usd_ros_bridge.ros.endpoints.action_server import ActionServer
 from usd_ros_bridge.ros.endpoints.handlers import Handlers, MessageFeed, SourceFeed

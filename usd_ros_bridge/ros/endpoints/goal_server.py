@@ -16,9 +16,9 @@ from rclpy.action import CancelResponse
 from rclpy.exceptions import InvalidHandle
 
 from usd_ros_bridge.model.goals import Outcome
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.codecs.control_msgs import ActionCodec
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.workers import is_coroutine_function
 
 RESULT_TIMEOUT_S = 10

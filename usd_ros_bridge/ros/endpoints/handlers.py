@@ -16,8 +16,7 @@ from rclpy.serialization import deserialize_message
 from usd_ros_bridge.errors import BridgeError, OptionError, choices, quoted
 from usd_ros_bridge.model.plan import BridgePlan, InterfaceKind, InterfacePlan
 from usd_ros_bridge.ranges import TIMEOUT
-from usd_ros_bridge.reporting import describe
-from usd_ros_bridge.ros.domains import Report
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.inbox import DEFAULT_DEPTH
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange

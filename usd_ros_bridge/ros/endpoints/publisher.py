@@ -7,11 +7,12 @@ from typing import Any
 from rclpy.event_handler import PublisherEventCallbacks
 
 from usd_ros_bridge.model.plan import TopicPlan
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.codecs.encoding import Encoding
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
 from usd_ros_bridge.ros.compat import policy_name
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Bound, SourceFeed
 from usd_ros_bridge.ros.endpoints.publisher_batch import MessagePublisher

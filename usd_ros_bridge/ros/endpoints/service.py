@@ -14,10 +14,10 @@ from weakref import WeakMethod
 
 from usd_ros_bridge.errors import BridgeError, CallTimeoutError, HandlerTimeoutError, escaped
 from usd_ros_bridge.model.plan import ServicePlan
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.compat import defer_responses
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.handlers import DEFAULT_TIMEOUT_S
 from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server, ServerFinder
 from usd_ros_bridge.ros.interface_types import make_message

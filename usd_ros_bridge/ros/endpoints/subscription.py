@@ -28,11 +28,11 @@ from rclpy.subscription import Subscription
 from rclpy.type_support import check_is_valid_msg_type
 
 from usd_ros_bridge.model.plan import QosPlan
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.codecs.encoding import MessageCodec
 from usd_ros_bridge.ros.compat import policy_name, publisher_count
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles as quality
 from usd_ros_bridge.ros.endpoints.handlers import MessageFeed
 from usd_ros_bridge.runtime.inbox import Wakeup

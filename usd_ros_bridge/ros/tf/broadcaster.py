@@ -14,12 +14,12 @@ from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge.model.message_types import TF_MESSAGE
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan, TfOutput
-from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.codecs.encoding import Encoding, Values, set_stamp
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
 from usd_ros_bridge.ros.compat import policy_name
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.endpoints.publisher_batch import MessagePublisher

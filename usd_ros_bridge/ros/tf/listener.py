@@ -15,8 +15,9 @@ from tf2_msgs.msg import TFMessage
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.message_types import TF_MESSAGE
 from usd_ros_bridge.model.plan import WORLD, BridgePlan, QosPlan, TopicPlan
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.codecs.encoding import MessageCodec
-from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.subscription import TopicSubscription
 from usd_ros_bridge.runtime.command_sinks import UnknownFrameError

@@ -14,7 +14,8 @@ from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.plan import QosPlan, TfOutput
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.tf.broadcaster import TfTopic
 from usd_ros_bridge.runtime.publications import Publication

@@ -17,8 +17,9 @@ from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import SET_BOOL, SIMULATOR_FEATURES, TRIGGER
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
-from usd_ros_bridge.ros.domains import Domain, Domains, Report
+from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime

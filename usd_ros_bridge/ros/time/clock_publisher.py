@@ -11,8 +11,9 @@ from rosgraph_msgs.msg import Clock
 from usd_ros_bridge.model.message_types import CLOCK
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.domains import Domain, Report
+from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
