@@ -205,12 +205,13 @@ def expected_files(config: pytest.Config) -> set[Path]:
     if any(config.getoption(name, None) for name in chosen):
         return set()
     files: set[Path] = set()
+    left_out = config.getini("norecursedirs")
     for argument in config.args:
-        folder = Path(config.invocation_params.dir, argument)
-        left_out = set(config.getini("norecursedirs"))
+        folder = Path(config.invocation_params.dir, argument).resolve()
         for path in folder.rglob("test_*.py"):
-            if not left_out & set(path.relative_to(folder).parts[:-1]):
-                files.add(path.resolve().relative_to(config.rootpath.resolve()))
+            between = [parent for parent in path.parents if folder in parent.parents]
+            if not any(parent.match(pattern) for parent in between for pattern in left_out):
+                files.add(path.relative_to(config.rootpath.resolve()))
     return files
 
 

@@ -83,3 +83,16 @@ def test_a_long_value_does_not_become_the_name_of_its_test(suite: Path) -> None:
     assert "test_value[short]" in ran.stdout
     assert "100000] PASSED" in ran.stdout
     assert max(len(line) for line in ran.stdout.splitlines() if "test_long.py" in line) < 200
+
+
+def test_make_test_leaves_out_only_the_suites_of_other_targets(pytestconfig: pytest.Config) -> None:
+    """A pattern that is a name leaves out every folder of that name, and nothing says so."""
+    patterns = pytestconfig.getini("norecursedirs")
+    folder = pytestconfig.rootpath / "test"
+    left_out = {
+        parent.relative_to(folder)
+        for path in folder.rglob("test_*.py")
+        for parent in path.parents
+        if folder in parent.parents and any(parent.match(pattern) for pattern in patterns)
+    }
+    assert left_out == {Path("robots"), Path("real_assets")}
