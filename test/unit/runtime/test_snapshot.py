@@ -1,8 +1,9 @@
-"""Velocities and accelerations of a snapshot against motions whose derivatives are known."""
+"""The snapshot: velocities and accelerations against known motions; numbers that no backend measured."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import gripper, rest_of, rover
@@ -10,10 +11,12 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.runtime.frame_poses import FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
-from usd_ros_bridge.runtime.snapshot import Snapshot
+from usd_ros_bridge.runtime.snapshot import UNKNOWN, Snapshot, UnknownFilter
 from usd_ros_bridge.spatial.transforms import compose, exponential, pose, rotate, twist_exponential
 
 MS = 1_000_000
+# NaN of other bits than numpy's own, as arithmetic makes it.
+NEGATIVE_NAN = np.copysign(np.nan, -1.0)
 
 
 def make(plan: BridgePlan, *, joint_driven: bool = True) -> tuple[Snapshot, State]:
@@ -146,3 +149,19 @@ def test_what_is_asked_twice_is_computed_once() -> None:
     before = snapshot.body_pose
     snapshot.begin(state)
     assert snapshot.body_pose is not before
+
+
+@pytest.mark.parametrize("nothing", [[np.nan] * 3, [NEGATIVE_NAN] * 3, [np.nan, NEGATIVE_NAN, np.nan]])
+def test_nan_alone_is_unknown(nothing: list[float]) -> None:
+    assert UnknownFilter(3)(np.array(nothing)) is UNKNOWN
+
+
+@pytest.mark.parametrize("some", [[0.0] * 3, [np.nan, np.nan, 1.0], [np.inf, np.nan, np.nan]])
+def test_numbers_that_are_known_in_part_stay(some: list[float]) -> None:
+    values = np.array(some)
+    assert UnknownFilter(3)(values) is values
+
+
+def test_an_empty_array_stays() -> None:
+    values = np.zeros(0)
+    assert UnknownFilter(0)(values) is values

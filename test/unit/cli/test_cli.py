@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ASSETS = ROOT / "test" / "assets"
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
 
