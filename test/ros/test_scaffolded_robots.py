@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "unit" / "console"))
+sys.path.append(str(Path(__file__).parents[1] / "unit" / "cli"))
 
 from control_msgs.action import FollowJointTrajectory, ParallelGripperCommand
 from geometry_msgs.msg import Twist

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_garbage import MATRIX, NUMBERS, PATHS, VALUES, stages
+from test_faulty_records import MATRIX, NUMBERS, PATHS, VALUES, stages
 
 from usd_ros_bridge.export.plan_json import physics_to_json, plan_to_json
 from usd_ros_bridge.model import physics_records as p
