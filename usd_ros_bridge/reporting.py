@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from usd_ros_bridge.errors import error_text, escaped
 
@@ -184,3 +185,36 @@ def describe(error: BaseException) -> str:
 
 _DESCRIBED = 2000
 """Characters of an exception's text that are looked at."""
+
+
+class NodeLog:
+    """Shows warnings and news.
+
+    Attributes:
+        node: The rclpy node whose logger shows them, None for none.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Log through the standard library until there is a node.
+
+        Args:
+            name: Of the standard library's logger.
+        """
+        self.node: Any = None
+        self._name = name
+
+    def warn(self, kind: str, message: str) -> None:
+        """Show a warning."""
+        node = self.node
+        if node is None:
+            log_warning(kind, message)
+        else:
+            node.get_logger().warning(escaped(message))
+
+    def inform(self, kind: str, message: str) -> None:
+        """Show something worth knowing."""
+        node = self.node
+        if node is None:
+            logging.getLogger(self._name).info("%s [%s]", escaped(message), escaped(kind))
+        else:
+            node.get_logger().info(escaped(message))

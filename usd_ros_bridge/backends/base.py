@@ -20,11 +20,9 @@ from usd_ros_bridge.errors import BackendError, choices, quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.ranges import NumberRange
+from usd_ros_bridge.reporting import Report
 
 ENTRY_POINT_GROUP = "usd_ros_bridge.backends"
-
-Report = Callable[[str, str], None]
-"""`report(kind, message)`: warn; a kind is shown once, and counted after that. From any thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,13 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions, PlanOptions, VariantSelection
 from usd_ros_bridge.planning import disable_conflicts, leave_offered
 from usd_ros_bridge.ranges import TIMEOUT
-from usd_ros_bridge.reporting import OnceReporter, Report, limited
+from usd_ros_bridge.reporting import NodeLog, OnceReporter, Report, limited
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.change.live_parameters import LiveParameters
-from usd_ros_bridge.ros.controller_parameters import ControllerParameters
-from usd_ros_bridge.ros.description.plan_summary import PlanSummary
-from usd_ros_bridge.ros.description.robot_description import Descriptions
+from usd_ros_bridge.ros.description.robot_description import Descriptions, PlanSummary
 from usd_ros_bridge.ros.diagnostics.diagnostics_publisher import DiagnosticsPublisher
 from usd_ros_bridge.ros.diagnostics.graph_monitor import CHECK_RATE, GraphMonitor
 from usd_ros_bridge.ros.domains import Domains
@@ -35,7 +33,7 @@ from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bin
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.interface_set import Interfaces
-from usd_ros_bridge.ros.node_log import NodeLog
+from usd_ros_bridge.ros.parameters import ControllerParameters
 from usd_ros_bridge.ros.tf.robot_transforms import RobotTransforms
 from usd_ros_bridge.ros.time.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.workers import Workers

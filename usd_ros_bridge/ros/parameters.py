@@ -1,15 +1,29 @@
-"""Parameters of the bridge's node: how they are declared, and which changes they refuse."""
+"""Parameters of the bridge's node: declaration, refusals, and those of controllers.
+
+`enabled.<prim path>` switches a controller, `<prim path>.<name>` is a number of it. What one request sets together
+happens together.
+"""
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
+from rclpy.parameter import Parameter
 
-from usd_ros_bridge.errors import OptionError, escaped
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped
+from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import OPTIONS, Option, RemoteControl
+from usd_ros_bridge.ranges import NumberRange, controller_range, shown
+from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.runtime import Runtime
+
+ENABLED: Final = "enabled."
+"""Prefix of parameters that switch a controller, or enable an interface."""
 
 _NAMES_SHOWN = 3
 
@@ -96,3 +110,231 @@ def _refuse_changes(parameters: Sequence[Any], *, sim_time: bool) -> Any:
 
 def _read_at_start(name: str) -> str:
     return f"{name} is read when the bridge starts: start it again with another value"
+
+
+class ControllerParameters:
+    """Keeps a node's parameters and a runtime's controllers alike.
+
+    A request is refused, with the reason, where it cannot be carried out; all others are carried out at the start of
+    the next tick. Values that are given at the start (a parameter file) hold before the first.
+    """
+
+    def __init__(self, node: Any, runtime: Runtime) -> None:
+        """Store whose parameters and which controllers; `open` declares them."""
+        self._node = node
+        self._runtime = runtime
+        self._numbers: dict[str, tuple[str, str]] = {}
+        self._wanted: dict[str, bool] = {}
+        self._declared: list[str] = []
+        self._own = threading.local()
+        self._is_open = False
+
+    def open(self) -> ControllerParameters:
+        """Declare the parameters, and do at once what values given at the start ask for.
+
+        Raises:
+            OptionError: A value is not possible.
+        """
+        given = self._declare_all()
+        refusal = self._refusal(given)
+        if refusal:
+            raise OptionError(refusal)
+        self._carry_out(self._switched(given), self._changed(given))
+        self._wanted = {path: given[ENABLED + path] for path in self._wanted}
+        self._node.add_on_set_parameters_callback(self._check)
+        self._node.add_post_set_parameters_callback(self._apply)
+        self._is_open = True
+        return self
+
+    def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
+        """Prepare for other controllers, as `PlanComponent.prepare`."""
+        del plan, binding
+        return PreparedChange(cleanup=self._declare_again)
+
+    def _declare_again(self) -> None:
+        """Declare parameters of new controllers and undeclare those of controllers that are gone."""
+        if not self._is_open:
+            return
+        before = set(self._declared)
+        given = self._declare_all()
+        for name in before - given.keys():
+            self._declared.remove(name)
+            self._node.undeclare_parameter(name)
+        switched, changed = self._switched(given), self._changed(given)
+        self._wanted |= switched
+        came = {path for path in switched if ENABLED + path not in before}
+        new = {full: value for full, value in changed.items() if full not in before}
+        if (came or new) and not self._refusal(given):
+            # A parameter file had a value for what was not there yet.
+            asked = {path: switched[path] for path in came}
+            self._post(asked, new)
+        self.show(but=came)
+        self._show_numbers(before & self._numbers.keys())
+
+    def close(self) -> None:
+        """Undeclare the parameters. Idempotent."""
+        if self._is_open:
+            self._is_open = False
+            self._node.remove_on_set_parameters_callback(self._check)
+            self._node.remove_post_set_parameters_callback(self._apply)
+        declared, self._declared = self._declared, []
+        for name in declared:
+            self._node.undeclare_parameter(name)
+
+    def show(self, *, but: Collection[str] = ()) -> None:
+        """Show which controllers are active, after a switch that no parameter asked for.
+
+        Args:
+            but: Prim paths of controllers whose parameters are left alone.
+        """
+        active = {path: self._runtime.controllers.active(path) for path in self._wanted if path not in but}
+        other = {path: now for path, now in active.items() if now != self._wanted[path]}
+        if not self._is_open:
+            return
+        self._wanted |= other
+        self._show({ENABLED + path: now for path, now in other.items()})
+
+    # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _show_numbers(self, names: Collection[str]) -> None:
+        """Show the numbers of controllers: a value that was set stays, the others are the asset's."""
+        now = {full: self._runtime.controllers.parameter(*self._numbers[full]) for full in names}
+        shown = {full: self._node.get_parameter(full).value for full in names}
+        self._show(
+            {
+                full: value
+                for full, value in now.items()
+                if value != shown[full] and not (math.isnan(value) and math.isnan(shown[full]))
+            }
+        )
+
+    def _show(self, values: Mapping[str, Any]) -> None:
+        if not values:
+            return
+        self._own.showing = True
+        try:
+            make: Any = Parameter
+            self._node.set_parameters_atomically([make(name, value=value) for name, value in values.items()])
+        finally:
+            self._own.showing = False
+
+    def _declare_all(self) -> dict[str, Any]:
+        """Declare what is not declared yet; returns the values of all parameters of the controllers that there are."""
+        controllers = self._runtime.controllers
+        names = controllers.parameter_names()
+        self._wanted = {path: controllers.active(path) for path in names}
+        numbers = [(path, name) for path in names for name in sorted(names[path])]
+        self._numbers = {f"{path}.{name}": (path, name) for path, name in numbers}
+        given: dict[str, Any] = {}
+        for path, active in self._wanted.items():
+            about = "Whether the controllers of this prim are active."
+            given[ENABLED + path] = self._declare(
+                ENABLED + path, active, ParameterDescriptor(description=about)
+            )
+        for full, (path, name) in self._numbers.items():
+            about = ParameterDescriptor(
+                description=f"{name} of {path}.", additional_constraints=str(controller_range(name))
+            )
+            given[full] = self._declare(full, controllers.parameter(path, name), about)
+        return given
+
+    def _declare(self, name: str, default: Any, descriptor: Any) -> Any:
+        """Return the value of a parameter, which a host's node may have declared from its overrides already."""
+        if self._node.has_parameter(name):
+            value = self._node.get_parameter(name).value
+            if type(value) is not type(default):
+                raise OptionError(f"parameter {name}: {value!r} is no {type(default).__name__}")
+            return value
+        try:
+            value = self._node.declare_parameter(name, default, descriptor).value
+        except ParameterException as error:
+            raise OptionError(f"parameter {name}: {' '.join(str(error).split())}") from error
+        self._declared.append(name)
+        return value
+
+    def _check(self, parameters: Sequence[Any]) -> Any:
+        if getattr(self._own, "showing", False):
+            return SetParametersResult(successful=True)
+        values = {parameter.name: parameter.value for parameter in parameters}
+        ours = [
+            name for name in values if name in self._numbers or name.removeprefix(ENABLED) in self._wanted
+        ]
+        reason = remote_refusal(self._runtime.options.remote_control, ours) or self._refusal(values)
+        return SetParametersResult(successful=not reason, reason=escaped(reason))
+
+    def _apply(self, parameters: Sequence[Any]) -> None:
+        if getattr(self._own, "showing", False):
+            return
+        values = {parameter.name: parameter.value for parameter in parameters}
+        switched, changed = self._switched(values), self._changed(values)
+        self._wanted |= switched
+        if switched or changed:
+            self._post(switched, changed)
+
+    def _post(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
+        on = [path for path, wanted in switched.items() if wanted]
+        off = [path for path, wanted in switched.items() if not wanted]
+        self._runtime.controllers.announce(
+            on, off, lambda: self._runtime.post(lambda: self._in_tick(switched, changed))
+        )
+
+    def _in_tick(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
+        try:
+            self._carry_out(switched, changed)
+        except BridgeError:
+            on = [path for path, wanted in switched.items() if wanted]
+            self._runtime.controllers.withdraw(on, switched.keys() - on)
+            # Something else was switched since the request was checked; the report says what.
+            self.show()
+            raise
+
+    def _carry_out(self, switched: Mapping[str, bool], changed: Mapping[str, float]) -> None:
+        controllers = self._runtime.controllers
+        for full, value in changed.items():
+            controllers.set_parameter(*self._numbers[full], value)
+        if switched:
+            on = [path for path, wanted in switched.items() if wanted]
+            controllers.switch(on, [path for path, wanted in switched.items() if not wanted])
+
+    def _refusal(self, values: Mapping[str, Any]) -> str:
+        """Return why parameters cannot have these values, "" where they can, or are none of these."""
+        for full, value in values.items():
+            if full in self._numbers and value is None:
+                return f"{full} cannot be unset"
+            if full in self._numbers and not self._is_possible(full, value):
+                return f"{full}: {shown(value)} is not possible: {self._range(full)}"
+            if full.removeprefix(ENABLED) in self._wanted and full.startswith(ENABLED) and value is None:
+                return f"{full} cannot be unset"
+        switched = self._switched(values)
+        if not switched:
+            return ""
+        # With all that was asked for before, also what no tick has carried out yet.
+        wanted = {**self._wanted, **switched}
+        on = [path for path, is_on in switched.items() if is_on]
+        on += [path for path, is_on in self._wanted.items() if is_on and path not in switched]
+        off = [path for path, is_on in wanted.items() if not is_on]
+        return self._runtime.controllers.refusal(on, off)
+
+    def _is_possible(self, full: str, value: float) -> bool:
+        if math.isnan(value):
+            # What the asset leaves to the controller may stay so.
+            return math.isnan(self._runtime.controllers.parameter(*self._numbers[full]))
+        return value in self._range(full)
+
+    def _range(self, full: str) -> NumberRange:
+        return controller_range(self._numbers[full][1])
+
+    def _switched(self, values: Mapping[str, Any]) -> dict[str, bool]:
+        return {
+            path: values[ENABLED + path]
+            for path, wanted in self._wanted.items()
+            if values.get(ENABLED + path, wanted) is not wanted
+        }
+
+    def _changed(self, values: Mapping[str, Any]) -> dict[str, float]:
+        parameter = self._runtime.controllers.parameter
+        return {
+            full: value
+            for full, value in values.items()
+            if full in self._numbers and not math.isnan(value) and value != parameter(*self._numbers[full])
+        }

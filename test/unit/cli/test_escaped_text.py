@@ -167,7 +167,7 @@ def test_markup_in_a_cell_is_text() -> None:
 
 
 def test_logs_and_reports_show_no_control_characters(caplog: pytest.LogCaptureFixture) -> None:
-    from usd_ros_bridge.ros.node_log import NodeLog
+    from usd_ros_bridge.reporting import NodeLog
 
     with caplog.at_level(logging.INFO):
         log = NodeLog("usd_ros_bridge")

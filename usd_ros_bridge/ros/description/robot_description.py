@@ -1,9 +1,9 @@
-"""robot_description: each robot of the plan as URDF on a latched topic, as robot_state_publisher offers it."""
+"""Latched descriptions: each robot as URDF on robot_description, and the summary of the plan on ~/plan."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from std_msgs.msg import String
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.export.mesh_files import MeshCache
+from usd_ros_bridge.export.summary import plan_summary_text
 from usd_ros_bridge.export.urdf import Urdf
 from usd_ros_bridge.model.message_types import STRING
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
@@ -28,7 +29,8 @@ from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
-DESCRIPTION_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1)
+PLAN_TOPIC = "~/plan"
+LATCHED_QOS = QosPlan(reliability="reliable", durability="transient_local", depth=1)
 
 _SHOWN = 5
 _MAKING = "it is being made"
@@ -198,11 +200,51 @@ class TopicLocation:
     reason: str = ""
 
 
-class DescriptionTopic:
-    """The latched topic of one robot.
+class LatchedText:
+    """Text on a latched topic, sent when it changes.
 
     Attributes:
-        place: Where.
+        publisher: The rclpy publisher, None while closed.
+        count: Number of messages sent.
+    """
+
+    def __init__(self, domain: Domain, name: str) -> None:
+        """Args: domain: Domain of the topic. name: Topic, before remaps."""
+        self.publisher: Any = None
+        self.count = 0
+        self._domain = domain
+        self._name = name
+        self._text = ""
+
+    def open(self) -> None:
+        """Create the publisher, through the node so that remap rules apply."""
+        # Without events: no subscriber can ask for more than this offers, and no executor has to serve it.
+        callbacks = PublisherEventCallbacks(use_default_callbacks=False)
+        self.publisher = self._domain.node.create_publisher(
+            String, self._name, qos_profiles.profile(LATCHED_QOS), event_callbacks=callbacks
+        )
+
+    def send(self, text: str) -> bool:
+        """Publish a text, unless it is the one sent last. Return whether it was sent."""
+        if self.publisher is None or text == self._text:
+            return False
+        self.publisher.publish(String(data=text))
+        self._text = text
+        self.count += 1
+        return True
+
+    def close(self) -> None:
+        """Destroy the publisher. Idempotent."""
+        publisher, self.publisher = self.publisher, None
+        if publisher is not None:
+            self._domain.destroy(publisher)
+
+
+class DescriptionTopic:
+    """Latched topic of one robot.
+
+    Attributes:
+        place: Topic and domain.
         reason: Why nothing was sent; "" once something was.
     """
 
@@ -211,44 +253,35 @@ class DescriptionTopic:
 
         Args:
             path: Prim path of the robot.
-            place: Where.
+            place: Topic and domain.
         """
         self.place = place
         self.reason = place.reason or _MAKING
         self._path = path
-        self._publisher: Any = None
-        self._text = ""
-        self._count = 0
+        self._latched = None if place.domain is None else LatchedText(place.domain, place.name)
 
     def open(self) -> DescriptionTopic:
-        """Create the publisher, through the node so that remap rules apply; return itself."""
-        place = self.place
-        if place.domain is not None:
-            # Nothing can be asked for that this does not offer; and without events no executor has to look at it.
-            callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-            self._publisher = place.domain.node.create_publisher(
-                String, place.name, qos_profiles.profile(DESCRIPTION_QOS), event_callbacks=callbacks
-            )
+        """Create the publisher. Return the topic."""
+        if self._latched is not None:
+            self._latched.open()
         return self
 
     def send(self, text: str) -> bool:
-        """Publish a description, and return True, unless it is the one that was sent last."""
-        if self._publisher is None or text == self._text:
+        """Publish a description, unless it is the one sent last. Return whether it was sent."""
+        if self._latched is None or not self._latched.send(text):
             return False
-        self._publisher.publish(String(data=text))
-        self._text, self.reason = text, ""
-        self._count += 1
+        self.reason = ""
         return True
 
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
-        publisher, self._publisher = self._publisher, None
-        if publisher is not None and self.place.domain is not None:
-            self.place.domain.destroy(publisher)
+        if self._latched is not None:
+            self._latched.close()
 
     def status(self) -> InterfaceStatus:
-        """Return a row."""
-        publisher, domain = self._publisher, self.place.domain
+        """Return the status of the topic."""
+        domain, latched = self.place.domain, self._latched
+        publisher, count = (None, 0) if latched is None else (latched.publisher, latched.count)
         return InterfaceStatus(
             kind="topic",
             role="publisher",
@@ -257,8 +290,8 @@ class DescriptionTopic:
             type=STRING,
             domain_id=None if domain is None else domain.domain_id,
             matched=0 if publisher is None else publisher.get_subscription_count(),
-            count=self._count,
-            state="disabled" if domain is None else "active" if self._count else "idle",
+            count=count,
+            state="disabled" if domain is None else "active" if count else "idle",
             reason=self.reason,
         )
 
@@ -319,3 +352,43 @@ class DescriptionParameter:
                 reason = f"{ROBOT_DESCRIPTION} is made from the asset: edit that, or start with another one"
                 return SetParametersResult(successful=False, reason=escaped(reason))
         return SetParametersResult(successful=True)
+
+
+class PlanSummary:
+    """Publish the summary of the plan, and again when it changes; as jobs of the main domain, off the tick."""
+
+    def __init__(self, plan: BridgePlan, main: Domain, *, refused: Callable[[], Mapping[str, str]]) -> None:
+        """Store the arguments.
+
+        Args:
+            plan: The plan.
+            main: Domain of the topic.
+            refused: Return by prim path why interfaces could not be opened.
+        """
+        self._plan = plan
+        self._main = main
+        self._refused = refused
+        self._text = LatchedText(main, PLAN_TOPIC)
+
+    def open(self) -> None:
+        """Create the publisher, and schedule the summary."""
+        self._text.open()
+        self._main.defer(self._publish, urgent=False)
+
+    def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
+        """Prepare to publish another plan, as `PlanComponent.prepare`, once its interfaces are open."""
+        del binding
+
+        def finish() -> None:
+            self._plan = plan
+            self._main.defer(self._publish, urgent=False)
+
+        return PreparedChange(finish=finish)
+
+    def close(self) -> None:
+        """Destroy the publisher. Idempotent."""
+        self._text.close()
+
+    def _publish(self) -> None:
+        if self._text.publisher is not None:
+            self._text.send(plan_summary_text(self._plan, disabled=self._refused()))

@@ -9,7 +9,7 @@ from pxr import Sdf, Usd
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.ros.change.interface_parameters import InterfaceParameters
+from usd_ros_bridge.ros.change.live_parameters import InterfaceParameters
 
 FIRST, SECOND, POSE = "/robot/first", "/robot/second", "/robot/pose"
 
