@@ -16,8 +16,7 @@ from std_msgs import msg as std_msgs
 
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.usd.edit.notices import StageListener
-from usd_ros_bridge.usd.edit.source_values import follow_source
+from usd_ros_bridge.usd.edit.notices import StageListener, follow_source
 
 HEAD = """#usda 1.0
 (

@@ -40,7 +40,7 @@ def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options
 
     The layer goes over ASSET, which is not touched.
     """
-    from usd_ros_bridge.planning.scaffold.scaffold_plan import has_ros_layer, plan_scaffold
+    from usd_ros_bridge.planning.robot_scaffold import has_ros_layer, plan_scaffold
     from usd_ros_bridge.usd import quiet
     from usd_ros_bridge.usd.scaffold_survey import survey
     from usd_ros_bridge.usd.write_layer import check_output, layer_text, write_layer

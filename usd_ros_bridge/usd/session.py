@@ -7,9 +7,8 @@ from typing import Any
 
 from usd_ros_bridge.options import VariantSelection
 from usd_ros_bridge.usd.edit.lock import StageLock, lock_of
-from usd_ros_bridge.usd.edit.notices import StageListener
+from usd_ros_bridge.usd.edit.notices import SourceValue, StageListener, follow_source
 from usd_ros_bridge.usd.edit.reload import asset_files, read_versions, reload
-from usd_ros_bridge.usd.edit.source_values import SourceValue, follow_source
 from usd_ros_bridge.usd.edit.spawn import MissingAssetsError, Spawner, UnreadableError
 from usd_ros_bridge.usd.edit.variants import VariantEditor
 from usd_ros_bridge.usd.edit.visibility import VisibilityEditor

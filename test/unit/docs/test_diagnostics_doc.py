@@ -22,7 +22,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.diagnostics import SEVERITIES
 from usd_ros_bridge.planning import interfaces, qos
-from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage_metrics
+from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage_reader
 from usd_ros_bridge.usd.read.properties import slots_of
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 
@@ -68,7 +68,7 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     ("composition.py", "code"): lambda: {
         code for code, _ in (*composition.CODES.values(), composition.OTHER)
     },
-    ("stage_metrics.py", "metric.code"): lambda: {metric.code for metric in stage_metrics.METRICS},
+    ("stage_reader.py", "metric.code"): lambda: {metric.code for metric in stage_reader.METRICS},
     ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
     ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in qos._VALUES},
     ("interfaces.py", "f'{_SECTION[kind]}.role'"): lambda: {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.planning.scaffold.drive_wheels import side_of
+from usd_ros_bridge.planning.drive_wheels import side_of
 
 
 @pytest.mark.parametrize(

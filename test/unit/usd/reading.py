@@ -14,7 +14,7 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.usd import open_stage, read_stage
 from usd_ros_bridge.usd.read import stage_reader
-from usd_ros_bridge.usd.read.robot_models import can_be_repeated
+from usd_ros_bridge.usd.read.instances import can_be_repeated
 
 
 def physics_of(stage: Usd.Stage, **options: Any) -> PhysicsRecords:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, get_args
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, Port, schema_name
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
-from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY
+from usd_ros_bridge.model.message_types import FOLLOW_JOINT_TRAJECTORY, JOINT_STATE, JOINT_TRAJECTORY
 from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
 from usd_ros_bridge.model.records import (
     ControllerRecord,
@@ -450,3 +450,13 @@ def report_unusable(
         remedy,
         attribute=attribute,
     )
+
+
+def is_trajectory_server(draft: InterfaceDraft) -> bool:
+    """Return whether an interface is the action of a trajectory controller."""
+    return (draft.kind, draft.type, draft.role) == ("action", FOLLOW_JOINT_TRAJECTORY, "server")
+
+
+def is_trajectory_topic(draft: InterfaceDraft) -> bool:
+    """Return whether an interface is the command topic of a trajectory controller."""
+    return (draft.kind, draft.type, draft.role) == ("topic", JOINT_TRAJECTORY, "subscription")

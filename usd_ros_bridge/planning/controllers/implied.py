@@ -28,11 +28,12 @@ from usd_ros_bridge.model.records import (
 from usd_ros_bridge.planning.controllers.declared import (
     ControllerScope,
     Fault,
+    is_trajectory_server,
+    is_trajectory_topic,
     is_usable,
     report_unusable,
     with_dofs,
 )
-from usd_ros_bridge.planning.controllers.trajectory_topics import is_trajectory_server, is_trajectory_topic
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.ranges import controller_range
 
