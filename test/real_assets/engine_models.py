@@ -17,8 +17,8 @@ from asset_table import ASSETS, ModelDifference, RealAsset
 from numpy.typing import NDArray
 
 from usd_ros_bridge import PlanOptions, load_plan
+from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel, compile_model
-from usd_ros_bridge.backends.mujoco.spec import build_spec
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import WORLD_BODY
 

@@ -7,8 +7,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
-from usd_ros_bridge.backends.mujoco.spec import build_spec
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.runtime.kinematics import Kinematics

@@ -12,6 +12,7 @@ from typing import Any, Final
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.mujoco.mujoco_options import enum_members
 from usd_ros_bridge.backends.mujoco.spec_builder import (
     AUXILIARY_GROUP,
     SpecBuilder,
@@ -73,34 +74,12 @@ def _add_drive_actuator(builder: SpecBuilder, joint: str, index: int, kind: str)
     )
 
 
-_TRANSMISSIONS: Final = {
-    "joint": mujoco.mjtTrn.mjTRN_JOINT,
-    "joint_in_parent": mujoco.mjtTrn.mjTRN_JOINTINPARENT,
-    "tendon": mujoco.mjtTrn.mjTRN_TENDON,
-    "site": mujoco.mjtTrn.mjTRN_SITE,
-    "slider_crank": mujoco.mjtTrn.mjTRN_SLIDERCRANK,
-    "body": mujoco.mjtTrn.mjTRN_BODY,
-}
-_DYNAMICS: Final = {
-    "none": mujoco.mjtDyn.mjDYN_NONE,
-    "integrator": mujoco.mjtDyn.mjDYN_INTEGRATOR,
-    "filter": mujoco.mjtDyn.mjDYN_FILTER,
-    "filterexact": mujoco.mjtDyn.mjDYN_FILTEREXACT,
-    "muscle": mujoco.mjtDyn.mjDYN_MUSCLE,
-    "user": mujoco.mjtDyn.mjDYN_USER,
-}
-_GAINS: Final = {
-    "fixed": mujoco.mjtGain.mjGAIN_FIXED,
-    "affine": mujoco.mjtGain.mjGAIN_AFFINE,
-    "muscle": mujoco.mjtGain.mjGAIN_MUSCLE,
-    "user": mujoco.mjtGain.mjGAIN_USER,
-}
-_BIASES: Final = {
-    "none": mujoco.mjtBias.mjBIAS_NONE,
-    "affine": mujoco.mjtBias.mjBIAS_AFFINE,
-    "muscle": mujoco.mjtBias.mjBIAS_MUSCLE,
-    "user": mujoco.mjtBias.mjBIAS_USER,
-}
+_TRANSMISSIONS: Final = enum_members(
+    "Trn", "TRN", "joint", "joint_in_parent", "tendon", "site", "slider_crank", "body"
+)
+_DYNAMICS: Final = enum_members("Dyn", "DYN", "none", "integrator", "filter", "filterexact", "muscle", "user")
+_GAINS: Final = enum_members("Gain", "GAIN", "fixed", "affine", "muscle", "user")
+_BIASES: Final = enum_members("Bias", "BIAS", "none", "affine", "muscle", "user")
 
 
 def add_actuators(builder: SpecBuilder) -> None:

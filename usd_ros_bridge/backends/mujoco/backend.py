@@ -9,15 +9,20 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, EntityState
+from usd_ros_bridge.backends.mujoco.actuators import add_actuators
 from usd_ros_bridge.backends.mujoco.async_sensors import AsyncSensor, SensorWorker
+from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
 from usd_ros_bridge.backends.mujoco.cameras import CameraInfoSensor, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.commands import BodyCommands, JointCommands
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
-from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
+from usd_ros_bridge.backends.mujoco.contacts import combine_materials, filter_collisions
+from usd_ros_bridge.backends.mujoco.geoms import add_colliders, add_visuals
+from usd_ros_bridge.backends.mujoco.loops import add_loops
+from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions, set_solver_options
 from usd_ros_bridge.backends.mujoco.sensor_site import add_sensor_sites
 from usd_ros_bridge.backends.mujoco.sensors import SensorReader, make_sensors
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
-from usd_ros_bridge.backends.mujoco.spec import build_spec
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors
 from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, quoted
@@ -259,6 +264,30 @@ class _Session:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
+
+
+def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | None = None) -> SpecBuilder:
+    """Build a MuJoCo specification of a scene.
+
+    Args:
+        scene: The scene.
+        report: Receives what cannot be mapped: one report for each prim, of a kind that begins with `mujoco.`.
+        options: Options of the backend.
+
+    Returns:
+        The specification, to which sites, cameras and sensors may be added before it is compiled.
+    """
+    builder = SpecBuilder(scene, report, options or MujocoOptions())
+    set_solver_options(builder.spec, scene, builder.options)
+    add_bodies(builder)
+    add_colliders(builder)
+    add_visuals(builder)
+    add_loops(builder)
+    add_actuators(builder)
+    set_sleep_policies(builder)
+    filter_collisions(builder)
+    combine_materials(builder)
+    return builder
 
 
 def _disable_log_file() -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.ball_joints import BallJoints
 from usd_ros_bridge.backends.mujoco.initial_state import InitialState, make_initial_state
+from usd_ros_bridge.backends.mujoco.joints import BallJoints
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import Dof, PhysicsScene

@@ -52,7 +52,7 @@ _TYPES = {
 
 
 def add_colliders(builder: SpecBuilder) -> None:
-    """Add the geoms of all colliders. `collision_filtering` decides which of them collide."""
+    """Add the geoms of all colliders. `contacts` decides which of them collide."""
     for collider in builder.scene.colliders:
         builder.geom_names.append(_add_collider(builder, collider))
 

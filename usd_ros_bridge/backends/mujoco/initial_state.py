@@ -8,7 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.ball_joints import BallJoints
+from usd_ros_bridge.backends.mujoco.joints import BallJoints
 from usd_ros_bridge.model.physics import Body, Dof, Joint, PhysicsScene
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import (

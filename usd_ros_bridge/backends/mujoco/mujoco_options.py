@@ -1,13 +1,17 @@
-"""MujocoOptions: the options of the mujoco backend."""
+"""MujocoOptions: the options of the mujoco backend; and MuJoCo's own options, as the asset authors them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
+
+import mujoco
+import numpy as np
 
 from usd_ros_bridge import ranges
 from usd_ros_bridge.backends.base import OptionParser, count_in, flag, number_in, parse_options
+from usd_ros_bridge.model.physics import PhysicsScene
 
 Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
 Divergence = Literal["reset", "hold"]
@@ -71,9 +75,9 @@ def _one_of(*possible: str) -> OptionParser:
 
 OPTION_PARSERS: Mapping[str, OptionParser] = {
     "dt": number_in(ranges.STEP),
-    "integrator": _one_of("euler", "rk4", "implicit", "implicitfast"),
-    "on_divergence": _one_of("reset", "hold"),
-    "gl": _one_of("auto", "egl", "osmesa", "none"),
+    "integrator": _one_of(*get_args(Integrator)),
+    "on_divergence": _one_of(*get_args(Divergence)),
+    "gl": _one_of(*get_args(Gl)),
     "shadows": flag,
     "samples": count_in(ranges.SAMPLES),
     "noise": flag,
@@ -83,3 +87,115 @@ OPTION_PARSERS: Mapping[str, OptionParser] = {
     "max_hulls": count_in(ranges.HULLS),
     "decompose_seconds": number_in(ranges.DECOMPOSITION_TIME),
 }
+
+DEFAULT_TIMESTEP = 0.002
+"""s: length of a step that nobody authored."""
+
+
+def enum_members(kind: str, prefix: str, *names: str) -> dict[str, Any]:
+    """Return members of an enumeration of MuJoCo by the names that assets author: `joint_in_parent`, `rk4`."""
+    members = getattr(mujoco, f"mjt{kind}")
+    return {name: getattr(members, f"mj{prefix}_{name.replace('_', '').upper()}") for name in names}
+
+
+_INTEGRATORS = enum_members("Integrator", "INT", *get_args(Integrator))
+_CONES = enum_members("Cone", "CONE", "pyramidal", "elliptic")
+_SOLVERS = enum_members("Solver", "SOL", "pgs", "cg", "newton")
+_JACOBIANS = enum_members("Jacobian", "JAC", "dense", "sparse", "auto")
+_OPTIONS = (
+    "tolerance",
+    "ls_iterations",
+    "ls_tolerance",
+    "noslip_iterations",
+    "noslip_tolerance",
+    "ccd_iterations",
+    "ccd_tolerance",
+    "sdf_initpoints",
+    "sdf_iterations",
+    "density",
+    "viscosity",
+    "o_margin",
+)
+"""Numbers of `option` with the same name in a scene's solver attributes."""
+_VECTORS = ("wind", "magnetic", "o_solref", "o_solimp", "o_friction")
+"""Likewise, vectors."""
+_LEAST_ITERATIONS = 20
+"""Least limit of solver iterations: other engines' counts, often 1, have another meaning."""
+_IMPRATIO = 10.0
+"""Stiffness of friction over that of contact: bodies on a slope do not creep."""
+
+
+def set_solver_options(spec: Any, scene: PhysicsScene, options: MujocoOptions) -> None:
+    """Set the options of a specification (MjSpec): those of the backend, else as authored, else the bridge's."""
+    spec.modelname = "usd_ros_bridge"
+    spec.compiler.degree = False
+    spec.compiler.autolimits = False
+    spec.option.gravity = np.array(scene.gravity)
+    spec.option.timestep = options.timestep or scene.timestep or DEFAULT_TIMESTEP
+    integrator = options.integrator or _authored(scene, "integrator", _INTEGRATORS, "implicitfast")
+    spec.option.integrator = _INTEGRATORS[integrator]
+    spec.option.cone = _CONES[_authored(scene, "cone", _CONES, "elliptic")]
+    spec.option.solver = _SOLVERS[_authored(scene, "solver", _SOLVERS, "newton")]
+    spec.option.jacobian = _JACOBIANS[_authored(scene, "jacobian", _JACOBIANS, "auto")]
+    spec.option.impratio = float(scene.solver.get("impratio", _IMPRATIO))
+    spec.option.iterations = _iterations(scene, spec.option.iterations)
+    for name in _OPTIONS:
+        if name in scene.solver:
+            default = getattr(spec.option, name)
+            setattr(spec.option, name, type(default)(scene.solver[name]))
+    for name in _VECTORS:
+        values = scene.solver.get(name, ())
+        getattr(spec.option, name)[: len(values)] = values
+    spec.option.disableactuator = sum(
+        1 << group for group in {*scene.solver.get("disabled_actuator_groups", ())} if 0 <= group <= 30
+    )
+    _set_flags(spec.option, scene)
+    _set_masses(spec.compiler, scene)
+
+
+def _iterations(scene: PhysicsScene, default: int) -> int:
+    """Return the solver's iterations: exactly those authored where the asset uses MuJoCo's own schema."""
+    wanted = int(scene.solver.get("iterations", 0)) or default
+    return wanted if scene.mujoco_options else max(wanted, _LEAST_ITERATIONS)
+
+
+def _set_flags(option: Any, scene: PhysicsScene) -> None:
+    """Set MuJoCo's flags as authored, else to the bridge's or MuJoCo's defaults.
+
+    Releases differ in their flags, and in which of them are on by default.
+    """
+    filters_parents = not any(joint.collides for joint in scene.joints)
+    chosen = {"filterparent": False, "multiccd": False} | {
+        name.removeprefix("flag_"): bool(value)
+        for name, value in scene.solver.items()
+        if name.startswith("flag_")
+    }
+    # A joint may enable collisions of its bodies (physics:collisionEnabled); MuJoCo's rule would disable them.
+    chosen["filterparent"] &= filters_parents
+    for name, on in chosen.items():
+        disable = getattr(mujoco.mjtDisableBit, f"mjDSBL_{name.upper()}", None)
+        enable = getattr(mujoco.mjtEnableBit, f"mjENBL_{name.upper()}", None)
+        if disable is not None:
+            option.disableflags = _with_bit(option.disableflags, disable, on=not on)
+        elif enable is not None:
+            option.enableflags = _with_bit(option.enableflags, enable, on=on)
+        elif name in ("spring", "damper") and not on:
+            # Some releases have one flag for both.
+            both = not (chosen.get("spring", True) or chosen.get("damper", True))
+            option.disableflags |= mujoco.mjtDisableBit.mjDSBL_PASSIVE if both else 0
+
+
+def _with_bit(bits: int, bit: Any, *, on: bool) -> int:
+    return bits | int(bit) if on else bits & ~int(bit)
+
+
+def _set_masses(compiler: Any, scene: PhysicsScene) -> None:
+    """Set the compiler's bounds of masses and moments of inertia."""
+    compiler.balanceinertia = bool(scene.solver.get("balance_inertia", False))
+    compiler.boundmass = float(scene.solver.get("bound_mass", 0.0))
+    compiler.boundinertia = float(scene.solver.get("bound_inertia", 0.0))
+
+
+def _authored(scene: PhysicsScene, name: str, known: dict[str, Any], default: str) -> str:
+    value = str(scene.solver.get(name, default)).lower()
+    return value if value in known else default

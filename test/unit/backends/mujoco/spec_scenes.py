@@ -9,9 +9,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel, compile_model
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
-from usd_ros_bridge.backends.mujoco.spec import build_spec
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,

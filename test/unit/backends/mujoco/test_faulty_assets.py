@@ -13,8 +13,8 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from pxr import Usd
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
-from usd_ros_bridge.backends.mujoco.spec import build_spec
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,

@@ -13,7 +13,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 from spec_scenes import UNIT, Reports, collider, simulated
 
 from usd_ros_bridge.backends.mujoco import contacts
-from usd_ros_bridge.backends.mujoco.collision_filtering import MOST_CLASSES, CollisionFilter
+from usd_ros_bridge.backends.mujoco.contacts import MOST_CLASSES, CollisionFilter
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
     Body,
