@@ -19,6 +19,7 @@ from usd_ros_bridge.backends.mujoco.spec_builder import (
     add_site,
     set_linear,
     set_pose,
+    set_solver_values,
 )
 from usd_ros_bridge.model.physics import Actuator, Dof, Range, Sphere, Tendon, TendonPoint
 from usd_ros_bridge.spatial.transforms import pose_array
@@ -145,7 +146,7 @@ def _add_tendon(builder: SpecBuilder, tendon: Tendon) -> bool:
     _set_range(made, "limited", "range", tendon.limits)
     _set_range(made, "actfrclimited", "actfrcrange", tendon.force_limits)
     for key, values in tendon.solver.items():
-        getattr(made, key)[: len(values)] = values
+        set_solver_values(made, key, values)
     return True
 
 

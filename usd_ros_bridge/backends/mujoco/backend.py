@@ -17,9 +17,9 @@ from usd_ros_bridge.backends.mujoco.commands import BodyCommands, JointCommands
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.contacts import combine_materials, filter_collisions
 from usd_ros_bridge.backends.mujoco.geoms import add_colliders, add_visuals
+from usd_ros_bridge.backends.mujoco.instruments import add_sensor_sites
 from usd_ros_bridge.backends.mujoco.loops import add_loops
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions, set_solver_options
-from usd_ros_bridge.backends.mujoco.sensor_site import add_sensor_sites
 from usd_ros_bridge.backends.mujoco.sensors import SensorReader, make_sensors
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder

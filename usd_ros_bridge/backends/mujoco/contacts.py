@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
+from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_solver_values
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, PhysicsScene
 
 BOUND_PRIORITY = 1
@@ -49,8 +49,7 @@ def set_contact(builder: SpecBuilder, geom: Any, collider: Collider) -> None:
         geom.solref = spring(collider.solver["contact_stiffness"], collider.solver["contact_damping"])
     for name in ("solref", "solimp"):
         if name in collider.solver:
-            values = np.atleast_1d(np.asarray(collider.solver[name], dtype=np.float64))
-            getattr(geom, name)[: len(values)] = values
+            set_solver_values(geom, name, collider.solver[name])
     for place, name in ((1, "torsional_friction"), (2, "rolling_friction")):
         if name in collider.solver:
             geom.friction[place] = float(collider.solver[name])

@@ -10,7 +10,13 @@ import numpy as np
 
 from usd_ros_bridge.backends.mujoco.bodies import split_body
 from usd_ros_bridge.backends.mujoco.joints import add_dof, parent_from_child
-from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP, SpecBuilder, add_site, set_pose
+from usd_ros_bridge.backends.mujoco.spec_builder import (
+    AUXILIARY_GROUP,
+    SpecBuilder,
+    add_site,
+    set_pose,
+    set_solver_values,
+)
 from usd_ros_bridge.model.physics import Joint
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array
 from usd_ros_bridge.spatial.transforms import pose as make_pose
@@ -131,8 +137,7 @@ def _equality(builder: SpecBuilder, kind: Any, name: str, objects: tuple[str, st
 def _stiffen(builder: SpecBuilder, equality: Any, joint: Joint) -> None:
     """Set the solver parameters of an equality: those of its joint, else nearly rigid ones."""
     for name, stiff in (("solref", (_STEPS * builder.spec.option.timestep, 1.0)), ("solimp", _SOLIMP)):
-        values = joint.solver.get(name, stiff)
-        getattr(equality, name)[: len(values)] = values
+        set_solver_values(equality, name, joint.solver.get(name, stiff))
 
 
 def _add_distance(builder: SpecBuilder, joint: Joint) -> None:

@@ -6,14 +6,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, Protocol
 
-import mujoco
-import numpy as np
-
 from usd_ros_bridge.backends.mujoco.async_sensors import Arrays, SensorWorker
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
-from usd_ros_bridge.backends.mujoco.gnss_mag_baro import Barometer, Gnss, Magnetometer, Thermometer
+from usd_ros_bridge.backends.mujoco.instruments import (
+    Barometer,
+    ContactSwitch,
+    ContactWrench,
+    Gnss,
+    Imu,
+    Instrument,
+    JointWrench,
+    Magnetometer,
+    SensorNoise,
+    Thermometer,
+)
 from usd_ros_bridge.backends.mujoco.rays import LaserScanner, PointCloudScanner, RangeFinder, RayScene
-from usd_ros_bridge.backends.mujoco.sensor_site import SensorNoise, site_id
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.model.message_types import POINT_CLOUD
 from usd_ros_bridge.model.physics import WORLD_BODY
@@ -31,19 +38,9 @@ from usd_ros_bridge.model.sensors import (
     WrenchSensor,
 )
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import FloatArray, exponential, quaternion_multiply
 
 MANY_RAYS: Final = 4096
 """A sensor with more rays is measured asynchronously."""
-
-
-class Instrument(Protocol):
-    """Measure one quantity."""
-
-    def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Return the measurement of the state in `data` (MjData), by name of the array."""
-        ...
 
 
 class SensorReader(Protocol):
@@ -168,170 +165,3 @@ def _make_sync_sensor(simulation: Simulation, sensor: Sensor, noise: SensorNoise
         case _:
             raise TypeError(f"{sensor.path}: nothing measures a {type(sensor).__name__}")
     return SyncSensor(simulation, sensor.path, instrument, prepare)
-
-
-class Imu:
-    """An Imu: orientation, angular velocity and specific force of a site, gravity included (REP 145)."""
-
-    def __init__(self, compiled: CompiledModel, sensor: ImuSensor, noise: SensorNoise | None) -> None:
-        self._model = compiled.model
-        self._site = site_id(compiled, sensor)
-        body = int(compiled.model.site_bodyid[self._site])
-        # Some releases of MuJoCo have no acceleration, and so no gravity, for bodies that no joint moves.
-        self._static = body if compiled.model.body_treeid[body] < 0 else -1
-        deviations = (sensor.gyro_stddev, sensor.accel_stddev, sensor.orientation_stddev)
-        self._noise = noise if any(deviations) else None
-        self._deviation = np.repeat(deviations, 3)
-        self._covariances = {
-            f"{name}_covariance": np.diag(diagonal).reshape(9)
-            for name, diagonal in (
-                ("orientation", sensor.orientation_covariance),
-                ("angular_velocity", sensor.angular_velocity_covariance),
-                ("linear_acceleration", sensor.linear_acceleration_covariance),
-            )
-        }
-
-    def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Return the measurement of the state in `data`, whose accelerations (`cacc`) are current."""
-        model, site, kind = self._model, self._site, mujoco.mjtObj.mjOBJ_SITE
-        velocity, acceleration, w_first = np.empty(6), np.empty(6), np.empty(4)
-        mujoco.mj_objectVelocity(model, data, kind, site, velocity, 1)
-        # `cacc` is relative to free fall: it includes gravity.
-        if self._static < 0:
-            mujoco.mj_objectAcceleration(model, data, kind, site, acceleration, 1)
-        else:
-            acceleration[3:] = data.site_xmat[site].reshape(3, 3).T @ data.cacc[self._static, 3:]
-        mujoco.mju_mat2Quat(w_first, data.site_xmat[site])
-        orientation, rate, force = w_first[[1, 2, 3, 0]], velocity[:3], acceleration[3:]
-        if self._noise is not None:
-            error = self._deviation * self._noise.normal(9, time_ns)
-            rate, force = rate + error[:3], force + error[3:6]
-            orientation = quaternion_multiply(orientation, exponential(error[6:]))
-        return {
-            "orientation": orientation,
-            "angular_velocity": rate,
-            "linear_acceleration": force,
-            **self._covariances,
-        }
-
-
-_WORLD: Final = 0
-"""Id of MuJoCo's world body."""
-
-
-class _Frame:
-    """A frame fixed to a body, or to the world."""
-
-    def __init__(self, compiled: CompiledModel, body: int, body_from_frame: Pose) -> None:
-        self._body = _WORLD if body == WORLD_BODY else int(compiled.body_ids[body])
-        x, y, z, w = body_from_frame.rotation
-        matrix = np.empty(9)
-        mujoco.mju_quat2Mat(matrix, np.array([w, x, y, z]))
-        self._rotation = matrix.reshape(3, 3)
-        self._translation = np.array(body_from_frame.translation)
-
-    def origin(self, data: Any) -> FloatArray:
-        """Return the origin in the world, m."""
-        world_from_body = data.xmat[self._body].reshape(3, 3)
-        result: FloatArray = data.xpos[self._body] + world_from_body @ self._translation
-        return result
-
-    def rotate(self, data: Any, vector: FloatArray) -> FloatArray:
-        """Return a vector of the world frame in the axes of this frame."""
-        world_from_body = data.xmat[self._body].reshape(3, 3)
-        result: FloatArray = self._rotation.T @ (world_from_body.T @ vector)
-        return result
-
-
-class _Wrench:
-    """A wrench in the axes of the header's frame, with noise."""
-
-    def __init__(self, compiled: CompiledModel, sensor: WrenchSensor, noise: SensorNoise | None) -> None:
-        self._axes = _Frame(compiled, sensor.frame_body, sensor.body_from_frame)
-        deviations = (sensor.noise_stddev, sensor.torque_stddev)
-        self._noise = noise if any(deviations) else None
-        self._deviation = np.repeat(deviations, 3)
-
-    def _arrays(self, data: Any, time_ns: int, force: FloatArray, torque: FloatArray) -> Arrays:
-        wrench = np.concatenate((self._axes.rotate(data, force), self._axes.rotate(data, torque)))
-        if self._noise is not None:
-            wrench += self._deviation * self._noise.normal(6, time_ns)
-        return {"wrench": wrench}
-
-
-class JointWrench(_Wrench):
-    """The wrench that body1 of a joint exerts on body0, the torque about the joint frame's origin in body1."""
-
-    def __init__(self, compiled: CompiledModel, sensor: WrenchSensor, noise: SensorNoise | None) -> None:
-        super().__init__(compiled, sensor, noise)
-        scene, joint = compiled.scene, compiled.scene.joints[sensor.joint]
-        child = next(index for index, body in enumerate(scene.bodies) if sensor.joint in body.joints)
-        self._child = int(compiled.body_ids[child])
-        self._root = int(compiled.model.body_rootid[self._child])
-        # `cfrc_int` is exerted by the parent on the child: where the tree runs child first, by body1 on body0.
-        self._sign = -1.0 if joint.body1 == child else 1.0
-        self._anchor = _Frame(compiled, joint.body1, joint.body1_from_joint)
-
-    def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Return the wrench in the state in `data`, whose forces (`cfrc_int`) are current."""
-        spatial = self._sign * data.cfrc_int[self._child]
-        arm = data.subtree_com[self._root] - self._anchor.origin(data)
-        return self._arrays(data, time_ns, spatial[3:], spatial[:3] + np.cross(arm, spatial[3:]))
-
-
-class _BodyContacts:
-    """The contacts of one body."""
-
-    def __init__(self, compiled: CompiledModel, body: int) -> None:
-        self._model = compiled.model
-        self._is_own = compiled.model.geom_bodyid == compiled.body_ids[body]
-
-    def forces(self, data: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return the contacts of the body, in the world frame.
-
-        Returns:
-            Points (N, 3) m, forces (N, 3) N, torques (N, 3) N m about those points, normal forces (N,) N.
-        """
-        contact = data.contact
-        pairs = contact.geom
-        # Flexible bodies have no geom.
-        own = self._is_own[pairs] & (pairs >= 0) if len(pairs) else np.zeros((0, 2), dtype=bool)
-        ids = np.flatnonzero(own[:, 0] != own[:, 1])
-        local = np.zeros((len(ids), 6))
-        for row, number in enumerate(ids.tolist()):
-            mujoco.mj_contactForce(self._model, data, number, local[row])
-        # The rows of `frame` are the contact's axes; the first is the normal, from the first geom to the second. The
-        # force acts on the second one.
-        frames = contact.frame[ids].reshape(-1, 3, 3)
-        sign = np.where(own[ids, 1], 1.0, -1.0)[:, None]
-        force = sign * np.einsum("nij,ni->nj", frames, local[:, :3])
-        torque = sign * np.einsum("nij,ni->nj", frames, local[:, 3:])
-        return contact.pos[ids], force, torque, local[:, 0]
-
-
-class ContactWrench(_Wrench):
-    """The sum of all contact wrenches of a body, the torque about the sensor's origin."""
-
-    def __init__(self, compiled: CompiledModel, sensor: WrenchSensor, noise: SensorNoise | None) -> None:
-        super().__init__(compiled, sensor, noise)
-        self._contacts = _BodyContacts(compiled, sensor.body)
-        self._site = site_id(compiled, sensor)
-
-    def arrays(self, data: Any, time_ns: int) -> Arrays:
-        """Return the wrench in the state in `data`, whose constraint forces are current."""
-        points, forces, torques, _ = self._contacts.forces(data)
-        about = torques + np.cross(points - data.site_xpos[self._site], forces)
-        return self._arrays(data, time_ns, forces.sum(axis=0), about.sum(axis=0))
-
-
-class ContactSwitch:
-    """A Bool: the contact force on a body is above a threshold."""
-
-    def __init__(self, compiled: CompiledModel, sensor: ContactSensor) -> None:
-        self._threshold = sensor.threshold
-        self._contacts = _BodyContacts(compiled, sensor.body)
-
-    def arrays(self, data: Any, time_ns: int) -> Arrays:  # noqa: ARG002 - Instrument
-        """Return the value for the state in `data`, whose constraint forces are current."""
-        *_, normal = self._contacts.forces(data)
-        return {"data": np.array(bool(normal.sum() > self._threshold))}
