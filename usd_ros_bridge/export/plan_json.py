@@ -11,18 +11,19 @@ from dataclasses import fields
 from typing import Any
 
 from usd_ros_bridge.model.change import CHANGE_MARKS, PlanDifference
-from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Mesh, PhysicsScene, Shape, Tendon
 from usd_ros_bridge.model.plan import (
     BridgePlan,
-    ControllerPlan,
-    FramePlan,
-    InterfacePlan,
     JointPlan,
     RobotPlan,
-    TopicPlan,
 )
 from usd_ros_bridge.spatial.pose import Pose
+
+_TOPIC = "path role name type publish_rate frame_id domain_id qos enabled reason"
+_INTERFACE = "path role name type domain_id enabled reason"
+_CONTROLLER = "path schema interfaces joints enabled reason"
+_DIAGNOSTIC = "code severity path attribute message remedy"
+"""Attributes that are shown, in this order."""
 
 
 def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
@@ -35,109 +36,37 @@ def plan_to_json(plan: BridgePlan) -> dict[str, Any]:
     return {
         "asset": plan.asset,
         "robots": [_robot(robot) for robot in plan.robots],
-        "topics": [_topic(topic) for topic in plan.topics],
-        "services": [_interface(service) for service in plan.services],
-        "actions": [_interface(action) for action in plan.actions],
-        "controllers": [_controller(controller) for controller in plan.controllers],
+        "topics": [_picked(topic, _TOPIC) for topic in plan.topics],
+        "services": [_picked(service, _INTERFACE) for service in plan.services],
+        "actions": [_picked(action, _INTERFACE) for action in plan.actions],
+        "controllers": [_picked(controller, _CONTROLLER) for controller in plan.controllers],
         **physics,
-        "diagnostics": [_diagnostic(diagnostic) for diagnostic in plan.diagnostics],
+        "diagnostics": [_picked(diagnostic, _DIAGNOSTIC) for diagnostic in plan.diagnostics],
     }
+
+
+def _picked(value: object, names: str) -> dict[str, Any]:
+    return {name: _plain_value(getattr(value, name)) for name in names.split()}
 
 
 def _robot(robot: RobotPlan) -> dict[str, Any]:
     return {
-        "path": robot.path,
-        "namespace": robot.namespace,
-        "domain_id": robot.domain_id,
-        "parent_frame": robot.parent_frame,
+        **_picked(robot, "path namespace domain_id parent_frame"),
         "tf_topics": [topic for output in robot.tf_outputs for topic in (output.tf, output.tf_static)],
-        "frames": [_frame(frame) for frame in robot.frames],
+        "frames": [
+            {**_picked(frame, "id parent path static"), **_plain_value(frame.parent_from_frame)}
+            for frame in robot.frames
+        ],
         "joints": [_joint(joint) for joint in robot.joints],
-    }
-
-
-def _frame(frame: FramePlan) -> dict[str, Any]:
-    return {
-        "id": frame.id,
-        "parent": frame.parent,
-        "path": frame.path,
-        "static": frame.static,
-        "translation": list(frame.parent_from_frame.translation),
-        "rotation": list(frame.parent_from_frame.rotation),
     }
 
 
 def _joint(joint: JointPlan) -> dict[str, Any]:
     dof = joint.dofs[0] if len(joint.dofs) == 1 else None
+    numbers = "position lower upper"
     return {
-        "name": joint.name,
-        "path": joint.path,
-        "type": joint.type,
-        "parent": joint.parent,
-        "child": joint.child,
-        "axis": joint.axis,
-        "position": None if dof is None else _finite(dof.position),
-        "lower": None if dof is None else _finite(dof.lower),
-        "upper": None if dof is None else _finite(dof.upper),
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _interface(interface: InterfacePlan) -> dict[str, Any]:
-    return {
-        "path": interface.path,
-        "role": interface.role,
-        "name": interface.name,
-        "type": interface.type,
-        "domain_id": interface.domain_id,
-        "enabled": interface.enabled,
-        "reason": interface.reason,
-    }
-
-
-def _topic(topic: TopicPlan) -> dict[str, Any]:
-    return {
-        "path": topic.path,
-        "role": topic.role,
-        "name": topic.name,
-        "type": topic.type,
-        "publish_rate": _finite(topic.publish_rate),
-        "frame_id": topic.frame_id,
-        "domain_id": topic.domain_id,
-        "qos": {
-            "reliability": topic.qos.reliability,
-            "durability": topic.qos.durability,
-            "history": topic.qos.history,
-            "depth": topic.qos.depth,
-            "match_publisher": topic.qos.match_publisher,
-        },
-        "enabled": topic.enabled,
-        "reason": topic.reason,
-    }
-
-
-def _controller(controller: ControllerPlan) -> dict[str, Any]:
-    return {
-        "path": controller.path,
-        "schema": controller.schema,
-        "interfaces": list(controller.interfaces),
-        "joints": list(controller.joints),
-        "enabled": controller.enabled,
-        "reason": controller.reason,
-    }
-
-
-def _diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
-    return {
-        "code": diagnostic.code,
-        "severity": diagnostic.severity,
-        "path": diagnostic.path,
-        "attribute": diagnostic.attribute,
-        "message": diagnostic.message,
-        "remedy": diagnostic.remedy,
+        **_picked(joint, "name path type parent child axis"),
+        **(dict.fromkeys(numbers.split()) if dof is None else _picked(dof, numbers)),
     }
 
 
@@ -250,19 +179,5 @@ def difference_to_json(found: PlanDifference) -> dict[str, Any]:
     """Return the difference as values that `json.dumps` takes with `allow_nan=False`. A missing value is null."""
     return {
         **{change: len(found.of(change)) for change in CHANGE_MARKS},
-        "items": [
-            {
-                "kind": item.kind,
-                "change": item.change,
-                "label": item.label,
-                "name": item.name,
-                "path": item.path,
-                "robot": item.robot,
-                "detail": item.detail,
-                "fields": [
-                    {"field": field.field, "old": field.old, "new": field.new} for field in item.fields
-                ],
-            }
-            for item in found
-        ],
+        "items": [_plain_value(item) for item in found],
     }

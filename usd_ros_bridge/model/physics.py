@@ -6,6 +6,7 @@ the world here (Z-up, metres); bodies are named by prim path and numbered parent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -93,6 +94,28 @@ class Mesh:
 
 
 Shape = Sphere | Box | Capsule | Cylinder | Cone | Plane | Mesh
+
+CONE_SIDES = 32
+"""Sides of the pyramid that approximates a cone."""
+
+
+def cone_mesh(cone: Cone) -> Mesh:
+    """Return the pyramid with CONE_SIDES sides that approximates a cone; its corners are on the rim."""
+    angles = np.arange(CONE_SIDES) * (2.0 * math.pi / CONE_SIDES)
+    rim = np.column_stack(
+        [
+            cone.radius * np.cos(angles),
+            cone.radius * np.sin(angles),
+            np.full(CONE_SIDES, -cone.half_height),
+        ]
+    )
+    points = np.vstack([rim, [[0.0, 0.0, cone.half_height], [0.0, 0.0, -cone.half_height]]])
+    first = np.arange(CONE_SIDES)
+    second = (first + 1) % CONE_SIDES
+    apex, middle = np.full(CONE_SIDES, CONE_SIDES), np.full(CONE_SIDES, CONE_SIDES + 1)
+    sides, base = np.column_stack([first, second, apex]), np.column_stack([second, first, middle])
+    return Mesh(points, np.vstack([sides, base]).astype(np.int32), "convexHull")
+
 
 # --- Bodies -------------------------------------------------------------------------------------------------------
 

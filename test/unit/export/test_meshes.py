@@ -23,8 +23,8 @@ from usd_ros_bridge.export.mesh_files import (
     MeshCache,
     MeshFile,
     default_directory,
+    stl_bytes,
 )
-from usd_ros_bridge.export.mesh_formats import stl_bytes
 from usd_ros_bridge.model.appearance import Look, Skin, srgb
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import Mesh

@@ -16,7 +16,7 @@ from builders.plans import PlanBuilder, gripper, rover
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.mesh_files import MeshFile
 from usd_ros_bridge.export.urdf import Urdf, UrdfExporter, robot_urdf
-from usd_ros_bridge.export.urdf.elements import UNLIMITED
+from usd_ros_bridge.export.urdf.document import UNLIMITED
 from usd_ros_bridge.export.urdf.urdf_visuals import PLANE_THICKNESS
 from usd_ros_bridge.model.appearance import Color
 from usd_ros_bridge.model.diagnostics import Diagnostic

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import mujoco
-import numpy as np
-from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.image_compression import compressed_image
@@ -26,6 +24,7 @@ from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.rendering import HORIZON, ZENITH, OpenGlRenderer, RayRenderer
 from usd_ros_bridge.backends.mujoco.sensors import SensorReader
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_pose
+from usd_ros_bridge.model.appearance import srgb
 from usd_ros_bridge.model.message_types import CAMERA_INFO
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
@@ -64,7 +63,7 @@ def add_cameras(
         _add_camera(builder.body(sensor.body), cameras[index], sensor)
     _add_light(builder.spec, shadows=shadows)
     for geom in builder.spec.geoms:
-        geom.rgba = srgb(geom.rgba)
+        geom.rgba = srgb(tuple(geom.rgba.tolist()))
     visual = builder.spec.visual
     visual.quality.offsamples = samples
     # Its allocation blocks all threads for a fifth of a second, used or not.
@@ -77,14 +76,6 @@ def add_cameras(
 def _camera_sensors(scene: PhysicsScene) -> tuple[CameraSensor, ...]:
     """Return the sensors of images."""
     return tuple(sensor for sensor in scene.sensors if isinstance(sensor, CameraSensor))
-
-
-def srgb(color: NDArray[Any]) -> NDArray[np.float64]:
-    """Convert linear red, green, blue, opacity (4,) to sRGB (IEC 61966-2-1); opacity is unchanged."""
-    linear = np.clip(np.asarray(color, dtype=np.float64), 0.0, 1.0)
-    curved = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.power(linear, 1.0 / 2.4) - 0.055)
-    curved[3] = linear[3]
-    return curved
 
 
 def _add_camera(body: Any, camera: CameraModel, sensor: CameraSensor) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import Any
 
 import mujoco
@@ -18,6 +17,7 @@ from usd_ros_bridge.backends.mujoco.spec_builder import (
     SpecBuilder,
     set_pose,
 )
+from usd_ros_bridge.model.appearance import Color
 from usd_ros_bridge.model.physics import (
     Box,
     Capsule,
@@ -29,11 +29,10 @@ from usd_ros_bridge.model.physics import (
     Shape,
     Sphere,
     Visual,
+    cone_mesh,
 )
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array
 from usd_ros_bridge.spatial.transforms import pose as make_pose
-
-Color = tuple[float, float, float, float]
 
 _INFINITE = 50.0
 """m: half extent of the box that replaces an infinite plane on a body that moves."""
@@ -167,8 +166,6 @@ def _is_valid(shape: Shape) -> bool:
     return bool(np.all(np.isfinite(needed)) and min(needed) > 0.0)
 
 
-CONE_SIDES = 32
-"""Sides of the pyramid that approximates a cone."""
 _LEAST_POINTS = 4
 """Least number of points of a mesh in MuJoCo."""
 
@@ -212,21 +209,3 @@ def _digest(
     digest.update(np.ascontiguousarray(points).tobytes())
     digest.update(np.ascontiguousarray(triangles).tobytes())
     return digest.hexdigest()
-
-
-def cone_mesh(cone: Cone) -> Mesh:
-    """Return the pyramid with CONE_SIDES sides that approximates a cone; its corners are on the rim."""
-    angles = np.arange(CONE_SIDES) * (2.0 * math.pi / CONE_SIDES)
-    rim = np.column_stack(
-        [
-            cone.radius * np.cos(angles),
-            cone.radius * np.sin(angles),
-            np.full(CONE_SIDES, -cone.half_height),
-        ]
-    )
-    points = np.vstack([rim, [[0.0, 0.0, cone.half_height], [0.0, 0.0, -cone.half_height]]])
-    first = np.arange(CONE_SIDES)
-    second = (first + 1) % CONE_SIDES
-    apex, middle = np.full(CONE_SIDES, CONE_SIDES), np.full(CONE_SIDES, CONE_SIDES + 1)
-    sides, base = np.column_stack([first, second, apex]), np.column_stack([second, first, middle])
-    return Mesh(points, np.vstack([sides, base]).astype(np.int32), "convexHull")

@@ -5,18 +5,33 @@ It describes the selected variants of the asset, as far as URDF can (REP 0158 se
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.export.mesh_files import MeshCache
-from usd_ros_bridge.export.urdf.elements import add_inertial, add_joint
 from usd_ros_bridge.export.urdf.urdf_joints import UrdfJoint
 from usd_ros_bridge.export.urdf.urdf_links import LinkTree, link_tree
-from usd_ros_bridge.export.urdf.urdf_visuals import LinkShapes, UrdfScene, urdf_scene
+from usd_ros_bridge.export.urdf.urdf_visuals import (
+    ROUNDING,
+    LinkShapes,
+    UrdfScene,
+    add_origin,
+    number,
+    numbers,
+    urdf_scene,
+)
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
+from usd_ros_bridge.model.physics import Dof, Inertial
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
+from usd_ros_bridge.spatial.pose import Pose, normalized, rotation_matrix
+
+UNLIMITED: Final = 1e9
+"""Written for a limit that does not exist (rad, m, rad/s, m/s, N m or N): URDF requires numbers, and its parsers reject
+infinity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +127,8 @@ class _Writer:
         robot, tree = self._robot, self._tree
         if not (tree.frames and robot.frames[tree.frames[0]].id == tree.root):
             self._add_link(tree.root)
-        for number in tree.frames:
-            self._add_frame(robot.frames[number], tree.joints.get(number, ()))
+        for index in tree.frames:
+            self._add_frame(robot.frames[index], tree.joints.get(index, ()))
         for place, material in enumerate(self._shapes.materials()):
             self._root.insert(place, material)
         return Urdf(
@@ -170,6 +185,83 @@ class _Writer:
             for path in closing
             if path not in edges
         ]
+
+
+def add_inertial(link: ET.Element, inertial: Inertial) -> None:
+    """Add mass, centre of mass, and the inertia matrix about it in the link's axes. A link without mass gets none."""
+    if not inertial.mass > 0.0:
+        return
+    element = ET.SubElement(link, "inertial")
+    add_origin(element, Pose(inertial.center))
+    ET.SubElement(element, "mass", {"value": number(inertial.mass)})
+    matrix = _inertia(inertial)
+    least = ROUNDING * max(map(abs, matrix.values()))
+    values = {name: number(value if abs(value) > least else 0.0) for name, value in matrix.items()}
+    ET.SubElement(element, "inertia", values)
+
+
+def _inertia(inertial: Inertial) -> dict[str, float]:
+    """Return `R diag(moments) R^T` by URDF's attribute names. R rotates the principal axes to the link's."""
+    axes = rotation_matrix(normalized(Pose(rotation=inertial.principal)).rotation)
+    return {
+        f"i{'xyz'[row]}{'xyz'[column]}": sum(
+            left * moment * right
+            for left, moment, right in zip(axes[row], inertial.diagonal, axes[column], strict=True)
+        )
+        for row in range(3)
+        for column in range(row, 3)
+    }
+
+
+def add_joint(
+    robot: ET.Element, joint: UrdfJoint, *, physics: Dof | None, leader: tuple[str, float, float] | None
+) -> None:
+    """Add a joint.
+
+    Args:
+        robot: The document's root.
+        joint: The joint.
+        physics: Its degree of freedom in the physics scene, None if it has none.
+        leader: Name of the joint that it mimics, multiplier and offset (rad or m); None if it mimics none.
+    """
+    element = ET.SubElement(robot, "joint", {"name": joint.name, "type": joint.type})
+    add_origin(element, joint.origin)
+    ET.SubElement(element, "parent", {"link": joint.parent})
+    ET.SubElement(element, "child", {"link": joint.child})
+    if joint.axis is not None:
+        ET.SubElement(element, "axis", {"xyz": numbers(joint.axis)})
+    if joint.dof is None:
+        return
+    _add_limit(element, joint)
+    if physics is not None:
+        _add_dynamics(element, physics)
+    if leader is not None:
+        name, multiplier, offset = leader
+        ET.SubElement(
+            element, "mimic", {"joint": name, "multiplier": number(multiplier), "offset": number(offset)}
+        )
+
+
+def _add_limit(element: ET.Element, joint: UrdfJoint) -> None:
+    dof = joint.dof
+    assert dof is not None
+    bounds = {"effort": number(_finite(dof.max_effort)), "velocity": number(_finite(dof.max_velocity))}
+    if joint.type != "continuous":
+        bounds = {"lower": number(_finite(dof.lower)), "upper": number(_finite(dof.upper)), **bounds}
+    elif math.isinf(dof.max_effort) and math.isinf(dof.max_velocity):
+        return
+    ET.SubElement(element, "limit", bounds)
+
+
+def _finite(value: float) -> float:
+    return min(max(value, -UNLIMITED), UNLIMITED)
+
+
+def _add_dynamics(element: ET.Element, dof: Dof) -> None:
+    passive = {"damping": 0.0 if dof.drive is not None else dof.damping, "friction": dof.friction}
+    present = {name: number(value) for name, value in passive.items() if value > 0.0}
+    if present:
+        ET.SubElement(element, "dynamics", present)
 
 
 def _robot_element(robot: RobotPlan) -> ET.Element:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from usd_ros_bridge.export.mesh_files import MeshCache
-from usd_ros_bridge.export.urdf.elements import UrdfMaterials, add_geometry, add_origin, number
-from usd_ros_bridge.model.appearance import Color
+from usd_ros_bridge.model.appearance import Color, srgb
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,
@@ -30,9 +29,10 @@ from usd_ros_bridge.model.physics import (
     Shape,
     Sphere,
     Visual,
+    cone_mesh,
 )
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
-from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose, compose, inverse, normalized
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose, compose, inverse, normalized, roll_pitch_yaw
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 ShapeKind = Literal["visual", "collision"]
@@ -129,9 +129,6 @@ def _loop_joints(scene: PhysicsScene) -> Mapping[str, Sequence[str]]:
 PLANE_THICKNESS = 1e-3
 """Thickness of a plane of finite size, metres: URDF has no geometry without one."""
 
-CONE_SIDES = 32
-"""Sides of the pyramid that approximates a cone."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Primitive:
@@ -196,15 +193,7 @@ def _(shape: Plane) -> tuple[Primitive, ...] | None:
 
 @primitives.register
 def _(shape: Cone) -> Mesh:
-    angle = np.linspace(0.0, 2.0 * np.pi, CONE_SIDES, endpoint=False)
-    rim = np.stack((np.cos(angle), np.sin(angle)), axis=-1) * shape.radius
-    low = np.full((CONE_SIDES, 1), -shape.half_height)
-    ends = np.array([[0.0, 0.0, shape.half_height], [0.0, 0.0, -shape.half_height]])
-    here = np.arange(CONE_SIDES)
-    after = (here + 1) % CONE_SIDES
-    top, bottom = np.full_like(here, CONE_SIDES), np.full_like(here, CONE_SIDES + 1)
-    triangles = np.concatenate((np.stack((here, after, top), -1), np.stack((after, here, bottom), -1)))
-    return Mesh(np.concatenate((np.hstack((rim, low)), ends)), triangles.astype(np.int32))
+    return cone_mesh(shape)
 
 
 @primitives.register
@@ -237,6 +226,55 @@ def _cylinder(radius: float, half_height: float) -> Primitive:
 
 
 # --- Elements of links ---
+
+ROUNDING: Final = 1e-12
+
+
+def number(value: float) -> str:
+    """Return a number with twelve digits. The rest is rounding."""
+    return f"{value + 0.0:.12g}"
+
+
+def numbers(values: Iterable[float]) -> str:
+    """Return numbers; those that differ from 0 by rounding alone are 0."""
+    return " ".join(number(0.0 if abs(value) < ROUNDING else value) for value in values)
+
+
+def add_origin(element: ET.Element, parent_from_child: Pose) -> None:
+    """Add the `origin` of a pose; the identity needs none."""
+    attributes = {
+        "xyz": numbers(parent_from_child.translation),
+        "rpy": numbers(roll_pitch_yaw(parent_from_child.rotation)),
+    }
+    if any(text != "0 0 0" for text in attributes.values()):
+        ET.SubElement(element, "origin", attributes)
+
+
+class UrdfMaterials:
+    """Colours of a document: each is defined once at the top, and visuals refer to it by name."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def add_to(self, visual: ET.Element, color: Color) -> None:
+        """Refer to a colour in a visual: linear as in OpenUSD, sRGB in the document."""
+        rgba = " ".join(number(round(value, 6)) for value in srgb(color))
+        name = self._names.setdefault(rgba, f"color_{len(self._names) + 1}")
+        ET.SubElement(visual, "material", {"name": name})
+
+    def define(self) -> list[ET.Element]:
+        """Return the definitions of all colours referred to so far."""
+        found = []
+        for rgba, name in self._names.items():
+            material = ET.Element("material", {"name": name})
+            ET.SubElement(material, "color", {"rgba": rgba})
+            found.append(material)
+        return found
+
+
+def add_geometry(shape: ET.Element, tag: str, attributes: Mapping[str, str]) -> None:
+    """Add the geometry of a visual or collision."""
+    ET.SubElement(ET.SubElement(shape, "geometry"), tag, dict(attributes))
 
 
 class LinkShapes:

@@ -21,7 +21,7 @@ from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import gl_context
 from usd_ros_bridge.backends.mujoco.async_sensors import SensorWorker
 from usd_ros_bridge.backends.mujoco.backend import build_spec
-from usd_ros_bridge.backends.mujoco.cameras import CAMERA_INFO, add_cameras, make_cameras, srgb
+from usd_ros_bridge.backends.mujoco.cameras import CAMERA_INFO, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.rendering import FULL_PIXELS, OpenGlRenderer, RayRenderer
@@ -300,11 +300,6 @@ def test_without_cameras_a_model_is_left_alone() -> None:
     model, _ = compiled(PhysicsScene(visuals=(seen(Sphere(0.1), (0.0, 0.0, 1.0), (0.5, 0.5, 0.5, 1.0)),)), [])
     assert (model.ncam, model.nlight, model.ntex) == (0, 0, 0)
     assert_allclose(model.geom_rgba[0], [0.5, 0.5, 0.5, 1.0])
-
-
-def test_colours_are_encoded_as_images_show_them() -> None:
-    assert_allclose(srgb(np.array([0.0, 0.002, 0.5, 0.25])), [0.0, 0.02584, 0.735357, 0.25], atol=1e-5)
-    assert_allclose(srgb(np.ones(4)), 1.0)
 
 
 # --- Sensors ------------------------------------------------------------------------------------------------------
