@@ -32,7 +32,7 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
 from usd_ros_bridge.ros.domains import MAX_DOMAINS
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
+from usd_ros_bridge.runtime.runtime import Runtime
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -418,7 +418,7 @@ def test_stopped_while_it_opens_it_does_not_spin(monkeypatch):
 
 def test_one_that_cannot_be_opened_ends_its_runtime(monkeypatch):
     stops = []
-    stop = GuardedRuntime.stop
+    stop = Runtime.stop
 
     def fail(_):
         raise BridgeError("no such service")
@@ -428,7 +428,7 @@ def test_one_that_cannot_be_opened_ends_its_runtime(monkeypatch):
         stop(runtime)
 
     monkeypatch.setattr(AssetReloader, "open", fail)
-    monkeypatch.setattr(GuardedRuntime, "stop", count)
+    monkeypatch.setattr(Runtime, "stop", count)
     bridge = Bridge(plan(), NullBackend(), report=lambda *_: None, inform=lambda *_: None)
     with pytest.raises(BridgeError, match="no such service"):
         bridge.open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from usd_ros_bridge.api import add_physics
 from usd_ros_bridge.backends.base import Backend, needs_physics
@@ -14,8 +14,6 @@ from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.runtime import Runtime
-
-RuntimeT = TypeVar("RuntimeT", bound=Runtime)
 
 AUTO = "auto"
 KINEMATIC = "kinematic"
@@ -99,8 +97,8 @@ def choose(
 
 
 def open_chosen(
-    choice: Choice, make: Callable[[BridgePlan, Backend], RuntimeT], report: Report
-) -> tuple[RuntimeT, str]:
+    choice: Choice, make: Callable[[BridgePlan, Backend], Runtime], report: Report
+) -> tuple[Runtime, str]:
     """Open the backend that was chosen, or in its place the one that can move anything.
 
     Args:

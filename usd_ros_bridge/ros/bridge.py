@@ -26,12 +26,11 @@ from usd_ros_bridge.ros.change.live_parameters import LiveParameters
 from usd_ros_bridge.ros.description.robot_description import Descriptions, PlanSummary
 from usd_ros_bridge.ros.diagnostics.diagnostics_publisher import DiagnosticsPublisher
 from usd_ros_bridge.ros.diagnostics.graph_monitor import CHECK_RATE, GraphMonitor
-from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints.backend_inputs import input_conflicts
 from usd_ros_bridge.ros.endpoints.calls import Call
 from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bind_installed
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime, forbidden_wait
 from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.parameters import ControllerParameters
 from usd_ros_bridge.ros.tf.robot_transforms import RobotTransforms
@@ -40,6 +39,7 @@ from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controller_manager import ControllerStatus
 from usd_ros_bridge.runtime.loop import Loop
 from usd_ros_bridge.runtime.plan_binding import PlanComponent
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl
 
 NODE_NAME = "usd_ros_bridge"
@@ -53,7 +53,7 @@ class BridgeParts:
 
     backend_name: str
     domains: Domains
-    runtime: GuardedRuntime
+    runtime: Runtime
     clock: RosClock | SimTime
     loop: Loop | OwnTimeLoop
     transforms: RobotTransforms
@@ -454,24 +454,23 @@ class Bridge(HandlerRegistry):
             report=self._reporter.report,
         )
 
-    def _make_runtime(self, plan: BridgePlan, backend: Backend) -> GuardedRuntime:
-        return GuardedRuntime(
+    def _make_runtime(self, plan: BridgePlan, backend: Backend) -> Runtime:
+        return Runtime(
             plan,
             backend,
             options=self._options,
             reporter=self._reporter,
             lock=self._lock,
-            domains=self._domains,
+            deferred_jobs=self._domains,
         )
 
-    def _make_parts(self, served: BridgePlan, runtime: GuardedRuntime, backend_name: str) -> BridgeParts:
+    def _make_parts(self, served: BridgePlan, runtime: Runtime, backend_name: str) -> BridgeParts:
         options, domains, main = self._options, self._domains, self._domains.main
         clock, loop = find_time(runtime, domains, self._workers)
         scene, no_scene = scene_access(runtime.plan, edits=options.scene_edits)
         changes = ChangeCoordinator(
             runtime,
             domains,
-            lock=self._lock,
             served_plan=self._served_plan,
         )
         interfaces = Interfaces(
@@ -616,3 +615,14 @@ class Bridge(HandlerRegistry):
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def forbidden_wait(workers: Workers, runtime: Runtime, domain: Domain) -> str:
+    """Return why the calling thread must not wait for an answer from a domain, "" where it may."""
+    if workers.in_event_loop():
+        return "result() in a coroutine would stop all of them: await the call"
+    if runtime.ticking == threading.get_ident():
+        return "result() in the thread and in the midst of a step would stop the bridge: wait elsewhere"
+    if domain.current:
+        return "result() in the thread that runs the callbacks would wait for itself: poll() until done()"
+    return ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from usd_ros_bridge.backends.base import Backend, BackendInput, Capabilities
 from usd_ros_bridge.controllers.controller_group import make_groups
@@ -30,9 +33,24 @@ from usd_ros_bridge.runtime.plan_binding import (
 from usd_ros_bridge.runtime.publications import Publication, Publications
 from usd_ros_bridge.runtime.schedule import NEVER_NS, ClockPeriod
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import RuntimeStatus
+from usd_ros_bridge.runtime.status import RuntimeStatus, TickMeter
 from usd_ros_bridge.runtime.subscriptions import InputBinding, InputQueue
 from usd_ros_bridge.spatial.transforms import FloatArray
+
+_WAIT_S = 2e-3
+
+
+class DeferredJobs(Protocol):
+    """Jobs of callbacks that the tick thread runs."""
+
+    @property
+    def deferred(self) -> bool:
+        """Return whether jobs wait."""
+        ...
+
+    def poll(self, *, callbacks: bool = True) -> None:
+        """Run the jobs, and callbacks unless that is False."""
+        ...
 
 
 class Runtime:
@@ -56,6 +74,9 @@ class Runtime:
         tick_queue: Jobs to run between two ticks.
         publications: What is published, and when.
         frame_resolver: Finds poses of other nodes' frames.
+        lock: Held by ticks. Hold it to keep ticks out.
+        ticking: Identifier of the thread that is in a tick, None between two ticks.
+        stopped: Whether `stop` was called.
     """
 
     def __init__(
@@ -67,6 +88,8 @@ class Runtime:
         reporter: OnceReporter | None = None,
         wakeup: Wakeup | None = None,
         groups: GroupMaker = make_groups,
+        lock: threading.RLock | None = None,
+        deferred_jobs: DeferredJobs | None = None,
     ) -> None:
         """Store the arguments; `open` acquires.
 
@@ -77,12 +100,19 @@ class Runtime:
             reporter: For warnings; the standard library's logging by default.
             wakeup: Set when a sample arrives that the loop must not let wait.
             groups: Make the groups of the plan's controllers.
+            lock: Held by ticks; a lock of its own by default.
+            deferred_jobs: Jobs to run at the start of a tick.
         """
+        self.lock = lock or threading.RLock()
+        self.ticking: int | None = None
+        self.stopped = False
+        self._deferred_jobs = deferred_jobs
         self.plan = plan
         self.backend = backend
         self.inputs: tuple[BackendInput, ...] = ()
         self.options = options or BridgeOptions()
         self.reporter = reporter or OnceReporter()
+        self._meter = TickMeter(self.reporter.report)
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
         self.intake = InputQueue(self.inbox, self.reporter.report)
         self.tick_queue = TickQueue(self.inbox.wakeup.set)
@@ -132,6 +162,12 @@ class Runtime:
             self._open = False
             raise
         return self
+
+    def stop(self) -> None:
+        """Refuse further ticks, resets and jobs. Idempotent, from any thread."""
+        with self.lock:
+            self.stopped = True
+        self.tick_queue.close()
 
     def close(self) -> None:
         """End goals, close the backend and release publications and subscriptions. Idempotent.
@@ -233,6 +269,11 @@ class Runtime:
         assert self._snapshot is not None, "the runtime is not open"
         return self._snapshot
 
+    @property
+    def tick_seconds(self) -> float:
+        """Mean wall time of recent ticks, seconds."""
+        return self._meter.seconds
+
     # --- Time of the last tick ---------------------------------------------------------------------------------
 
     @property
@@ -329,14 +370,21 @@ class Runtime:
 
     def run_posted(self) -> None:
         """Run the posted jobs without a tick; time does not pass."""
-        if self._was_skipped and self._last_time is not None and self.inbox.pending:
-            # Jobs may read the backend's state: bring it up to date.
-            state = self._stepper.catch_up(self._last_time)
-            if state is not None:
-                self.snapshot.begin(state)
-            self._was_skipped = False
-        self.intake.run_posted()
-        self.publications.disable(self.controllers.disabled)
+        with self.lock:
+            if self.stopped:
+                return
+            self.ticking = threading.get_ident()
+            if self._deferred_jobs is not None:
+                self._deferred_jobs.poll(callbacks=False)
+            if self._was_skipped and self._last_time is not None and self.inbox.pending:
+                # Jobs may read the backend's state: bring it up to date.
+                state = self._stepper.catch_up(self._last_time)
+                if state is not None:
+                    self.snapshot.begin(state)
+                self._was_skipped = False
+            self.intake.run_posted()
+            self.publications.disable(self.controllers.disabled)
+            self.ticking = None
 
     # --- Time --------------------------------------------------------------------------------------------------
 
@@ -386,11 +434,45 @@ class Runtime:
             time_ns: Bridge time, nanoseconds. A time before that of the last tick is a reset.
 
         Returns:
-            Whether the backend gave a state. If it failed, the last state is published as standing still.
+            Whether the backend gave a state. If it failed, the last state is published as standing still. False
+            after `stop`.
         """
-        return self.skip_tick(time_ns) or self.run_tick(time_ns)
+        if self.tick_queue.pending:
+            self.tick_queue.run_pending()
+        with self.lock:
+            if self.stopped:
+                return False
+            jobs = self._deferred_jobs
+            has_jobs = jobs is not None and jobs.deferred
+            if not has_jobs and self._skip_tick(time_ns):
+                return True
+            start = time.perf_counter()
+            self.ticking = threading.get_ident()
+            if jobs is not None and has_jobs:
+                jobs.poll(callbacks=False)
+            stepped = self._run_tick(time_ns)
+            self.ticking = None
+            self._meter.record(time.perf_counter() - start, self._shortest_period_ns)
+            return stepped
 
-    def skip_tick(self, time_ns: int) -> bool:
+    def wait_for_tick(self, wants: Callable[[int], bool]) -> None:
+        """Wait until the tick in progress ends, or `stop`. Background threads share the interpreter with it.
+
+        Return at once within that tick.
+
+        Args:
+            wants: Return whether a thread, by its identifier, waits for the caller. The caller does not wait for its
+                tick then.
+        """
+        while not self.stopped:
+            ticking = self.ticking
+            if ticking is None or ticking == threading.get_ident() or wants(ticking):
+                return
+            if self.lock.acquire(timeout=_WAIT_S):
+                self.lock.release()
+                return
+
+    def _skip_tick(self, time_ns: int) -> bool:
         """Pass a tick in which nothing happens, without a step of the backend. Return False if something may happen.
 
         Args:
@@ -409,7 +491,7 @@ class Runtime:
         self._was_skipped = True
         return True
 
-    def run_tick(self, time_ns: int) -> bool:
+    def _run_tick(self, time_ns: int) -> bool:
         """Run a tick that cannot be skipped; arguments and result as those of `tick`."""
         last = self._begin_tick(time_ns)
         controllers, snapshot = self._present_controllers, self._snapshot
@@ -445,15 +527,18 @@ class Runtime:
         Args:
             keep_time: The state at rest is that of now, where the backend owns time; else that of time zero.
         """
-        self._start_ns = self.now_ns if keep_time else 0
-        self._last_time = None
-        self._was_skipped = self._can_rest = False
-        self.controllers.reset()
-        self.publications.reset()
-        self.snapshot.reset()
-        if self.frame_resolver is not None:
-            self.frame_resolver.reset()
-        self._stepper.reset()
+        with self.lock:
+            if self.stopped:
+                return
+            self._start_ns = self.now_ns if keep_time else 0
+            self._last_time = None
+            self._was_skipped = self._can_rest = False
+            self.controllers.reset()
+            self.publications.reset()
+            self.snapshot.reset()
+            if self.frame_resolver is not None:
+                self.frame_resolver.reset()
+            self._stepper.reset()
 
     def status(self) -> RuntimeStatus:
         """Return the counters, from any thread."""
@@ -491,6 +576,10 @@ class Runtime:
                     self.controllers.observe(state)
         self._last_time = time_ns
         return last
+
+    def _shortest_period_ns(self) -> int | None:
+        # Where the backend owns time, its pacer reports ticks that take too long.
+        return None if self.capabilities.step_ns else self.publications.shortest_period_ns
 
     def _hold_state(self, time_ns: int) -> bool:
         """Hold the last state if the backend gave none, so that /tf goes on. Return whether there is a state."""

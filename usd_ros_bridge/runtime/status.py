@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from usd_ros_bridge.reporting import Reported
+from usd_ros_bridge.reporting import Report, Reported
 
 WINDOW_NS = 2_000_000_000
+_SHORT_S = 1e-3
+"""Ticks up to this long are never reported."""
+_OVERRUNS = 5
+"""Number of ticks in a row that take too long before a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,3 +135,38 @@ def mark_each(meters: Iterable[RateMeter], time_ns: int) -> None:
         meter.count += 1
         if not meter.start_ns <= time_ns < meter.end_ns:
             meter.turn(time_ns)
+
+
+class TickMeter:
+    """Measure the wall time of ticks, and report those that take longer than their period.
+
+    Attributes:
+        seconds: Mean of recent ticks.
+    """
+
+    def __init__(self, report: Report) -> None:
+        """Args: report: For ticks that take too long."""
+        self.seconds = 0.0
+        self._report = report
+        self._overruns = 0
+
+    def record(self, elapsed: float, find_period_ns: Callable[[], int | None]) -> None:
+        """Record a tick.
+
+        Args:
+            elapsed: Wall time that it took, seconds.
+            find_period_ns: Return the time until the next one, nanoseconds; None if nothing has a rate.
+        """
+        self.seconds += (elapsed - self.seconds) * (0.1 if self.seconds else 1.0)
+        period_ns = find_period_ns() if elapsed > _SHORT_S else None
+        if not period_ns or elapsed <= period_ns * 1e-9:
+            self._overruns = 0
+            return
+        # A slow tick now and then is no news.
+        self._overruns += 1
+        if self._overruns >= _OVERRUNS:
+            self._report(
+                "loop.overrun",
+                f"ticks take longer than their period: {self._overruns} in a row, the last one {elapsed * 1e3:.3g} ms "
+                f"of {period_ns * 1e-6:.3g} ms",
+            )

@@ -19,8 +19,8 @@ from usd_ros_bridge.ros.change.file_watcher import FileWatcher
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.calls import Call
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.runtime import Runtime
 
 RELOAD = "~/reload"
 TIMEOUT_S = 60.0
@@ -34,7 +34,7 @@ class AssetReloader:
     """Reload the asset of a running bridge."""
 
     def __init__(
-        self, changes: ChangeCoordinator, runtime: GuardedRuntime, domain: Domain, workers: Workers
+        self, changes: ChangeCoordinator, runtime: Runtime, domain: Domain, workers: Workers
     ) -> None:
         """Store the arguments; `open` starts.
 

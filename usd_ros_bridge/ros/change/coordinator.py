@@ -25,9 +25,9 @@ from usd_ros_bridge.planning.diff import why_refused
 from usd_ros_bridge.process_settings import short_switch_interval
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.domains import Domain, Domains
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.runtime.inbox import TickQueue
 from usd_ros_bridge.runtime.plan_binding import PlanComponent, PreparedChange
+from usd_ros_bridge.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -138,10 +138,9 @@ class ChangeCoordinator:
 
     def __init__(
         self,
-        runtime: GuardedRuntime,
+        runtime: Runtime,
         domains: Domains,
         *,
-        lock: threading.RLock,
         served_plan: Callable[[BridgePlan, Iterable[BackendInput]], BridgePlan],
     ) -> None:
         """Store the arguments; `open` starts.
@@ -149,13 +148,11 @@ class ChangeCoordinator:
         Args:
             runtime: Open, with the plan that is live.
             domains: Domains of the bridge.
-            lock: Held by ticks, and by the thread that closes the bridge.
             served_plan: Return a plan without the interfaces that the bridge does not serve, given the topics that
                 its backend needs.
         """
         self._runtime = runtime
         self._domains = domains
-        self._lock = lock
         self._served_plan = served_plan
         plan = runtime.plan
         self._editable = plan.stage_owned or runtime.options.scene_edits
@@ -466,7 +463,7 @@ class ChangeCoordinator:
         """
         began = time.perf_counter()
         of_runtime, *of_components = changes
-        with self._lock:
+        with self._runtime.lock:
             if self._closed or self._runtime.stopped:
                 raise BridgeError(CLOSED)
             of_runtime.commit()

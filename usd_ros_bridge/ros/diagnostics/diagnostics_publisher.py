@@ -29,9 +29,9 @@ from usd_ros_bridge.ros.diagnostics.diagnostic_rules import (
 )
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.tf.monitor import TfMonitor
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.runtime import Runtime
 
 TOPIC = "/diagnostics"
 TURN_ROWS = 100
@@ -59,7 +59,7 @@ class DiagnosticsPublisher:
         plan: BridgePlan,
         live: BridgePlan,
         main: Domain,
-        runtime: GuardedRuntime,
+        runtime: Runtime,
         *,
         rows: Rows,
         guards: TfMonitor,

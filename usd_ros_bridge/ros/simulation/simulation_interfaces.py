@@ -27,7 +27,6 @@ from usd_ros_bridge.ros.endpoints.action_server import ActionServer
 from usd_ros_bridge.ros.endpoints.handlers import Bound, Handlers
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, run_in_tick
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices, matching_names
 from usd_ros_bridge.ros.simulation.results import (
     FAILED,
@@ -39,6 +38,7 @@ from usd_ros_bridge.ros.simulation.results import (
 )
 from usd_ros_bridge.ros.simulation.spawn_services import make_spawn_services
 from usd_ros_bridge.ros.workers import Workers
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import TimeControl, TimeState
 
 STATES: dict[TimeState, int] = {
@@ -209,7 +209,7 @@ class SimulationInterfaces:
 
     def __init__(
         self,
-        runtime: GuardedRuntime,
+        runtime: Runtime,
         time: TimeControl,
         domain: Domain,
         *,

@@ -19,10 +19,10 @@ from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.names import namespace_fault
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.simulation.entities import requested_pose
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 FORMATS = (".usd", ".usda", ".usdc", ".usdz")
@@ -87,7 +87,7 @@ class SpawnServices:
 
     def __init__(
         self,
-        runtime: GuardedRuntime,
+        runtime: Runtime,
         entities: EntityServices,
         *,
         roots: tuple[Path, ...],
@@ -270,7 +270,7 @@ def _is_below(path: str, above: str) -> bool:
 
 
 def make_spawn_services(
-    runtime: GuardedRuntime, entities: EntityServices, request_change: Callable[..., Future[ChangeReport]]
+    runtime: Runtime, entities: EntityServices, request_change: Callable[..., Future[ChangeReport]]
 ) -> SpawnServices | None:
     """Return the services; None if no directory is given or, with a report, spawning is not possible.
 
@@ -292,7 +292,7 @@ def make_spawn_services(
     return SpawnServices(runtime, entities, roots=roots, request_change=request_change)
 
 
-def _why_not(plan: BridgePlan, runtime: GuardedRuntime) -> str:
+def _why_not(plan: BridgePlan, runtime: Runtime) -> str:
     if not isinstance(runtime.backend, StateTransferBackend):
         return f"the backend {type(runtime.backend).__name__} cannot go on with another scene"
     if plan.stage is None:

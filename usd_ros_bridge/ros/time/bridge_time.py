@@ -22,13 +22,13 @@ from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
-from usd_ros_bridge.ros.guarded_runtime import GuardedRuntime
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
 from usd_ros_bridge.ros.time.clock_publisher import ClockPublisher
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class SimTime:
         control: Pauses, steps and resets, from any thread.
     """
 
-    def __init__(self, runtime: GuardedRuntime, domains: Domains, workers: Workers) -> None:
+    def __init__(self, runtime: Runtime, domains: Domains, workers: Workers) -> None:
         """Store the arguments.
 
         Args:
@@ -320,7 +320,7 @@ class SimTime:
             self._clock.publish_now()
 
     @staticmethod
-    def _follower_fault(runtime: GuardedRuntime) -> str:
+    def _follower_fault(runtime: Runtime) -> str:
         """Return why the node cannot follow /clock."""
         return (
             f"the backend {type(runtime.backend).__name__} owns time and tells it to others on /clock: leave "
@@ -348,7 +348,7 @@ def _nothing() -> None:
 
 
 def find_time(
-    runtime: GuardedRuntime, domains: Domains, workers: Workers
+    runtime: Runtime, domains: Domains, workers: Workers
 ) -> tuple[RosClock | SimTime, Loop | OwnTimeLoop]:
     """Return whose time a bridge goes by, and the loop that ticks by it: its backend's own, else its node's.
 
