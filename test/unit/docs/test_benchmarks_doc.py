@@ -1,0 +1,186 @@
+"""Figures of docs/benchmarks.md and README.md against benchmarks/results.json, with the rounding that they use."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from decimal import Decimal
+from fnmatch import fnmatch
+from typing import Any
+
+import pytest
+from markdown_docs import ROOT, codes, page_text, rows, section
+
+sys.path.insert(0, str(ROOT))
+
+pytest.importorskip("rich", reason="rich is not installed: make setup")
+
+from benchmarks.registry import NAMES
+
+RESULTS: dict[str, Any] = {
+    each["name"]: each for each in json.loads((ROOT / "benchmarks" / "results.json").read_text())
+}
+PAGE = page_text("benchmarks.md")
+# The page has more runs, in subsections.
+RUN, *OTHER_RUNS = section(PAGE, "A run").split("\n### ")
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+
+TABLE: tuple[tuple[str, ...], ...] = (
+    ("frames.1000.tick",),
+    ("frames.1000.naive_ratio",),
+    ("frames.10000.tick",),
+    ("step.nothing_due",),
+    ("step.all_due",),
+    ("joint_states.10.cpu_ratio", "joint_states.10.latency_ratio"),
+    ("joint_states.100.cpu_ratio", "joint_states.100.latency_ratio"),
+    ("joint_states.1000.cpu_ratio", "joint_states.1000.latency_ratio"),
+    ("fleet.1000.plan",),
+    ("fleet.1000.plan_ratio",),
+    ("fleet.1000.tick",),
+    ("fleet.1000.resident",),
+    ("image.1080p.arrived", "image.1080p.latency"),
+    ("startup.first_tf",),
+    ("controllers.trajectory.cubic.tick", "controllers.trajectory.quintic.tick"),
+    ("controllers.trajectory.cubic.tick_paced", "controllers.trajectory.quintic.tick_paced"),
+    ("controllers.trajectory_deviation.cubic", "controllers.trajectory_deviation.quintic"),
+    ("controllers.diff_drives.tick_idle", "controllers.diff_drives.tick_idle_p99"),
+    ("controllers.diff_drives.tick", "controllers.diff_drives.tick_p99"),
+    ("controllers.odometry_circle.error", "controllers.odometry_clothoid.error"),
+    ("controllers.service.round_trip", "controllers.service.plain"),
+    ("goals.1000.astray", "goals.1000.unanswered", "goals.1000.left"),
+    ("goals.1000.memory",),
+    ("goals.1000.tf_pause",),
+    ("goals.1000.tf_pause_shared_memory",),
+)
+"""Results of each row of the page's first table. A single figure for several results is the largest."""
+
+PROSE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"bridge takes ([\d.]+) us of CPU", ("joint_states.10.cpu",)),
+    (r"sends takes ([\d.]+) us of these", ("joint_states.10.relay_cpu",)),
+    (r"the bridge adds ([\d.]+)\.", ("joint_states.10.own_cpu",)),
+    (r"whole C\+\+ node takes ([\d.]+)\.", ("joint_states.10.cpu_reference",)),
+)
+
+README: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        r"1,000 frames takes ([\d.]+) us .*: ([\d.]+) times less",
+        ("frames.1000.tick", "frames.1000.naive_ratio"),
+    ),
+    (r"1,000 robots of 30 links takes ([\d.]+) ms", ("fleet.1000.tick",)),
+    (
+        r"takes ([\d.]+), ([\d.]+) and ([\d.]+) times the CPU of the C\+\+ node for 10, 100 and 1,000 joints",
+        ("joint_states.10.cpu_ratio", "joint_states.100.cpu_ratio", "joint_states.1000.cpu_ratio"),
+    ),
+)
+
+
+def is_rounded(text: str, value: float) -> bool:
+    """Return whether a written number is a value, rounded to the digits that are written."""
+    written = Decimal(text.replace(",", ""))
+    exponent = written.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return abs(Decimal(str(value)) - written) <= Decimal(10) ** exponent / 2
+
+
+def assert_figures(texts: list[str], names: tuple[str, ...]) -> None:
+    values = [RESULTS[name]["value"] for name in names]
+    if len(texts) == 1:
+        values = [max(values)]
+    assert len(texts) == len(values), (names, texts)
+    for text, value in zip(texts, values, strict=True):
+        assert is_rounded(text, value), (names, text, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("30", 30.24, True),
+        ("30.2", 30.24, True),
+        ("31", 30.24, False),
+        ("30.3", 30.24, False),
+        ("1.6e-15", 1.554e-15, True),
+        ("82,736", 82736.4, True),
+        ("0", 0.0, True),
+        ("0", 1.0, False),
+    ],
+)
+def test_written_figures_are_compared_by_their_digits(text: str, value: float, expected: bool) -> None:
+    assert is_rounded(text, value) is expected
+
+
+def test_the_table_of_the_run() -> None:
+    table = rows(RUN, "figure")
+    assert len(table) == len(TABLE)
+    for (label, median, target, verdict), names in zip(table, TABLE, strict=True):
+        results = [RESULTS[name] for name in names]
+        assert_figures(NUMBER.findall(median), names)
+        targets = list(dict.fromkeys(each["target"] for each in results if each["target"] is not None))
+        written = [float(number.replace(",", "")) for number in NUMBER.findall(target)]
+        assert list(dict.fromkeys(written)) == targets, label
+        if not targets:
+            assert verdict == "", label
+            continue
+        missed = [each for each in results if each["met"] is False]
+        assert verdict.startswith("missed" if missed else "met"), label
+        if percents := re.findall(r"(\d+)(?= ?%|, \d+ %)", verdict):
+            lacks = [abs(each["value"] - each["target"]) / each["target"] * 100 for each in missed]
+            assert [float(each) for each in percents] == pytest.approx(lacks, abs=0.6), label
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"), [(RUN, PROSE), (page_text("README.md"), README)], ids=["page", "README"]
+)
+def test_sentences(text: str, figures: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
+    for pattern, names in figures:
+        match = re.search(pattern, " ".join(text.split()))
+        assert match, pattern
+        assert_figures(list(match.groups()), names)
+
+
+def test_a_step_with_nothing_due_takes_under_a_microsecond() -> None:
+    assert "nothing due takes under a microsecond" in page_text("README.md")
+    assert RESULTS["step.nothing_due"]["value"] < 1.0
+
+
+def test_the_machine_of_the_run() -> None:
+    machines = [each["machine"] for each in RESULTS.values()]
+    loads = [machine["load_average"] for machine in machines]
+    assert f"load average {min(loads):.2f} to {max(loads):.2f}" in RUN
+    (cpu,) = {machine["cpu"] for machine in machines}
+    (python,) = {machine["python"].rpartition(".")[0] for machine in machines}
+    assert cpu in RUN
+    assert f"Python {python}" in RUN
+
+
+def test_other_runs_are_not_in_the_results() -> None:
+    """Their tables are from runs of their own, as the page says. A complete run has to replace them."""
+    for run in OTHER_RUNS:
+        assert "not in results.json yet" in " ".join(run.split())
+        benchmarks = re.findall(r"--only (\w+)", run)
+        assert benchmarks
+        assert not [name for name in RESULTS if name.partition(".")[0] in benchmarks]
+
+
+def patterns(cell: str) -> list[str]:
+    """Return the names in a cell. A later name lacks the beginning that it shares with the first one."""
+    first, *others = codes(cell)
+    segments = first.split(".")
+    assert segments[0] in NAMES, cell
+    found = [first]
+    for other in others:
+        own = other.split(".")
+        found.append(other if own[0] in NAMES else ".".join([*segments[: -len(own)], other]))
+    return found
+
+
+def test_every_result_is_explained_with_its_target() -> None:
+    explained = set()
+    for cell, _, target in rows(section(PAGE, "All figures"), "figure"):
+        found = [name for pattern in patterns(cell) for name in RESULTS if fnmatch(name, pattern)]
+        explained |= set(found)
+        written = [float(number.replace(",", "")) for number in NUMBER.findall(target)]
+        if found:
+            actual = list(dict.fromkeys(RESULTS[name]["target"] for name in found))
+            assert (written or [None]) == actual, cell
+    assert explained == RESULTS.keys()
