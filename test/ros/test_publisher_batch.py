@@ -342,7 +342,7 @@ def alike_publishers(topics):
     for number, topic in enumerate(topics):
         publisher = TransformPublisher(topic, messages=messages, report=pytest.fail)
         frames = SimpleNamespace(moving=(1, 2), rotate_only=False, span=slice(2 * number, 2 * number + 2))
-        publisher.revise(robot, frames, robot.tf_outputs[0], number)
+        publisher.update(robot, frames, robot.tf_outputs[0], number)
         publications.add(publisher, name=str(number))
         publishers.append(publisher)
     return publishers, publications

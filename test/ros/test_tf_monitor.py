@@ -14,12 +14,12 @@ GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.LISTEN_S", 1.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.robot_transforms.CHECK_RATE", 20.0)
 
 
 def findings(running):
-    return running.bridge.parts.transforms.guards.findings()
+    return running.bridge.parts.transforms.monitor.findings()
 
 
 def wait_for(harness, running, kind, *texts):
@@ -98,7 +98,7 @@ def test_two_bridges_of_one_name_in_one_process_find_each_other(start, ros_harne
 
 
 def test_bridges_of_one_name_with_trees_of_their_own_leave_each_other_alone(start, ros_harness, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.LISTEN_S", 0.2)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 0.2)
     cart = TfOutput(tf="/cart/tf", tf_static="/cart/tf_static")
     first = start(plan())
     second = start(
@@ -112,15 +112,15 @@ def test_bridges_of_one_name_with_trees_of_their_own_leave_each_other_alone(star
 
 def count_rounds(running):
     """A list that grows by one with every look at the graph."""
-    guards, looks = running.bridge.parts.transforms.guards, []
-    in_domain = guards.in_domain
+    monitor, looks = running.bridge.parts.transforms.monitor, []
+    in_domain = monitor.in_domain
 
     def counted(domain_id):
         looks.append(domain_id)
         return in_domain(domain_id)
 
-    for each in guards._rounds.values():
-        each._guards = counted
+    for each in monitor._rounds.values():
+        each._monitors = counted
     return looks
 
 
@@ -172,7 +172,7 @@ def test_a_host_that_sends_the_same_frames_from_its_own_node_is_found(ros_harnes
                 bridge.step()
                 bridge.poll()
                 executor.spin_once(timeout_sec=0.01)
-                return bridge.parts.transforms.guards.findings()
+                return bridge.parts.transforms.monitor.findings()
 
             ros_harness.wait_for(lambda: bool(found()), timeout=20.0, what="the host's transforms")
             (finding,) = found()
@@ -187,7 +187,7 @@ def test_a_host_that_sends_the_same_frames_from_its_own_node_is_found(ros_harnes
 
 def test_what_ceased_is_forgotten_when_it_is_heard_again(start, ros_harness, monkeypatch):
     """A node that stays but sends something else; and one that begins late is found."""
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.LISTEN_S", 0.3)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 0.3)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.AGAIN_S", 0.3)
     from geometry_msgs.msg import TransformStamped
     from tf2_msgs.msg import TFMessage
@@ -207,7 +207,7 @@ def test_what_ceased_is_forgotten_when_it_is_heard_again(start, ros_harness, mon
     def listened_twice():
         assert not sends("hat")
         (guard,) = (
-            g for g in running.bridge.parts.transforms.guards.in_domain(ros_domain) if g.name == "/arm/tf"
+            g for g in running.bridge.parts.transforms.monitor.in_domain(ros_domain) if g.name == "/arm/tf"
         )
         sessions.add(guard._until)
         return len(sessions) > 3

@@ -223,7 +223,7 @@ def test_another_publisher_of_the_same_frame_is_reported_once_by_name(start, ros
 
 
 def test_another_publisher_of_other_frames_is_welcome(start, ros_harness, listen, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.LISTEN_S", 0.2)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 0.2)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.robot_transforms.CHECK_RATE", 20.0)
     moving = listen("/arm/tf")
     running = start(plan())
@@ -342,7 +342,7 @@ def test_each_state_is_sent_once_with_its_own_stamp_and_again_after_a_reset():
         topic, messages=EncodedMessages(), report=lambda *each: reports.append(each)
     )
     frames = SimpleNamespace(moving=(0, 1), rotate_only=False, span=slice(0, 2))
-    publisher.revise(arm(outputs=(GLOBAL,)), frames, GLOBAL, 0)
+    publisher.update(arm(outputs=(GLOBAL,)), frames, GLOBAL, 0)
     poses, lost = np.ones((2, 7)), np.full((2, 7), np.nan)
     for by_topic in (False, True):
         publisher.reset()
@@ -378,7 +378,7 @@ def test_each_robot_is_sent_with_its_own_stamp_where_states_come_by_topic(as_bat
     for robot in range(2):
         each = TransformPublisher(topic, messages=messages, report=lambda *each: reports.append(each))
         frames = SimpleNamespace(moving=(0, 1), rotate_only=False, span=slice(2 * robot, 2 * robot + 2))
-        each.revise(arm(outputs=(GLOBAL,)), frames, GLOBAL, robot)
+        each.update(arm(outputs=(GLOBAL,)), frames, GLOBAL, robot)
         publications.add(each, name=str(robot))
         publishers.append(each)
     assert publishers[0].batch_key == publishers[1].batch_key is not None

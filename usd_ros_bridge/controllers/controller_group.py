@@ -42,7 +42,7 @@ class ControllerContext:
 class ControllerGroup(Protocol):
     """All controllers of one schema in a plan; `row` is an index into the plans that it was made with.
 
-    All methods run in the tick thread, except `GoalGroup.check`. In each tick `take` and `start` come first, then
+    All methods run in the tick thread, except `GoalGroup.check`. In each tick `receive` and `start` come first, then
     `command`, and after the backend's step `observe`. None of them may wait.
     """
 
@@ -69,14 +69,14 @@ class ControllerGroup(Protocol):
         """Change one of the parameters in `dynamic`; the value was checked."""
         ...
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:
         """Receive a sample of a controller's command topic. Never called for one that is inactive."""
         ...
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:
         """Write what active controllers want at `time_ns`, the end of the step to come.
 
-        Called in ticks in which the group is `busy` or something reached it (`take`, `start`, a switch, a parameter).
+        Called if the group is `busy` or something reached it in the tick (`receive`, `start`, a switch, a parameter).
         The step to come began at `state.time_ns`, which may be long ago where nothing happened since.
 
         Args:
@@ -270,7 +270,7 @@ class JointStateBroadcasters:
     def set_parameter(self, row: int, name: str, value: float) -> None:
         """Do nothing: no parameter is dynamic."""
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:
         """Do nothing: there is no command topic."""
 
     def command(self, time_ns: int, state: State, commands: Commands) -> None:

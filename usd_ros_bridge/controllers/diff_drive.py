@@ -100,7 +100,7 @@ class DiffDrives:
         if not np.isnan(self._target[row, 0]):
             self._live[row] = self._busy = True
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:
         """Receive a Twist or TwistStamped: linear.x and angular.z. Ignore one that is not finite or too old.
 
         A Twist is as old as its arrival; so is a TwistStamped without a stamp or with one from the future.

@@ -63,7 +63,7 @@ class ExternalControls:
     def set_parameter(self, row: int, name: str, value: float) -> None:
         """Do nothing: no parameter is dynamic."""
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
         """Receive a JointState whose positions, velocities and efforts are targets."""
         assert isinstance(sample, JointStateSample)
         if self._targets[row].write(sample, self._pending):

@@ -137,7 +137,7 @@ class Grippers:
     def set_parameter(self, row: int, name: str, value: float) -> None:
         """Do nothing: no parameter is dynamic."""
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:
         """Do nothing: there is no command topic."""
 
     # --- Goals ------------------------------------------------------------------------------------------------

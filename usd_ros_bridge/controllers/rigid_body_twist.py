@@ -50,7 +50,7 @@ class RigidBodyTwists:
     def set_parameter(self, row: int, name: str, value: float) -> None:
         """Do nothing: no parameter is dynamic."""
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
         """Receive a Twist or TwistStamped. Ignore one that is not finite."""
         assert isinstance(sample, TwistSample)
         path = self._paths[row]

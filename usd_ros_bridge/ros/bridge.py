@@ -40,7 +40,7 @@ from usd_ros_bridge.runtime.controller_manager import ControllerStatus
 from usd_ros_bridge.runtime.loop import Loop
 from usd_ros_bridge.runtime.plan_binding import PlanComponent
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl
+from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl
 
 NODE_NAME = "usd_ros_bridge"
 QUIT_S = 0.2
@@ -55,7 +55,7 @@ class BridgeParts:
     domains: Domains
     runtime: Runtime
     clock: RosClock | SimTime
-    loop: Loop | OwnTimeLoop
+    loop: Loop | SimTimeLoop
     transforms: RobotTransforms
     interfaces: Interfaces
     controller_parameters: ControllerParameters
@@ -125,7 +125,7 @@ class Bridge(HandlerRegistry):
         self._stops: list[Callable[[], None]] = [self._domains.stop, self._workers.close]
         self._opened: BridgeParts | None = None
         # Known before all is open: `stop` may come from a signal handler meanwhile.
-        self._loop: Loop | OwnTimeLoop | None = None
+        self._loop: Loop | SimTimeLoop | None = None
         self._was_opened = False
         self._closed = False
         self._spinning = False
@@ -521,7 +521,7 @@ class Bridge(HandlerRegistry):
             main,
             runtime,
             rows=parts.rows,
-            guards=parts.transforms.guards,
+            guards=parts.transforms.monitor,
         )
         parameters, interfaces, transforms = parts.controller_parameters, parts.interfaces, parts.transforms
         for opened in (transforms, interfaces, parameters, parts.descriptions, summary, diagnostics, clock):

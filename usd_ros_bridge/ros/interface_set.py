@@ -323,7 +323,7 @@ class Interfaces:
         if isinstance(endpoint, TopicPublisher):
             was_silent = endpoint.is_silent
             if endpoint in changed.encoders:
-                endpoint.revise(row.plan, *changed.encoders[endpoint])
+                endpoint.update(row.plan, *changed.encoders[endpoint])
             if endpoint.is_silent != was_silent:
                 runtime.remove_publication(endpoint)
                 self._add_publication(endpoint)
@@ -332,7 +332,7 @@ class Interfaces:
                 runtime.change_publication(endpoint, rate=rate, robot=robot)
         elif isinstance(endpoint, TopicSubscription):
             delivery = runtime.bind_sink(row.plan, into=self._maker.deliveries[endpoint])
-            endpoint.revise(*codec_for(row.plan, delivery))
+            endpoint.update(*codec_for(row.plan, delivery))
         else:
             endpoint.plan = row.plan
 

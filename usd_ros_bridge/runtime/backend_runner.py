@@ -17,7 +17,7 @@ def find_sense(backend: Backend) -> Sense | None:
 
 
 class BackendRunner:
-    """Steps a backend.
+    """Step a backend with the commands; report and count its exceptions.
 
     Attributes:
         commands: What the next step is told; nothing again after it.
@@ -25,7 +25,7 @@ class BackendRunner:
         last_error: One line, "" where it never did.
         steps: How many steps the backend took and came back from.
         seconds: Wall time that it took for them, altogether.
-        longest_s: Wall time of the longest of them since `forget_longest`, seconds.
+        longest_s: Wall time of the longest of them since `reset_longest`, seconds.
     """
 
     def __init__(self, backend: Backend, layout: Layout, report: Report, *, actuators: int = 0) -> None:
@@ -41,7 +41,7 @@ class BackendRunner:
         self.longest_s = 0.0
 
     def step(self, time_ns: int, show: Callable[[State], None]) -> bool:
-        """Step with what is commanded and shows the state; return False, with a report, where either raises."""
+        """Step with the commands and pass the state to `show`. Return False, with a report, if either raises."""
         try:
             began = perf_counter()
             state = self._backend.step(time_ns, self.commands)
@@ -57,7 +57,7 @@ class BackendRunner:
             return False
         finally:
             if not self.commands.silent:
-                self.silence()
+                self._clear_commands()
 
     def catch_up(self, time_ns: int) -> State | None:
         """Step to a time for which nothing was commanded: what is commanded now does not hold before it."""
@@ -70,14 +70,14 @@ class BackendRunner:
             self.count("step", error)
             return None
 
-    def forget_longest(self) -> float:
+    def reset_longest(self) -> float:
         """Return `longest_s` and restart it. Thread-safe."""
         longest, self.longest_s = self.longest_s, 0.0
         return longest
 
     def reset(self) -> None:
         """Reset the backend to the state at rest, and clear the commands."""
-        self.silence()
+        self._clear_commands()
         try:
             self._backend.reset()
         except Exception as error:  # noqa: BLE001 - the runtime's edge
@@ -90,13 +90,13 @@ class BackendRunner:
         except Exception as error:  # noqa: BLE001 - the runtime's edge: closing goes on
             self._report("backend.close", f"the backend failed to close: {describe(error)}")
 
-    def silence(self) -> None:
+    def _clear_commands(self) -> None:
         """Clear the commands. The flag spares five writes where there are none."""
         self.commands.clear()
         self.commands.silent = True
 
     def count(self, what: str, error: Exception) -> None:
-        """Count and reports what the backend raised."""
+        """Count and report what the backend raised."""
         self.errors += 1
         self.last_error = describe(error)
         self._report(

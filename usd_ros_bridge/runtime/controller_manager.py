@@ -439,14 +439,14 @@ class Route:
             return ""
         return f"controller {self._slots[0].plan.path} is inactive: {self._slots[0].reason}"
 
-    def take(self, sample: object) -> None:
+    def receive(self, sample: object) -> None:
         """Give a sample to those that are active."""
-        taken = False
+        received = False
         for slot in self._slots:
             if slot.active:
-                taken = True
-                slot.take(sample)
-        if not taken:
+                received = True
+                slot.receive(sample)
+        if not received:
             self.dropped += 1
 
 

@@ -83,12 +83,12 @@ class ControllerSlot:
         """Return whether it is active once all that was asked for is done. From any thread."""
         return self.active if self.asked is None else self.asked
 
-    def take(self, sample: object) -> None:
+    def receive(self, sample: object) -> None:
         """Give the group what arrived."""
         runner = self.runner
         runner.touched = True
         try:
-            runner.group.take(self.row, sample, time_ns=runner.tick.time_ns)
+            runner.group.receive(self.row, sample, time_ns=runner.tick.time_ns)
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             runner.fail(error)
 
@@ -361,8 +361,8 @@ class GoalQueue:
 
     # --- In the tick -------------------------------------------------------------------------------------------
 
-    def take(self, request: object) -> None:
-        """Begin or cancels a goal."""
+    def apply(self, request: object) -> None:
+        """Begin or cancel a goal."""
         if isinstance(request, _Start):
             run = ActiveGoal(self._serving(), request.goal, request.port)
             self._waiting[run.key] = (run, request.goal)

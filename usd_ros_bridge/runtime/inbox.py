@@ -6,10 +6,11 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from usd_ros_bridge.errors import BridgeError
 
@@ -95,11 +96,21 @@ def make_wakeup() -> Wakeup:
     return Wakeup()
 
 
-Take = Callable[[int], Sequence[object]]
-"""Returns payloads that wait elsewhere, in the order of arrival and no more than it is told to.
+Poll = Callable[[int], Sequence[object]]
+"""`poll(limit)`: return payloads that wait elsewhere, in the order of arrival, `limit` at most.
 
-One that keeps more back sets the wake-up again.
+If more wait, it sets the wake-up again.
 """
+
+
+class SampleHandler(Protocol):
+    """Key of a runtime's inbox: applies what is queued under it."""
+
+    def apply(self, payload: object) -> None:
+        """Apply one item, in the tick."""
+
+    def failed(self, error: Exception) -> None:
+        """Report an exception of `apply`."""
 
 
 Item = tuple[Hashable, object]
@@ -147,7 +158,7 @@ class Inbox:
         self._queues: dict[Hashable, _Queue] = {}
         self._order = 0
         self._pending = False
-        self._sources: tuple[tuple[Hashable, Take], ...] = ()
+        self._sources: tuple[tuple[Hashable, Poll], ...] = ()
 
     def configure(self, key: Hashable, *, depth: int | None = None, wakes: bool = False) -> None:
         """Set how many items `key` keeps and whether an arrival ends `wait`. What waits already, stays."""
@@ -176,17 +187,17 @@ class Inbox:
             self._queues.pop(key, None)
             self._sources = tuple(entry for entry in self._sources if entry[0] != key)
 
-    def add_source(self, key: Hashable, take: Take) -> None:
-        """Attach a source: call `take` for items of `key` at every `drain`, also for those that it holds already."""
+    def add_source(self, key: Hashable, poll: Poll) -> None:
+        """Attach a source: call `poll` for items of `key` at every `drain`, also for those that it holds already."""
         with self._lock:
             self._queue(key)
-            self._sources = (*self._sources, (key, take))
+            self._sources = (*self._sources, (key, poll))
         self.wakeup.set()
 
-    def remove_source(self, key: Hashable, take: Take) -> None:
+    def remove_source(self, key: Hashable, poll: Poll) -> None:
         """Detach a source; ignore one that is not attached."""
         with self._lock:
-            self._sources = tuple(entry for entry in self._sources if entry != (key, take))
+            self._sources = tuple(entry for entry in self._sources if entry != (key, poll))
 
     def drain(self) -> list[Item]:
         """Return and remove all items in the order of arrival, those of sources last."""
@@ -195,15 +206,21 @@ class Inbox:
         if self._sources:
             # Before asking: what arrives meanwhile wakes again.
             self.wakeup.woke = False
-            for key, take in self._sources:
+            for key, poll in self._sources:
                 # At most so many: a flood must not keep the tick from its end.
-                payloads = take(self._depth)
+                payloads = poll(self._depth)
                 for payload in payloads:
                     items.append((key, payload))
                 queue = self._queues.get(key)
                 if queue is not None:
                     queue.received += len(payloads)
         return items
+
+    def apply(self) -> bool:
+        """Drain the queues and apply all items, whose keys are handlers. Return whether there were any."""
+        items = self.drain()
+        apply_items(items)
+        return bool(items)
 
     def withdraw(self, key: Hashable) -> list[object]:
         """Return and remove the items of one key, except those of sources."""
@@ -217,10 +234,6 @@ class Inbox:
     def pending(self) -> bool:
         """Return whether anything is queued, here or perhaps in a source."""
         return self._pending or (bool(self._sources) and (self.wakeup.woke or self.wakeup.wait(0.0)))
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until something arrives under a waking key, at most `timeout` seconds; return whether it did."""
-        return self.wakeup.wait(timeout)
 
     def _drain_queues(self) -> list[Item]:
         with self._lock:
@@ -245,6 +258,16 @@ class Inbox:
 
     def _queue(self, key: Hashable) -> _Queue:
         return self._queues.setdefault(key, _Queue(deque(maxlen=self._depth)))
+
+
+def apply_items(items: Iterable[Item]) -> None:
+    """Apply items, whose keys are handlers, in order. An exception of one does not stop the others."""
+    for key, payload in items:
+        handler: SampleHandler = key  # type: ignore[assignment]  # nothing else is put into a runtime's inbox
+        try:
+            handler.apply(payload)
+        except Exception as error:  # noqa: BLE001 - the runtime's edge: one handler's fault stops nothing else
+            handler.failed(error)
 
 
 class TickQueue:

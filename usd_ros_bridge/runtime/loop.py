@@ -63,7 +63,7 @@ class SystemClock:
 
 
 class ExternalClock:
-    """Time that something else tells: a simulator's /clock. Unknown until the first `advance`."""
+    """Time of a simulator's /clock. Unknown until the first `advance`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class ExternalClock:
         self._wakeup: Wakeup | None = None
 
     def now_ns(self) -> int | None:
-        """Return the last time told."""
+        """Return the last time of `advance`."""
         with self._lock:
             return self._now
 
@@ -98,7 +98,7 @@ class ExternalClock:
             wakeup.set()
 
     def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
-        """Wait until the time told reaches `deadline_ns`, goes back, or `wakeup` is set."""
+        """Wait until the time reaches `deadline_ns`, goes back, or `wakeup` is set."""
         with self._lock:
             if self._went_back or (
                 self._now is not None and deadline_ns is not None and self._now >= deadline_ns
@@ -112,10 +112,10 @@ class ExternalClock:
 
 
 class Loop:
-    """Ticks an open runtime until it is stopped.
+    """Tick an open runtime until it is stopped.
 
-    It sleeps until the earliest emitter is due, by absolute time, so that a late tick delays no other; where the
-    backend's state arrives by topic, an arrival ends the sleep.
+    It sleeps until the earliest publication is due, by absolute time: a late tick delays no other. If the backend's
+    state arrives by topic, an arrival ends the sleep.
     """
 
     def __init__(self, runtime: Runtime, clock: Clock | None = None) -> None:
@@ -141,7 +141,7 @@ class Loop:
             now = clock.now_ns()
             if now is not None:
                 runtime.follow_clock(clock.period_ns)
-                runtime.rest_until(now - rest_ns)
+                runtime.skip_until(now - rest_ns)
                 runtime.tick(now)
 
     def stop(self) -> None:

@@ -132,7 +132,7 @@ class PlanBinding:
         inputs: Topics that the backend needs.
         topic_driven: Indices of the robots whose state arrives on them.
         kinematics: Joints and links of the plan.
-        stepper: Steps the backend.
+        backend_runner: Steps the backend.
         controllers: Controllers of the plan.
         frames: Frames of all robots.
         snapshot: State at a tick.
@@ -143,7 +143,7 @@ class PlanBinding:
     inputs: tuple[BackendInput, ...]
     topic_driven: frozenset[int]
     kinematics: Kinematics
-    stepper: BackendRunner
+    backend_runner: BackendRunner
     controllers: ControllerManager
     frames: FrameTable
     snapshot: Snapshot
@@ -172,7 +172,7 @@ class PlanBinding:
         if used_by is None or used_by.controllers is not self.controllers:
             self.controllers.close("the bridge is closed" if used_by is None else "the asset has changed")
         if used_by is None or used_by.backend is not self.backend:
-            self.stepper.close()
+            self.backend_runner.close()
 
 
 def bind_plan(plan: BridgePlan, backend: Backend, context: BindingContext) -> PlanBinding:
@@ -182,14 +182,14 @@ def bind_plan(plan: BridgePlan, backend: Backend, context: BindingContext) -> Pl
         BackendError: The backend refuses its options or cannot be opened. It is closed again.
     """
     actuators = 0 if plan.physics is None else len(plan.physics.actuators)
-    stepper = BackendRunner(backend, plan.layout, context.report, actuators=actuators)
+    backend_runner = BackendRunner(backend, plan.layout, context.report, actuators=actuators)
     try:
         inputs = _open_backend(plan, backend, context)
         kinematics = Kinematics(plan)
         controllers = _make_controllers(plan, backend.capabilities, context)
         frames, snapshot = _make_snapshot(plan, backend, kinematics, controllers.odometry, context.report)
     except BaseException:
-        stepper.close()
+        backend_runner.close()
         raise
     driven = (each.robot for each in inputs if backend.capabilities.topic_driven)
     return PlanBinding(
@@ -198,7 +198,7 @@ def bind_plan(plan: BridgePlan, backend: Backend, context: BindingContext) -> Pl
         inputs=inputs,
         topic_driven=frozenset(driven),
         kinematics=kinematics,
-        stepper=stepper,
+        backend_runner=backend_runner,
         controllers=controllers,
         frames=frames,
         snapshot=snapshot,

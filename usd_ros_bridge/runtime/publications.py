@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from usd_ros_bridge.reporting import Report, describe
-from usd_ros_bridge.runtime.schedule import NEVER_NS, Arrivals, Schedule
+from usd_ros_bridge.runtime.schedule import NEVER_NS, Arrivals, RateMeter, Schedule
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import PublicationStatus, RateMeter
 
 Publish = Callable[[Snapshot], object]
 """Publishes what a snapshot shows."""
 
 MAX_PROGRAMS = 32
 """Sets of publications that are due together to remember: as many as the meetings of five rates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationStatus:
+    """Counters of one publication.
+
+    Attributes:
+        name: As given to `Runtime.add_publication`: a prim's path or a topic.
+        rate: Hz asked for; None: every tick.
+        published: Messages since the runtime was opened.
+        achieved_rate: Hz over the last seconds of bridge time, 0 where nothing was published in them.
+        skipped: Periods that passed without a tick of their own.
+        errors: How often it raised.
+        last_error: One line, "" where it never raised.
+        enabled: Whether it may publish: not while the controller that it shows is inactive.
+    """
+
+    name: str
+    rate: float | None
+    published: int
+    achieved_rate: float
+    skipped: int
+    errors: int
+    last_error: str
+    enabled: bool = True
 
 
 class Publication(RateMeter):

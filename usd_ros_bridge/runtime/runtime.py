@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.options import BridgeOptions
-from usd_ros_bridge.reporting import OnceReporter
+from usd_ros_bridge.reporting import OnceReporter, Reported
 from usd_ros_bridge.runtime.backend_runner import BackendRunner
 from usd_ros_bridge.runtime.command_sinks import FrameResolver, Sink, SinkContext, find_frame
 from usd_ros_bridge.runtime.controller_manager import ControlGrid, ControllerManager, GroupMaker
@@ -30,11 +31,10 @@ from usd_ros_bridge.runtime.plan_binding import (
     bind_next_plan,
     bind_plan,
 )
-from usd_ros_bridge.runtime.publications import Publication, Publications
-from usd_ros_bridge.runtime.schedule import NEVER_NS, ClockPeriod
+from usd_ros_bridge.runtime.publications import Publication, Publications, PublicationStatus
+from usd_ros_bridge.runtime.schedule import NEVER_NS, ClockPeriod, TickMeter
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import RuntimeStatus, TickMeter
-from usd_ros_bridge.runtime.subscriptions import InputBinding, InputQueue
+from usd_ros_bridge.runtime.subscriptions import InputBinding, InputQueue, SinkStatus
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _WAIT_S = 2e-3
@@ -51,6 +51,29 @@ class DeferredJobs(Protocol):
     def poll(self, *, callbacks: bool = True) -> None:
         """Run the jobs, and callbacks unless that is False."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeStatus:
+    """A running bridge at one moment.
+
+    Attributes:
+        time_ns: Bridge time of the last tick, None before the first.
+        ticks: Ticks since the runtime was opened.
+        backend_errors: Ticks in which the backend raised and the state did not change.
+        last_backend_error: One line, "" where it never raised.
+        publications: In the order they were added.
+        sinks: In the order they were bound.
+        reports: What was reported, each kind once.
+    """
+
+    time_ns: int | None
+    ticks: int
+    backend_errors: int
+    last_backend_error: str
+    publications: tuple[PublicationStatus, ...]
+    sinks: tuple[SinkStatus, ...]
+    reports: tuple[Reported, ...]
 
 
 class Runtime:
@@ -134,12 +157,12 @@ class Runtime:
         self._start_ns = 0
         self._was_skipped = False
         self._has_state = False
-        self._can_rest = False
+        self._can_skip = False
         self._ticks = 0
         self._open = False
         # The parts of the binding that every tick needs are attributes of their own.
         self._binding: PlanBinding | None = None
-        self._stepper: BackendRunner
+        self._backend_runner: BackendRunner
         self._commands: Commands
         self._snapshot: Snapshot | None = None
         self._present_controllers: ControllerManager | None = None
@@ -215,11 +238,11 @@ class Runtime:
         old = self.binding
         if new.backend is not old.backend:
             if self._was_skipped and self._last_time is not None:
-                self._stepper.catch_up(self._last_time)
+                self._backend_runner.catch_up(self._last_time)
             self._was_skipped = False
         new.transfer_state(old)
         self._has_state = self._has_state and hasattr(new.snapshot, "state")
-        self._can_rest = False
+        self._can_skip = False
         self._bind(new)
         self.publications.disable(new.controllers.disabled)
         self.publications.regroup()
@@ -227,7 +250,7 @@ class Runtime:
     def _bind(self, binding: PlanBinding) -> None:
         self._binding = binding
         self.plan, self.backend, self.inputs = binding.plan, binding.backend, binding.inputs
-        self._stepper, self._commands = binding.stepper, binding.stepper.commands
+        self._backend_runner, self._commands = binding.backend_runner, binding.backend_runner.commands
         self._present_controllers = binding.controllers if binding.controllers.present else None
         self._snapshot = binding.snapshot
 
@@ -378,7 +401,7 @@ class Runtime:
                 self._deferred_jobs.poll(callbacks=False)
             if self._was_skipped and self._last_time is not None and self.inbox.pending:
                 # Jobs may read the backend's state: bring it up to date.
-                state = self._stepper.catch_up(self._last_time)
+                state = self._backend_runner.catch_up(self._last_time)
                 if state is not None:
                     self.snapshot.begin(state)
                 self._was_skipped = False
@@ -414,7 +437,7 @@ class Runtime:
         self._host_period.observe(time_ns)
         self.follow_clock(self._host_period.period_ns)
 
-    def rest_until(self, time_ns: int) -> None:
+    def skip_until(self, time_ns: int) -> None:
         """Let time pass without a tick: commands of the next tick do not act on it.
 
         A loop that sleeps until something arrives would have a robot make up for its sleep at once.
@@ -423,7 +446,7 @@ class Runtime:
             time_ns: Bridge time, nanoseconds; at most that of the tick to come.
         """
         last = self._last_time
-        if last is not None and last < time_ns and self._can_rest and self.inbox.pending:
+        if last is not None and last < time_ns and self._can_skip and self.inbox.pending:
             self._last_time = time_ns
             self._was_skipped = True
 
@@ -483,7 +506,7 @@ class Runtime:
             last is None
             or not last <= time_ns < self.publications.quiet_until_ns
             or self.inbox.pending
-            or not (self._can_rest and self._commands.silent)
+            or not (self._can_skip and self._commands.silent)
         ):
             return False
         self._last_time = time_ns
@@ -498,16 +521,14 @@ class Runtime:
         assert snapshot is not None
         if controllers is not None:
             controllers.begin(time_ns)
-        arrived = self.inbox.drain()
-        if arrived:
-            self.intake.take(arrived)
+        arrived = self.inbox.apply()
         if controllers is not None:
             # A job may have switched one.
             self.publications.disable(controllers.disabled)
-        self.publications.choose(time_ns, previous_ns=last, arrived=bool(arrived))
+        self.publications.choose(time_ns, previous_ns=last, arrived=arrived)
         if controllers is not None:
             controllers.command(time_ns, self._commands)
-        stepped = self._stepper.step(time_ns, snapshot.begin)
+        stepped = self._backend_runner.step(time_ns, snapshot.begin)
         self._has_state = stepped or self._hold_state(time_ns)
         if controllers is not None:
             state = snapshot.state if self._has_state else None
@@ -518,7 +539,7 @@ class Runtime:
         self.publications.publish(snapshot, time_ns)
         # A tick that controllers need is never skipped: skipped ticks need not ask them.
         busy = controllers is not None and controllers.busy
-        self._can_rest = stepped and not (busy or self.backend.capabilities.every_step)
+        self._can_skip = stepped and not (busy or self.backend.capabilities.every_step)
         return stepped
 
     def reset(self, *, keep_time: bool = False) -> None:
@@ -532,21 +553,21 @@ class Runtime:
                 return
             self._start_ns = self.now_ns if keep_time else 0
             self._last_time = None
-            self._was_skipped = self._can_rest = False
+            self._was_skipped = self._can_skip = False
             self.controllers.reset()
             self.publications.reset()
             self.snapshot.reset()
             if self.frame_resolver is not None:
                 self.frame_resolver.reset()
-            self._stepper.reset()
+            self._backend_runner.reset()
 
     def status(self) -> RuntimeStatus:
         """Return the counters, from any thread."""
         return RuntimeStatus(
             time_ns=self._last_time,
             ticks=self._ticks,
-            backend_errors=self._stepper.errors,
-            last_backend_error=self._stepper.last_error,
+            backend_errors=self._backend_runner.errors,
+            last_backend_error=self._backend_runner.last_error,
             publications=self.publications.status(self._last_time or 0),
             sinks=self.intake.status(),
             reports=self.reporter.reported(),
@@ -567,11 +588,11 @@ class Runtime:
             # Publishers start here, too: controllers and publishers share ticks.
             self._control_grid.origin_ns = time_ns
         self._ticks += 1
-        self._can_rest = False
+        self._can_skip = False
         if self._was_skipped:
             self._was_skipped = False
             if last is not None and (self.inbox.pending or not self._commands.silent):
-                state = self._stepper.catch_up(last)
+                state = self._backend_runner.catch_up(last)
                 if state is not None:
                     self.controllers.observe(state)
         self._last_time = time_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -15,6 +15,10 @@ NEVER_NS = 2**63 - 1
 _RECENT_TICKS = 16
 _WINDOW_NS = 5 * SECOND_NS
 _REPORTED_LOSS_NS = SECOND_NS // 2
+_SHORT_TICK_S = 1e-3
+"""Ticks up to this long are never reported."""
+_REPORTED_OVERRUNS = 5
+"""Number of ticks in a row that take too long before a report."""
 
 
 class ClockPeriod:
@@ -408,3 +412,95 @@ class Arrivals(Generic[Entry]):
     def _early_ns(self, period: int) -> int:
         """Return how long before its end a pause of `period` may end: so little that none ends where it began."""
         return min(self.clock_period_ns // 2, (period - 1) // 2)
+
+
+RATE_WINDOW_NS = 2_000_000_000
+
+
+class RateMeter:
+    """Measures a rate over windows of bridge time; one comparison per event."""
+
+    __slots__ = ("_rate", "_start_count", "count", "end_ns", "start_ns")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._rate = 0.0
+        # The current window: empty before the first event.
+        self.start_ns, self.end_ns, self._start_count = 0, 0, 0
+
+    def mark(self, time_ns: int) -> None:
+        """Count one event."""
+        self.count += 1
+        if not self.start_ns <= time_ns < self.end_ns:
+            self.turn(time_ns)
+
+    def rate(self, time_ns: int) -> float:
+        """Return events per second over the last complete window, or over the current one where that is all there is.
+
+        Args:
+            time_ns: Now; after two windows without an event the rate decays.
+        """
+        if self.start_ns == self.end_ns or time_ns <= self.start_ns:
+            return self._rate
+        if not self._rate or time_ns - self.start_ns > 2 * RATE_WINDOW_NS:
+            return self._since(time_ns)
+        return self._rate
+
+    def turn(self, time_ns: int) -> None:
+        """Begin a window with an event; time that went back leaves the last rate."""
+        if self.start_ns < self.end_ns <= time_ns:
+            # Events that came often and then not for a whole window had ceased: what begins now is measured anew.
+            ceased = time_ns - self.end_ns > RATE_WINDOW_NS and self.count - self._start_count > 2
+            self._rate = 0.0 if ceased else self._since(time_ns)
+        self.start_ns, self.end_ns, self._start_count = time_ns, time_ns + RATE_WINDOW_NS, self.count
+
+    def _since(self, time_ns: int) -> float:
+        return (self.count - self._start_count) * 1e9 / (time_ns - self.start_ns)
+
+
+def mark_each(meters: Iterable[RateMeter], time_ns: int) -> None:
+    """Count one event with each of some meters, as `mark` does, without a call for each.
+
+    Args:
+        meters: Meters.
+        time_ns: Time of the event.
+    """
+    for meter in meters:
+        meter.count += 1
+        if not meter.start_ns <= time_ns < meter.end_ns:
+            meter.turn(time_ns)
+
+
+class TickMeter:
+    """Measure the wall time of ticks, and report those that take longer than their period.
+
+    Attributes:
+        seconds: Mean of recent ticks.
+    """
+
+    def __init__(self, report: Report) -> None:
+        """Args: report: For ticks that take too long."""
+        self.seconds = 0.0
+        self._report = report
+        self._overruns = 0
+
+    def record(self, elapsed: float, find_period_ns: Callable[[], int | None]) -> None:
+        """Record a tick.
+
+        Args:
+            elapsed: Wall time that it took, seconds.
+            find_period_ns: Return the time until the next one, nanoseconds; None if nothing has a rate.
+        """
+        self.seconds += (elapsed - self.seconds) * (0.1 if self.seconds else 1.0)
+        period_ns = find_period_ns() if elapsed > _SHORT_TICK_S else None
+        if not period_ns or elapsed <= period_ns * 1e-9:
+            self._overruns = 0
+            return
+        # A slow tick now and then is no news.
+        self._overruns += 1
+        if self._overruns >= _REPORTED_OVERRUNS:
+            self._report(
+                "loop.overrun",
+                f"ticks take longer than their period: {self._overruns} in a row, the last one {elapsed * 1e3:.3g} ms "
+                f"of {period_ns * 1e-6:.3g} ms",
+            )

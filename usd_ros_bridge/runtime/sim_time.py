@@ -22,14 +22,14 @@ OnChange = Callable[[TimeState], None]
 
 
 class Reset(NamedTuple):
-    """A reset that was asked for."""
+    """A requested reset."""
 
     keep_time: bool
     done: Future[int]
 
 
 class _Steps:
-    """Steps that were asked for: how many, and when they end, which is known once they begin."""
+    """Requested steps: how many, and when they end, which is known once they begin."""
 
     __slots__ = ("count", "done", "end_ns")
 
@@ -40,7 +40,7 @@ class _Steps:
 
 
 class TimeControl:
-    """Says whether time passes, and how fast. What is asked for here happens in the thread that ticks.
+    """Control whether time passes, and how fast. Requests are served in the thread that ticks.
 
     Time is `playing` (it passes by itself), `paused`, or `stopped`: paused, and at the start since a `stop`.
     """
@@ -204,7 +204,7 @@ class TimeControl:
                 first.done.set_result(now_ns)
         return None
 
-    def achieved(self, factor: float | None) -> None:
+    def set_achieved(self, factor: float | None) -> None:
         """Set the measured real-time factor; None while it is unknown."""
         self._achieved = factor
 
@@ -261,9 +261,9 @@ _CATCH_UP = 2
 
 
 class RealTimePacer:
-    """Keeps bridge time to the wall clock, `real_time_factor` seconds a second, measured from a common origin.
+    """Keep bridge time to the wall clock, `real_time_factor` seconds a second, measured from a common origin.
 
-    A moment of bridge time comes no earlier than its moment on the wall clock. What is late catches up at no more than
+    A bridge time is reached no earlier than its time on the wall clock. What is late catches up at no more than
     twice the pace; what is late by more than `TOLERATED_NS` is given up, and reported with the factor that is achieved.
     """
 
@@ -273,7 +273,7 @@ class RealTimePacer:
         """Store the arguments.
 
         Args:
-            control: Says how fast.
+            control: Control of time.
             report: For time that falls behind.
             now_ns: The wall clock, nanoseconds.
         """
@@ -287,19 +287,19 @@ class RealTimePacer:
         self._windows = 0
         self._behind = False
 
-    def rest(self) -> None:
+    def restart(self) -> None:
         """Drop the origin: time stands still."""
         if self._origin is not None or self._window is not None:
             self._origin = self._window = None
             self._windows = 0
             self._behind = False
-            self._control.achieved(None)
+            self._control.set_achieved(None)
 
     def remaining_ns(self, time_ns: int, last_ns: int) -> int:
-        """Return how long to wait for a moment, wall nanoseconds; 0 or less where it may come now.
+        """Return how long to wait for a bridge time, wall nanoseconds; 0 or less: it may be reached now.
 
         Args:
-            time_ns: The moment, bridge time.
+            time_ns: Bridge time, nanoseconds.
             last_ns: Bridge time now: that of the last tick.
         """
         factor = self._control.real_time_factor
@@ -318,11 +318,11 @@ class RealTimePacer:
         last_wall, last = self._last
         return max(due, last_wall + round((time_ns - last) / (factor * _CATCH_UP))) - now
 
-    def comes(self, time_ns: int) -> None:
-        """Record that a moment is reached now.
+    def mark_reached(self, time_ns: int) -> None:
+        """Record that a bridge time is reached now.
 
         Args:
-            time_ns: The moment, bridge time.
+            time_ns: Bridge time, nanoseconds.
         """
         now = self._now_ns()
         self._last = (now, time_ns)
@@ -333,8 +333,8 @@ class RealTimePacer:
         if now - wall < WINDOW_NS:
             return
         achieved = (time_ns - start) / (now - wall)
-        self._control.achieved(achieved)
-        # What the first moments take (caches, discovery, an engine's compilers) says nothing about those to come.
+        self._control.set_achieved(achieved)
+        # What the first ticks take (caches, discovery, an engine's compilers) says nothing about those to come.
         if self._behind and self._windows and achieved < self._factor:
             self._report(
                 "time.slow",
@@ -355,7 +355,7 @@ _ROUNDING = 100
 
 
 class Timekeeper:
-    """Ticks a runtime on the grid of its backend's steps. Everything here belongs to the thread that ticks.
+    """Tick a runtime on the grid of its backend's steps. Everything here belongs to the thread that ticks.
 
     Ticks fall on the first grid point at or after what is due, and at most a period of `controller_rate` apart; the
     backend is stepped over all that lies between two of them at once. Which they are depends on bridge time alone:
@@ -367,7 +367,7 @@ class Timekeeper:
 
         Args:
             runtime: Open; its backend owns time.
-            control: Says whether time passes.
+            control: Control of time.
         """
         self._runtime = runtime
         self._control = control
@@ -379,7 +379,7 @@ class Timekeeper:
         """Bridge time, nanoseconds: that of the last tick, or where the last reset left it."""
         return self._runtime.now_ns
 
-    def attend(self) -> bool:
+    def serve_requests(self) -> bool:
         """Serve requests between two ticks: jobs, resets, and posted jobs if no tick is to come.
 
         Returns:
@@ -428,8 +428,8 @@ class Timekeeper:
             self._control.end_of_steps(self._runtime.now_ns)
         return stepped
 
-    def free(self) -> None:
-        """Tick at what is due from here on, and not at the stamps of a host."""
+    def follow_schedule(self) -> None:
+        """Tick when something is due, and no longer at the stamps of a host."""
         self._runtime.follow_clock(0)
 
     def step(self, time_ns: int | None) -> bool:
@@ -443,7 +443,7 @@ class Timekeeper:
             Whether the backend gave a state: not where time is paused, or has not come to the next grid point yet and
             none was shown before.
         """
-        self.attend()
+        self.serve_requests()
         now, step = self._runtime.now_ns, self._control.step_ns
         target = now + step if time_ns is None else (time_ns + step // _ROUNDING) // step * step
         if not self._control.playing:
@@ -457,8 +457,8 @@ class Timekeeper:
         return self.advance(target)
 
 
-class OwnTimeLoop:
-    """Ticks an open runtime, whose backend owns time, until it is stopped: the `Loop` of such a backend."""
+class SimTimeLoop:
+    """Tick an open runtime, whose backend owns time, until it is stopped: the `Loop` of such a backend."""
 
     def __init__(
         self,
@@ -472,7 +472,7 @@ class OwnTimeLoop:
 
         Args:
             runtime: Open.
-            control: Says whether time passes, and how fast. Its `wake` is to set the wake-up of the runtime's inbox.
+            control: Control of time. Its `wake` is to set the wake-up of the runtime's inbox.
             keeper: Ticks; one of its own by default.
             idle: Called where time begins to stand still, and about once a second while no tick comes.
         """
@@ -486,27 +486,27 @@ class OwnTimeLoop:
     def run(self) -> None:
         """Tick until `stop`, in the calling thread. Return at once if it was stopped before."""
         keeper, control, pace = self._keeper, self._control, self._pace
-        keeper.free()
+        keeper.follow_schedule()
         stands_at: int | None = None
         while not self._stopped:
             began = time.monotonic_ns()
-            if keeper.attend() and time.monotonic_ns() - began > LONG_NS:
+            if keeper.serve_requests() and time.monotonic_ns() - began > LONG_NS:
                 # Nothing of the time that they took is to be caught up with.
-                pace.rest()
+                pace.restart()
             next_ns = keeper.next_ns()
             if next_ns is None:
-                pace.rest()
+                pace.restart()
                 if keeper.now_ns != stands_at:
                     stands_at = keeper.now_ns
                     self._idle()
                 self._sleep(IDLE_NS)
             elif not control.playing:
-                pace.rest()
+                pace.restart()
                 keeper.advance(next_ns)
             elif (remaining := pace.remaining_ns(next_ns, keeper.now_ns)) > 0:
                 self._sleep(remaining)
             else:
-                pace.comes(next_ns)
+                pace.mark_reached(next_ns)
                 keeper.advance(next_ns)
                 # With no wait in between, other threads would wait for this one's turn to end each time.
                 time.sleep(0)
@@ -521,7 +521,7 @@ class OwnTimeLoop:
         return self._stopped
 
     def _sleep(self, nanoseconds: int) -> None:
-        """Wait, not longer than until something is asked for, and keep others company in a long wait."""
+        """Wait until a request at most, and call `idle` in a long wait."""
         slept = min(nanoseconds, IDLE_NS)
         if not self._wakeup.wait(slept * 1e-9) and slept == IDLE_NS:
             self._idle()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from usd_ros_bridge.backends.base import Backend, BackendInput
 from usd_ros_bridge.model.plan import TopicPlan
@@ -13,8 +14,7 @@ from usd_ros_bridge.model.state import Commands
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.command_sinks import Sink, SinkContext, SinkRefusal, make_sink
 from usd_ros_bridge.runtime.controller_manager import ControllerManager
-from usd_ros_bridge.runtime.inbox import Inbox, Item, Take, Wakeup
-from usd_ros_bridge.runtime.status import SinkStatus
+from usd_ros_bridge.runtime.inbox import Inbox, Poll, Wakeup, apply_items
 
 if TYPE_CHECKING:
     from usd_ros_bridge.runtime.controller_manager import Route
@@ -23,23 +23,13 @@ if TYPE_CHECKING:
 Job = Callable[[], None]
 
 
-class SampleHandler(Protocol):
-    """A key of the inbox: what waits under it is its own to take."""
-
-    def take(self, payload: object) -> None:
-        """Apply one item, in the tick."""
-
-    def failed(self, error: Exception) -> None:
-        """Report what `take` raised."""
-
-
 class Jobs:
-    """Takes what other threads want done in the tick's."""
+    """Run jobs of other threads in the tick thread."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
-    def take(self, payload: object) -> None:
+    def apply(self, payload: object) -> None:
         """Run a job."""
         assert callable(payload)
         payload()
@@ -50,7 +40,7 @@ class Jobs:
 
 
 class InputQueue:
-    """Binds what arrives to what takes it, and has it taken at the start of a tick."""
+    """Bind subscriptions, inputs of the backend and posted jobs to their handlers in the tick."""
 
     def __init__(self, inbox: Inbox, report: Report) -> None:
         """Store the arguments.
@@ -72,7 +62,7 @@ class InputQueue:
 
     def run_posted(self) -> None:
         """Run the posted jobs, and nothing else that arrived."""
-        self.take((self._jobs, job) for job in self._inbox.withdraw(self._jobs))
+        apply_items((self._jobs, job) for job in self._inbox.withdraw(self._jobs))
 
     def bind_sink(
         self,
@@ -96,9 +86,9 @@ class InputQueue:
         """
         route = None if sink is not None else controllers.route(topic)
         if route is not None:
-            take = None if route.refusal else route.take
+            apply = None if route.refusal else route.receive
             made = InputBinding(
-                self._inbox, topic.name, take, route.refusal, route=route, report=self._report
+                self._inbox, topic.name, apply, route.refusal, route=route, report=self._report
             )
             return self._add(made, into, wakes=True)
         reason = ""
@@ -107,18 +97,18 @@ class InputQueue:
                 sink = make_sink(context, topic)
             except SinkRefusal as refusal:
                 reason = str(refusal)
-        take = None
+        apply = None
         if sink is not None:
-            taker = sink
-            take = lambda sample: taker.apply(sample, commands())  # noqa: E731
-        return self._add(InputBinding(self._inbox, topic.name, take, reason, report=self._report), into)
+            target = sink
+            apply = lambda sample: target.apply(sample, commands())  # noqa: E731
+        return self._add(InputBinding(self._inbox, topic.name, apply, reason, report=self._report), into)
 
     def bind_input(
         self, backend: Backend, backend_input: BackendInput, *, into: InputBinding | None = None
     ) -> InputBinding:
         """Bind a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
-        take = partial(backend.receive, backend_input.key)
-        made = InputBinding(self._inbox, backend_input.topic, take, report=self._report)
+        receive = partial(backend.receive, backend_input.key)
+        made = InputBinding(self._inbox, backend_input.topic, receive, report=self._report)
         return self._add(made, into, wakes=backend.capabilities.topic_driven)
 
     def unbind(self, delivery: InputBinding) -> None:
@@ -132,22 +122,13 @@ class InputQueue:
         for delivery in tuple(self._deliveries):
             self.unbind(delivery)
 
-    def take(self, arrived: Iterable[Item]) -> None:
-        """Apply what is queued, in the order of arrival."""
-        for key, payload in arrived:
-            taker: SampleHandler = key  # type: ignore[assignment]  # nothing else is put into a runtime's inbox
-            try:
-                taker.take(payload)
-            except Exception as error:  # noqa: BLE001 - the runtime's edge: one taker's fault stops nothing else
-                taker.failed(error)
-
     def status(self) -> tuple[SinkStatus, ...]:
         """Return the counters of every subscription, from any thread."""
         return tuple(delivery.status() for delivery in tuple(self._deliveries))
 
     def _add(self, made: InputBinding, into: InputBinding | None, *, wakes: bool = False) -> InputBinding:
         if into is not None:
-            into.become(made)
+            into.rebind(made)
             made = into
         else:
             self._deliveries.append(made)
@@ -156,18 +137,39 @@ class InputQueue:
         return made
 
 
-class InputBinding:
-    """Where samples of one subscription go. `deliver` may be called from any thread; the tick takes what waits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStatus:
+    """One input: a subscription's sink or a backend's topic.
 
     Attributes:
-        take: Takes one sample, in the tick.
+        name: Resolved topic name, or the backend's key.
+        received: Samples that arrived.
+        dropped: Samples that gave way to newer ones unread, or that nothing takes.
+        errors: How often taking one raised.
+        last_error: One line, "" where it never raised.
+        reason: Why nothing takes the samples, "" where something does.
+    """
+
+    name: str
+    received: int
+    dropped: int
+    errors: int
+    last_error: str
+    reason: str
+
+
+class InputBinding:
+    """Bind one subscription to the sink of its samples. `deliver` may be called from any thread; the tick applies.
+
+    Attributes:
+        apply: `apply(sample)` applies one sample, in the tick.
     """
 
     def __init__(
         self,
         inbox: Inbox,
         name: str,
-        take: Callable[[object], None] | None,
+        apply: Callable[[object], None] | None,
         reason: str = "",
         *,
         route: Route | None = None,
@@ -178,26 +180,26 @@ class InputBinding:
         Args:
             inbox: Where samples wait for the tick.
             name: For people.
-            take: Takes one sample in the tick; None where nothing does.
+            apply: Apply one sample in the tick; None: nothing does.
             reason: Why not.
-            route: The way to controllers, where `take` is theirs.
-            report: For what `take` raises.
+            route: The way to controllers, if `apply` is theirs.
+            report: For exceptions of `apply`.
         """
         self.name = name
         self._reason = reason
         self._route = route
         self._report = report
         self._inbox = inbox
-        self._accepted = take is not None
-        self.take: Callable[[object], None] = take or _refuse
+        self._accepted = apply is not None
+        self.apply: Callable[[object], None] = apply or _refuse
         self.errors = 0
         self.last_error = ""
         self._refused = 0
 
-    def become(self, other: InputBinding) -> None:
+    def rebind(self, other: InputBinding) -> None:
         """Deliver samples, queued ones included, as another binding does; keep the counters."""
         self.name, self._reason, self._route = other.name, other._reason, other._route
-        self.take, self._accepted = other.take, other._accepted
+        self.apply, self._accepted = other.apply, other._accepted
 
     @property
     def accepted(self) -> bool:
@@ -210,7 +212,7 @@ class InputBinding:
         return self._reason if self._route is None or self._reason else self._route.reason
 
     def deliver(self, sample: object) -> None:
-        """Put one decoded sample into the inbox; drops and counts it where nothing takes it."""
+        """Put one decoded sample into the inbox; drop and count it if nothing takes it."""
         if self._accepted:
             self._inbox.put(self, sample)
         else:
@@ -221,16 +223,16 @@ class InputBinding:
         """Return the wake-up that an attached source sets."""
         return self._inbox.wakeup
 
-    def attach(self, source: Take) -> None:
+    def attach(self, source: Poll) -> None:
         """Attach `source`: every tick takes its samples, in the tick's thread."""
         self._inbox.add_source(self, source)
 
-    def detach(self, source: Take) -> None:
+    def detach(self, source: Poll) -> None:
         """Detach the source. Idempotent."""
         self._inbox.remove_source(self, source)
 
     def failed(self, error: Exception) -> None:
-        """Count and reports what `take` raised."""
+        """Count and report an exception of `apply`."""
         self.errors += 1
         self.last_error = describe(error)
         if self._report is not None:
@@ -239,11 +241,11 @@ class InputBinding:
     def status(self) -> SinkStatus:
         """Return the counters."""
         counts = self._inbox.counts(self)
-        unheard = 0 if self._route is None else self._route.dropped
+        undelivered = 0 if self._route is None else self._route.dropped
         return SinkStatus(
             name=self.name,
             received=counts.received + self._refused,
-            dropped=counts.dropped + self._refused + unheard,
+            dropped=counts.dropped + self._refused + undelivered,
             errors=self.errors,
             last_error=self.last_error,
             reason=self.reason,

@@ -73,9 +73,9 @@ class NotingGroup:
         """Notes a parameter."""
         self._note("set_parameter", row, name, value)
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:
         """Takes a target."""
-        self._note("take", row, sample, time_ns)
+        self._note("receive", row, sample, time_ns)
         assert isinstance(sample, float)
         self._targets[row] = sample
 

@@ -71,7 +71,7 @@ class Rig:
 
     def send(self, v: float, w: float = 0.0, *, row: int = 0, stamp_ns: int = 0) -> None:
         twist = np.array([v, np.nan, 3.0, 4.0, -np.inf, w])
-        self.drives.take(row, TwistSample(stamp_ns=stamp_ns, twist=twist), time_ns=self.now + PERIOD)
+        self.drives.receive(row, TwistSample(stamp_ns=stamp_ns, twist=twist), time_ns=self.now + PERIOD)
 
     def tick(self, count: int = 1, *, period: int = PERIOD) -> np.ndarray:
         """Runs ticks; returns the velocities that the last one wrote."""

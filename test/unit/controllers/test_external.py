@@ -52,7 +52,7 @@ class Rig:
             velocity=np.array(velocity, dtype=np.float64),
             effort=np.array(effort, dtype=np.float64),
         )
-        self.controls.take(0, sample, time_ns=0)
+        self.controls.receive(0, sample, time_ns=0)
 
     def tick(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Positions, velocities and efforts of palm, left and right finger."""

@@ -412,7 +412,7 @@ def test_a_client_that_answers_preemption_with_another_goal_preempts_in_turn() -
 
 def test_a_trajectory_on_the_topic_is_followed_to_its_end() -> None:
     bench = Bench()
-    bench.take(trajectory([0.5, 1.0], [[1.0] * 3, [2.0] * 3]))
+    bench.receive(trajectory([0.5, 1.0], [[1.0] * 3, [2.0] * 3]))
     assert bench.group.busy
     bench.tick(101)
     assert_allclose(bench.command, 2.0)
@@ -425,7 +425,7 @@ def test_an_empty_trajectory_on_the_topic_is_ignored_with_an_error() -> None:
     bench = Bench()
     port = bench.send(goal(trajectory([0.5], [[1.0] * 3])))
     bench.tick()
-    bench.take(trajectory([], []))
+    bench.receive(trajectory([], []))
     assert bench.reports == [
         (
             "joint_trajectory.ignored:/arm/controller",
@@ -447,7 +447,7 @@ def test_an_empty_trajectory_on_the_topic_is_ignored_with_an_error() -> None:
 )
 def test_a_faulty_trajectory_on_the_topic_is_ignored_with_an_error(sample: object, reason: str) -> None:
     bench = Bench()
-    bench.take(sample)
+    bench.receive(sample)
     assert reason in bench.reports[0][1]
     assert not bench.group.busy
 
@@ -456,7 +456,7 @@ def test_a_trajectory_on_the_topic_preempts_a_goal() -> None:
     bench = Bench()
     port = bench.send(goal(trajectory([1.0], [[1.0] * 3])))
     bench.tick(31)
-    bench.take(trajectory([0.1], [[0.0] * 3]))
+    bench.receive(trajectory([0.1], [[0.0] * 3]))
     assert (port.outcome, port.code) == ("aborted", INVALID_GOAL)
     assert "preempted" in port.text
     bench.tick(30)
@@ -465,7 +465,7 @@ def test_a_trajectory_on_the_topic_preempts_a_goal() -> None:
 
 def test_a_goal_preempts_a_trajectory_on_the_topic() -> None:
     bench = Bench()
-    bench.take(trajectory([1.0], [[1.0] * 3]))
+    bench.receive(trajectory([1.0], [[1.0] * 3]))
     bench.tick(31)
     bench.run(bench.send(goal(trajectory([0.1], [[0.0] * 3]))))
     assert_allclose(bench.position, 0.0)
@@ -597,7 +597,7 @@ def test_a_point_beyond_a_limit_rejects_the_goal(position: float, words: str) ->
 
 def test_a_trajectory_beyond_a_limit_is_ignored_and_the_limit_named() -> None:
     bench = limited("reject")
-    bench.take(trajectory([1.0], [[9.5, 0.0, 0.0]]))
+    bench.receive(trajectory([1.0], [[9.5, 0.0, 0.0]]))
     bench.tick(3)
     assert np.isnan(bench.command).all()
     ((kind, message),) = bench.reports
@@ -625,7 +625,7 @@ def test_a_goal_beyond_a_limit_is_clamped_and_the_result_says_so() -> None:
 
 def test_a_trajectory_on_the_topic_is_clamped_with_a_report() -> None:
     bench = limited("clamp")
-    bench.take(trajectory([0.5], [[-9.5, 0.0, 0.0]]))
+    bench.receive(trajectory([0.5], [[-9.5, 0.0, 0.0]]))
     bench.tick(60)
     assert_allclose(bench.position, [-1.0, 0.0, 0.0])
     assert [kind for kind, _ in bench.reports] == ["joint_trajectory.clamped:/arm/controller"]

@@ -45,7 +45,7 @@ class Clients(RuleBasedStateMachine):
     @precondition(lambda self: self.active)
     @rule(time=seconds, place=places, stamp=stamps)
     def publish(self, time: float, place: list[float], stamp: int | None) -> None:
-        self.bench.take(self.somewhere(time, place, stamp))
+        self.bench.receive(self.somewhere(time, place, stamp))
 
     @precondition(lambda self: self.ports)
     @rule(which=st.integers(0, 3))

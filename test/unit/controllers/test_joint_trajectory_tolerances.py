@@ -209,7 +209,7 @@ def test_the_timeout_is_a_parameter_that_holds_at_once() -> None:
 
 def test_a_trajectory_on_the_topic_that_takes_too_long_is_reported_and_held() -> None:
     bench = Bench(timeout=0.3)
-    bench.take(trajectory([1.0], [[1.0] * 3]))
+    bench.receive(trajectory([1.0], [[1.0] * 3]))
     bench.tick(40)
     assert [kind for kind, _ in bench.reports] == ["joint_trajectory.held:/arm/controller"]
     assert "timeout" in bench.reports[0][1]

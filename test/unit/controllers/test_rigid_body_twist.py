@@ -33,7 +33,7 @@ class Rig:
         self.commands = Commands.empty(plan.layout)
 
     def send(self, twist: np.ndarray) -> None:
-        self.twists.take(0, TwistSample(stamp_ns=0, twist=twist), time_ns=0)
+        self.twists.receive(0, TwistSample(stamp_ns=0, twist=twist), time_ns=0)
 
     def tick(self) -> np.ndarray:
         self.commands.clear()

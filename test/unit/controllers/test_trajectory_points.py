@@ -246,7 +246,7 @@ def test_no_goal_raises_and_whatever_is_accepted_ends_once_without_a_command_tha
     bench = Bench(timeout=0.2)
     reason = bench.group.check(0, wish, time_ns=bench.now + TICK)
     assert isinstance(reason, str)
-    bench.take(wish.trajectory)
+    bench.receive(wish.trajectory)
     if reason:
         return
     port = bench.send(wish)

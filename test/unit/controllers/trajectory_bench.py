@@ -139,8 +139,8 @@ class Bench:
         self.group.start(row, goal, port, time_ns=self.now + TICK, state=self.state)
         return port
 
-    def take(self, sample: object) -> None:
-        self.group.take(0, sample, time_ns=self.now + TICK)
+    def receive(self, sample: object) -> None:
+        self.group.receive(0, sample, time_ns=self.now + TICK)
 
     def tick(self, count: int = 1) -> None:
         self.tick_after([TICK] * count)

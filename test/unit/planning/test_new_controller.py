@@ -50,7 +50,7 @@ class ScaledPositions:
     def set_parameter(self, row: int, name: str, value: float) -> None:
         self._scale[row] = value
 
-    def take(self, row: int, sample: ArraySample, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: ArraySample, *, time_ns: int) -> None:
         self._pending[row] = self._scale[row] * np.asarray(sample.values)
 
     def command(self, time_ns: int, state: Any, commands: Any) -> None:

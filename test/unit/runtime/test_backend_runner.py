@@ -36,22 +36,22 @@ def make():
 
 
 def test_steps_are_counted_and_timed_and_the_longest_is_kept_until_it_is_asked_for():
-    stepper, backend = make()
+    runner, backend = make()
     shown = []
     for takes_s in (0.0, LONG_S, 0.0):
         backend.takes_s = takes_s
-        assert stepper.step(1, shown.append)
-    assert stepper.steps == len(shown) == 3
-    assert LONG_S <= stepper.longest_s <= stepper.seconds
-    longest = stepper.longest_s
-    assert stepper.forget_longest() == longest
-    assert stepper.longest_s == 0.0
-    assert stepper.seconds >= longest
+        assert runner.step(1, shown.append)
+    assert runner.steps == len(shown) == 3
+    assert LONG_S <= runner.longest_s <= runner.seconds
+    longest = runner.longest_s
+    assert runner.reset_longest() == longest
+    assert runner.longest_s == 0.0
+    assert runner.seconds >= longest
 
 
 def test_a_step_that_raises_is_an_error_and_takes_no_time():
-    stepper, backend = make()
+    runner, backend = make()
     backend.raises = True
-    assert not stepper.step(1, lambda _: None)
-    assert (stepper.steps, stepper.seconds, stepper.errors) == (0, 0.0, 1)
-    assert stepper.last_error == "RuntimeError: a gear is stuck"
+    assert not runner.step(1, lambda _: None)
+    assert (runner.steps, runner.seconds, runner.errors) == (0, 0.0, 1)
+    assert runner.last_error == "RuntimeError: a gear is stuck"

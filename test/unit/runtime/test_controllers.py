@@ -127,7 +127,7 @@ def test_a_tick_takes_commands_steps_observes_and_emits_in_this_order() -> None:
     r.runtime.post(lambda: backend.calls.append(("job",)))
     r.runtime.tick(SECOND + 10 * MS)
     assert backend.calls == [
-        ("take", 0, 1.0, SECOND + 10 * MS),
+        ("receive", 0, 1.0, SECOND + 10 * MS),
         ("job",),
         ("command", SECOND + 10 * MS, SECOND),
         ("step", SECOND + 10 * MS),
@@ -150,7 +150,7 @@ def test_nothing_is_commanded_before_the_first_state() -> None:
     r = rig()
     r.runtime.bind_sink(topic(r, "mast")).deliver(0.01)
     r.runtime.tick(SECOND)
-    assert [call[0] for call in r.group.calls] == ["take", "observe"]
+    assert [call[0] for call in r.group.calls] == ["receive", "observe"]
     assert r.runtime.next_due_ns() == SECOND + 10 * MS, "what was taken has yet to be commanded"
     r.runtime.tick(SECOND + 10 * MS)
     assert r.position(2) == 0.01
@@ -298,14 +298,14 @@ def test_what_reaches_an_inactive_controller_is_dropped_with_a_reason() -> None:
     status = r.runtime.status().sinks[-1]
     assert (status.received, status.dropped) == (1, 1)
     assert status.reason == "controller /rover/b is inactive: starts_enabled is false"
-    assert r.group.named("take") == []
+    assert r.group.named("receive") == []
     assert np.array_equal(start, r.runtime.snapshot.state.body_pose), (
         "the built-in sink moves nothing instead"
     )
     r.runtime.controllers.switch(["/rover/b"], ["/rover/a"])
     delivery.deliver(0.5)
     r.runtime.tick(2 * SECOND)
-    assert r.group.named("take") == [("take", 1, 0.5, 2 * SECOND)]
+    assert r.group.named("receive") == [("receive", 1, 0.5, 2 * SECOND)]
     assert r.runtime.status().sinks[-1].reason == ""
 
 
@@ -437,7 +437,7 @@ def test_a_goal_goes_through_the_inbox_and_comes_back_through_its_port() -> None
     assert queue.check("x") == "no number"
     queue.start(0.01, port)
     assert r.group.named("start") == [], "not before the tick"
-    assert r.runtime.inbox.wait(0.0), "the loop is woken"
+    assert r.runtime.inbox.wakeup.wait(0.0), "the loop is woken"
     r.runtime.tick(SECOND + 10 * MS)
     assert r.position(2) == 0.01
     r.group.ports[0].feedback("half")
@@ -560,7 +560,7 @@ def test_many_goals_from_other_threads_each_end_once() -> None:
 # --- What raises ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["take", "start", "command", "observe", "cancel", "set_active"])
+@pytest.mark.parametrize("method", ["receive", "start", "command", "observe", "cancel", "set_active"])
 def test_a_group_that_raises_is_reported_once_its_goals_end_and_all_else_goes_on(method: str) -> None:
     r = rig()
     tf = Emitter()
@@ -651,7 +651,7 @@ def test_jobs_run_in_the_thread_that_ticks_and_wake_it() -> None:
     )
     thread.start()
     thread.join()
-    assert r.runtime.inbox.wait(0.0)
+    assert r.runtime.inbox.wakeup.wait(0.0)
     assert done == []
     r.runtime.tick(SECOND)
     r.runtime.tick(SECOND + MS)

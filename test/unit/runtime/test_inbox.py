@@ -88,10 +88,10 @@ def test_only_waking_keys_end_a_wait() -> None:
     inbox = Inbox()
     inbox.configure("state", wakes=True)
     inbox.put("other", 1)
-    assert not inbox.wait(0.01)
+    assert not inbox.wakeup.wait(0.01)
     inbox.put("state", 1)
-    assert inbox.wait(10.0)
-    assert not inbox.wait(0.0)
+    assert inbox.wakeup.wait(10.0)
+    assert not inbox.wakeup.wait(0.0)
 
 
 def test_an_arrival_ends_a_wait_in_another_thread() -> None:
@@ -100,7 +100,7 @@ def test_an_arrival_ends_a_wait_in_another_thread() -> None:
     woken = threading.Event()
 
     def wait() -> None:
-        assert inbox.wait(10.0)
+        assert inbox.wakeup.wait(10.0)
         woken.set()
 
     waiter = threading.Thread(target=wait)
@@ -165,16 +165,16 @@ def test_a_source_is_asked_at_every_drain_until_it_has_nothing() -> None:
     inbox = Inbox(depth=3)
     held = [1, 2, 3, 4]
 
-    def take(limit: int) -> list[int]:
+    def poll(limit: int) -> list[int]:
         taken = [held.pop(0) for _ in range(min(limit, len(held)))]
         if held:
             inbox.wakeup.set()
         return taken
 
-    inbox.add_source("states", take)
+    inbox.add_source("states", poll)
     assert inbox.pending, "what it holds already is seen"
     assert [tuple(item) for item in inbox.drain()] == [("states", 1), ("states", 2), ("states", 3)]
-    assert inbox.wait(0.0), "the rest of a flood is for the next tick"
+    assert inbox.wakeup.wait(0.0), "the rest of a flood is for the next tick"
     assert [item[1] for item in inbox.drain()] == [4]
     assert not inbox.pending
     held.append(5)
@@ -182,7 +182,7 @@ def test_a_source_is_asked_at_every_drain_until_it_has_nothing() -> None:
     assert inbox.pending
     assert [item[1] for item in inbox.drain()] == [5]
     assert inbox.counts("states").received == 5
-    inbox.remove_source("states", take)
+    inbox.remove_source("states", poll)
     held.append(6)
     assert inbox.drain() == []
 

@@ -36,7 +36,7 @@ class Wall:
                 self.now += remaining
                 continue
             self.gaps.append(self.now)
-            self.pace.comes(next_ns)
+            self.pace.mark_reached(next_ns)
             self.now += self.cost_ns
             self.time = next_ns
         return (self.time - start) / SECOND
@@ -107,7 +107,7 @@ def test_another_factor_counts_from_where_time_is() -> None:
 def test_a_pause_is_not_made_up_for() -> None:
     wall = Wall(1.0)
     wall.run(2.0)
-    wall.pace.rest()
+    wall.pace.restart()
     assert wall.control.achieved_factor is None
     wall.now += 100 * SECOND
     assert wall.run(1.0) == pytest.approx(1.0, abs=0.02)

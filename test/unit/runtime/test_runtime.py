@@ -315,7 +315,7 @@ def test_a_state_that_arrives_by_topic_is_shown_with_its_stamp_once() -> None:
     deliveries = [runtime.bind_input(needed) for needed in runtime.inputs]
     runtime.tick(10)
     deliveries[1].deliver(sample(["palm_joint"], [0.5], stamp=7))
-    assert runtime.inbox.wait(0.0), "an arrival wakes the loop"
+    assert runtime.inbox.wakeup.wait(0.0), "an arrival wakes the loop"
     runtime.tick(20)
     runtime.tick(30)
     deliveries[0].deliver(sample(["mast_joint"], [0.5]))

@@ -19,7 +19,7 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import OnceReporter
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
+from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 MS = 1_000_000
@@ -70,13 +70,13 @@ class World:
             wake=self.runtime.inbox.wakeup.set,
         )
         self.keeper = Timekeeper(self.runtime, self.control)
-        self.loop = OwnTimeLoop(self.runtime, self.control, keeper=self.keeper)
+        self.loop = SimTimeLoop(self.runtime, self.control, keeper=self.keeper)
 
     def advance(self, until_ns: int) -> list[int]:
         """Ticks as the loop does; returns when."""
         times = []
         while True:
-            self.keeper.attend()
+            self.keeper.serve_requests()
             next_ns = self.keeper.next_ns()
             if next_ns is None or next_ns > until_ns:
                 return times
@@ -198,7 +198,7 @@ def test_steps_are_refused_while_time_passes_and_end_when_it_does_again() -> Non
 def test_cancelled_steps_end_where_they_are() -> None:
     world = World(paused=True)
     cancelled, after = world.control.step(10**9), world.control.step(2)
-    world.keeper.attend()
+    world.keeper.serve_requests()
     next_ns = world.keeper.next_ns()
     assert next_ns is not None
     world.keeper.advance(next_ns)
@@ -254,7 +254,7 @@ def test_stop_is_a_pause_at_the_start() -> None:
 def test_a_reset_ends_steps_and_close_ends_everything() -> None:
     world = World(paused=True)
     steps, reset = world.control.step(5), world.control.reset()
-    world.keeper.attend()
+    world.keeper.serve_requests()
     assert reset.result(0) == 0
     with pytest.raises(BridgeError, match="reset"):
         steps.result(0)
@@ -333,7 +333,7 @@ def test_the_loop_does_what_is_asked_from_other_threads(running: Callable[[World
 
 def test_idle_is_called_while_time_stands_still() -> None:
     world, called = World(paused=True), threading.Event()
-    loop = OwnTimeLoop(world.runtime, world.control, idle=called.set)
+    loop = SimTimeLoop(world.runtime, world.control, idle=called.set)
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
     assert called.wait(TIMEOUT_S)

@@ -82,7 +82,7 @@ class JointTrajectoryControllers:
         """Change the stopped velocity of goals to come, or the longest time of all, the one in progress included."""
         self._followers[row].set_parameter(name, value)
 
-    def take(self, row: int, sample: object, *, time_ns: int) -> None:
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:
         """Follow a JointTrajectory instead of what is followed now; a faulty one is reported and ignored."""
         follower = self._followers[row]
         try:

@@ -193,15 +193,15 @@ class DiagnosticsPublisher:
 
     def _general_statuses(self, name: str) -> Iterator[Any]:
         runtime, now_s = self._runtime, time.monotonic()
-        stepper, reporter = runtime.binding.stepper, runtime.reporter
+        backend_runner, reporter = runtime.binding.backend_runner, runtime.reporter
         own_time = runtime.capabilities.step_ns > 0
         figures = BackendFigures(
             name=type(runtime.backend).__name__,
-            steps=stepper.steps,
-            seconds=stepper.seconds,
-            longest_s=stepper.forget_longest(),
-            errors=stepper.errors,
-            last_error=stepper.last_error,
+            steps=backend_runner.steps,
+            seconds=backend_runner.seconds,
+            longest_s=backend_runner.reset_longest(),
+            errors=backend_runner.errors,
+            last_error=backend_runner.last_error,
             overruns=sum(map(reporter.count, _OVERRUNS)),
         )
         loop = self._loop.judge(

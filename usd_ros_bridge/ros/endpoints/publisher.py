@@ -17,8 +17,8 @@ from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Bound, SourceFeed
 from usd_ros_bridge.ros.endpoints.publisher_batch import MessagePublisher
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
+from usd_ros_bridge.runtime.publications import PublicationStatus
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import PublicationStatus
 
 NO_SUBSCRIBER = "no subscriber"
 NOT_ENABLED = "its controller is inactive"
@@ -76,7 +76,7 @@ class TopicPublisher(MessagePublisher):
         self._feed = feed
         self._source: Bound[Any] | None = None
         self._state_encoder: MessageEncoder | None = None
-        self.revise(topic, None if encoding is None else self.make_encoder(topic, encoding), reason)
+        self.update(topic, None if encoding is None else self.make_encoder(topic, encoding), reason)
 
     @property
     def is_silent(self) -> bool:
@@ -95,7 +95,7 @@ class TopicPublisher(MessagePublisher):
         self.encoder = self._state_encoder if self._source is None else None
 
     def make_encoder(self, topic: TopicPlan, encoding: Encoding) -> MessageEncoder:
-        """Return an encoder of other messages on the same topic, for `revise`; from any thread."""
+        """Return an encoder of other messages on the same topic, for `update`; from any thread."""
         encoder = MessageEncoder(
             topic.path,
             self._class,
@@ -108,7 +108,7 @@ class TopicPublisher(MessagePublisher):
             encoder.reuse(self._state_encoder)
         return encoder
 
-    def revise(self, topic: TopicPlan, encoder: MessageEncoder | None, reason: str) -> None:
+    def update(self, topic: TopicPlan, encoder: MessageEncoder | None, reason: str) -> None:
         """Publish other messages from now on, on the same topic; between two ticks.
 
         Args:

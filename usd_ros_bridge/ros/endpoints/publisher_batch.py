@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessage, MessageEncoder
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publication, Publications, Publish
+from usd_ros_bridge.runtime.schedule import mark_each
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import mark_each
 
 
 class MessagePublisher(Publication):

@@ -22,7 +22,7 @@ from usd_ros_bridge.ros.endpoints.handlers import DEFAULT_TIMEOUT_S
 from usd_ros_bridge.ros.endpoints.service_handlers import BUILT_IN, Server, ServerFinder
 from usd_ros_bridge.ros.interface_types import make_message
 from usd_ros_bridge.ros.workers import Workers
-from usd_ros_bridge.runtime.status import RateMeter
+from usd_ros_bridge.runtime.schedule import RateMeter
 
 _LOOK_S = 0.02
 _OTHERS_S = 1.0

@@ -36,8 +36,8 @@ from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles as quality
 from usd_ros_bridge.ros.endpoints.handlers import MessageFeed
 from usd_ros_bridge.runtime.inbox import Wakeup
-from usd_ros_bridge.runtime.status import RateMeter, SinkStatus
-from usd_ros_bridge.runtime.subscriptions import InputBinding
+from usd_ros_bridge.runtime.schedule import RateMeter
+from usd_ros_bridge.runtime.subscriptions import InputBinding, SinkStatus
 
 _MACHINES = frozenset({"x86_64", "aarch64"})
 
@@ -166,9 +166,9 @@ Deliver = Callable[[object], None]
 
 
 class TopicSubscription:
-    """Listens to one topic.
+    """Subscribe to one topic.
 
-    A reliable subscription that meets a best-effort publisher would stay deaf: it is made anew as best effort. With
+    A reliable subscription would receive nothing from a best-effort publisher: it is made anew as best effort. With
     `match_publisher` it starts with the weakest request, which fits all, and is made anew with the strongest that all
     discovered publishers fit, whenever they change. Both happen outside of callbacks, as jobs of the domain.
 
@@ -242,9 +242,9 @@ class TopicSubscription:
         with self._lock:
             self._create()
         if self._delivery is not None:
-            self._delivery.attach(self.take)
+            self._delivery.attach(self.poll)
 
-    def revise(self, codec: MessageCodec | None, reason: str) -> None:
+    def update(self, codec: MessageCodec | None, reason: str) -> None:
         """Use another decoder for the same delivery."""
         if (codec is None) != (self._read is None):
             self._read = None if codec is None else codec.make_reader(self._class)
@@ -253,7 +253,7 @@ class TopicSubscription:
     def close(self) -> None:
         """Destroy the subscription. Idempotent."""
         if self._delivery is not None:
-            self._delivery.detach(self.take)
+            self._delivery.detach(self.poll)
         with self._lock:
             self._closed = True
             self._destroy()
@@ -263,7 +263,7 @@ class TopicSubscription:
         """Return whether the loop's thread takes the messages itself."""
         return self._direct is not None
 
-    def take(self, limit: int) -> list[object]:
+    def poll(self, limit: int) -> list[object]:
         """Return samples of a direct subscription, `limit` at most; in the tick's thread."""
         direct, samples = self._direct, []
         if direct is not None:

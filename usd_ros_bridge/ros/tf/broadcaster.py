@@ -25,8 +25,8 @@ from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.endpoints.publisher_batch import MessagePublisher
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.frame_poses import RobotFrames
+from usd_ros_bridge.runtime.schedule import RateMeter
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import RateMeter
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _STAMPS_KEPT = 1024
@@ -192,7 +192,7 @@ class TransformPublisher(MessagePublisher):
         self._report = report
         topic.publishers.append(self)
 
-    def revise(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, index: int) -> None:
+    def update(self, robot: RobotPlan, frames: RobotFrames, output: TfOutput, index: int) -> None:
         """Publish the frames of a robot from now on.
 
         Args:

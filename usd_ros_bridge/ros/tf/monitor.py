@@ -23,10 +23,10 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 
 FaultKind = Literal["guard", "parents", "loop", "split"]
 
-_TOLD = 5
-MAX_HEARD = 10_000
-"""Foreign frames that are remembered while a topic is listened to, and transforms of a message that are judged. Only a
-sender that makes up names has more."""
+_SHOWN = 5
+MAX_RECEIVED = 10_000
+"""Foreign frames that are remembered while a topic is subscribed to, and transforms of a message that are judged.
+Only a sender that makes up names has more."""
 MAX_FAULTS = 100
 """Frames of a fault that are remembered."""
 _MAX_SEEN = 100_000
@@ -65,16 +65,16 @@ class OwnFrames:
     before: Mapping[str, str] = field(default_factory=dict)
     roots: frozenset[str] = frozenset()
 
-    def move_to(self, parents: Mapping[str, str]) -> bool:
-        """Send other frames from here on; return whether they are others."""
+    def update(self, parents: Mapping[str, str]) -> bool:
+        """Set the frames that are sent from now on. Return whether they differ."""
         if parents == self.parents:
             return False
         self.before, self.parents = self.parents, parents
         self.roots = frozenset(parents.values()) - parents.keys()
         return True
 
-    def former(self, child: str, parent: str) -> bool:
-        """Return whether the bridge sent that before its last change."""
+    def was_sent(self, child: str, parent: str) -> bool:
+        """Return whether the bridge sent this transform before its last change."""
         return self.before.get(child) == parent
 
     def above(self, frame: str, wanted: str) -> bool:
@@ -103,17 +103,17 @@ class TfFault:
 
     def __str__(self) -> str:
         """The frames, the first of them only where they are many."""
-        told = [f"{quoted(frame)[1:-1]}{about}" for frame, about in sorted(self.frames.items())]
-        return ", ".join(told[:_TOLD]) + (f" and {len(told) - _TOLD} more" if len(told) > _TOLD else "")
+        shown = [f"{quoted(frame)[1:-1]}{about}" for frame, about in sorted(self.frames.items())]
+        return ", ".join(shown[:_SHOWN]) + (f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "")
 
 
 class TfJudge:
-    """Judges one topic of a TF tree while it is listened to.
+    """Judge the transforms of one topic of a TF tree.
 
     Attributes:
         own: What the bridge sends in the tree.
         faults: What was found since `begin`, by kind.
-        heard_parents: Of frames that are not the bridge's own, whom they were heard below since `begin`.
+        received_parents: Parents of frames that are not the bridge's own, as received since `begin`.
     """
 
     def __init__(self, own: OwnFrames, sent: Callable[[int], bool], *, static: bool) -> None:
@@ -121,7 +121,7 @@ class TfJudge:
 
         Args:
             own: The bridge's frames in the tree.
-            sent: Tells whether the bridge sent something with that stamp on the topic lately.
+            sent: Return whether the bridge sent something with that stamp on the topic lately.
             static: Whether it is the topic for what is static.
         """
         self.own = own
@@ -131,7 +131,7 @@ class TfJudge:
         self._turns: dict[str, int] = {}
         self._last: dict[str, str] = {}
         self.faults: dict[FaultKind, TfFault] = {}
-        self.heard_parents: dict[str, set[str]] = {}
+        self.received_parents: dict[str, set[str]] = {}
 
     def begin(self) -> None:
         """Drop all received transforms."""
@@ -139,9 +139,9 @@ class TfJudge:
         self._turns.clear()
         self._last.clear()
         self.faults = {}
-        self.heard_parents = {}
+        self.received_parents = {}
 
-    def hear(self, transforms: Sequence[ReceivedTransform], other: TfJudge | None = None) -> set[FaultKind]:
+    def check(self, transforms: Sequence[ReceivedTransform], other: TfJudge | None = None) -> set[FaultKind]:
         """Judge a message; return the kinds of faults that it showed.
 
         Args:
@@ -150,11 +150,11 @@ class TfJudge:
         """
         found: set[FaultKind] = set()
         sent: dict[int, bool] = {}
-        for each in islice(transforms, MAX_HEARD):
+        for each in islice(transforms, MAX_RECEIVED):
             if each.stamp_ns not in sent:
                 sent[each.stamp_ns] = self._sent(each.stamp_ns)
             own = self.own.parents.get(each.child)
-            if own != each.parent and sent[each.stamp_ns] and self.own.former(each.child, each.parent):
+            if own != each.parent and sent[each.stamp_ns] and self.own.was_sent(each.child, each.parent):
                 continue
             if own is None:
                 fault = self._foreign_frame(each, other)
@@ -168,28 +168,32 @@ class TfJudge:
                 found.add(kind)
         return found
 
-    def _own_frame(self, heard: ReceivedTransform, own: str, *, sent: bool) -> tuple[FaultKind, str] | None:
+    def _own_frame(
+        self, received: ReceivedTransform, own: str, *, sent: bool
+    ) -> tuple[FaultKind, str] | None:
         """Recognize foreign transforms: another parent, a stamp that the bridge never sent, or a stamp twice."""
-        child, parent = heard.child, heard.parent
+        child, parent = received.child, received.parent
         if parent != own:
             kind: FaultKind = "loop" if self.own.above(parent, child) else "parents"
             return kind, f" ({_shown(own)} and {_shown(parent)})"
-        key = (child, heard.stamp_ns)
+        key = (child, received.stamp_ns)
         again = key in self._seen
         if len(self._seen) < _MAX_SEEN:
             self._seen.add(key)
         return ("guard", "") if again or not sent else None
 
-    def _foreign_frame(self, heard: ReceivedTransform, other: TfJudge | None) -> tuple[FaultKind, str] | None:
-        child, parent = heard.child, heard.parent
-        if child not in self.heard_parents and len(self.heard_parents) >= MAX_HEARD:
+    def _foreign_frame(
+        self, received: ReceivedTransform, other: TfJudge | None
+    ) -> tuple[FaultKind, str] | None:
+        child, parent = received.child, received.parent
+        if child not in self.received_parents and len(self.received_parents) >= MAX_RECEIVED:
             return None
-        parents = self.heard_parents.setdefault(child, set())
+        parents = self.received_parents.setdefault(child, set())
         if parent not in parents and len(parents) < MAX_PARENTS:
             parents.add(parent)
             if self.own.above(parent, child):
                 return "loop", f" (below {_shown(parent)})"
-        elsewhere = () if other is None else other.heard_parents.get(child, ())
+        elsewhere = () if other is None else other.received_parents.get(child, ())
         if any(each != parent for each in elsewhere):
             return "parents", _listed({parent, *elsewhere})
         if len(parents) == 1:
@@ -208,7 +212,7 @@ def _listed(parents: Iterable[str]) -> str:
 
 
 def split_frames(
-    heard: Iterable[ReceivedTransform], namespaces: Iterable[str], trees: Mapping[str, OwnFrames]
+    received: Iterable[ReceivedTransform], namespaces: Iterable[str], trees: Mapping[str, OwnFrames]
 ) -> dict[str, set[str]]:
     """Return which frames of transforms on the global topics are those of a tree on topics of its own.
 
@@ -216,7 +220,7 @@ def split_frames(
     world) does not: namespaced robots share it. Nor does what more than one tree might mean.
 
     Args:
-        heard: Transforms that were heard on the global topics.
+        received: Transforms on the global topics.
         namespaces: Of the nodes that send there.
         trees: The trees by namespace.
 
@@ -228,7 +232,7 @@ def split_frames(
         name: own for name, own in trees.items() if any(node == "/" or inside(node, name) for node in nodes)
     }
     found: dict[str, set[str]] = {}
-    for each in heard:
+    for each in received:
         named = [(name, frame) for name, own in near.items() if (frame := _common(own, each)) is not None]
         if len(named) == 1:
             name, frame = named[0]
@@ -241,16 +245,16 @@ def inside(namespace: str, outer: str) -> bool:
     return namespace == outer or namespace.startswith(f"{outer.rstrip('/')}/")
 
 
-def _common(own: OwnFrames, heard: ReceivedTransform) -> str | None:
+def _common(own: OwnFrames, received: ReceivedTransform) -> str | None:
     """Return the frame that a transform and a tree have in common, None for none."""
-    if heard.child in own.parents or heard.child in own.roots:
-        return heard.child
-    return heard.parent if heard.parent in own.parents else None
+    if received.child in own.parents or received.child in own.roots:
+        return received.child
+    return received.parent if received.parent in own.parents else None
 
 
-LISTEN_S = 5.0
+SUBSCRIBED_S = 5.0
 AGAIN_S = 60.0
-"""How long after a look at foreign publishers they are looked at again: some begin late, or come to their senses."""
+"""Time after which foreign publishers are checked again: some begin late, others stop."""
 _ASK_EVERY = 5
 _NODES_SHOWN = 5
 _UNKNOWN = "_NODE_NAME_UNKNOWN_"  # What rmw says of a publisher whose node it has yet to hear of.
@@ -277,14 +281,14 @@ class TfFinding:
 
 
 class TopicMonitor:
-    """Watches one TF topic: who else publishes there and, for a few seconds now and then, what.
+    """Monitor one TF topic: who else publishes there and, for a few seconds now and then, what.
 
     Attributes:
         name: Resolved name.
         own: What the bridge itself publishes there.
         findings: What is wrong, as far as is known now.
         judge: Of its tree; None for a global topic on which the bridge sends nothing.
-        other: The guard of the tree's other topic.
+        other: The monitor of the tree's other topic.
         split: The bridge's trees on topics of their own, by namespace, where it is such a global topic.
     """
 
@@ -308,7 +312,7 @@ class TopicMonitor:
         self._report = report
         self._foreign: dict[bytes, tuple[str, str]] = {}
         self._count = -1
-        self._looks = 0
+        self._checks = 0
         self._subscription: Any = None
         self._again = False
         self._from = 0.0
@@ -316,7 +320,7 @@ class TopicMonitor:
         self._found: dict[str, TfFinding] = {}
 
     @property
-    def listening(self) -> bool:
+    def subscribed(self) -> bool:
         """Return whether it is subscribed."""
         return self._subscription is not None
 
@@ -330,43 +334,43 @@ class TopicMonitor:
             self.judge = TfJudge(own, self.sent, static=self._qos is _STATIC_QOS)
         self._again = True
 
-    def check(self, *, room: bool) -> None:
+    def check(self, *, may_subscribe: bool) -> None:
         """Check the graph, and subscribe or unsubscribe; as a job of the domain.
 
         Args:
-            room: Whether one more topic may be listened to.
+            may_subscribe: Whether one more topic may be subscribed to.
         """
         now = time.monotonic()
-        changed = self._look()
+        changed = self._check_publishers()
         if self._again or (changed and self._qos is _STATIC_QOS):
-            # What is latched comes once: to be told by who is there now, it is to come again.
+            # A latched message comes once: subscribe again to get those of the publishers that are there now.
             self._again, self._from = False, now
-            self._end()
+            self._unsubscribe()
         elif changed:
-            self._from, self._until = now, now + LISTEN_S
+            self._from, self._until = now, now + SUBSCRIBED_S
         if not self._foreign:
-            self._end()
+            self._unsubscribe()
             self.findings = ()
-        elif self.listening:
+        elif self.subscribed:
             if now >= self._until:
-                self._end()
+                self._unsubscribe()
                 self._from = now + AGAIN_S
                 self.findings = tuple(self._found.values())
-        elif now >= self._from and room:
-            self._begin()
-            self._until = now + LISTEN_S
+        elif now >= self._from and may_subscribe:
+            self._subscribe()
+            self._until = now + SUBSCRIBED_S
 
-    def leave(self) -> None:
-        """Stop listening for good, outside of callbacks of its domain."""
+    def close_later(self) -> None:
+        """Close outside of callbacks of its domain."""
         self._foreign, self.findings = {}, ()
         self._domain.defer(self.close)
 
     def close(self) -> None:
-        """Stop listening. Idempotent."""
-        self._end()
+        """Unsubscribe. Idempotent."""
+        self._unsubscribe()
         self._foreign, self.judge, self.other = {}, None, None
 
-    def _look(self) -> bool:
+    def _check_publishers(self) -> bool:
         """Find out who else publishes; return whether somebody came or went."""
         node = self._domain.node
         # Who publishes costs far more to ask than how many do; there may be thousands of topics.
@@ -374,8 +378,8 @@ class TopicMonitor:
         if count <= len(self.own):
             gone, self._foreign, self._count = bool(self._foreign), {}, count
             return gone
-        self._looks += 1
-        if count == self._count and self._foreign and self._looks % _ASK_EVERY:
+        self._checks += 1
+        if count == self._count and self._foreign and self._checks % _ASK_EVERY:
             return False
         infos = node.get_publishers_info_by_topic(self.name)
         # Who has no name yet is asked for again.
@@ -385,7 +389,7 @@ class TopicMonitor:
             foreign = {gid: who for gid, who in foreign.items() if self._concerns(who[0])}
         changed = foreign.keys() != self._foreign.keys()
         if self._foreign.keys() - foreign.keys():
-            # Who is left is heard anew: who has gone is not to blame any more.
+            # Judge those that are left again: those that are gone are not at fault any more.
             self.findings, self._again = (), True
         self._foreign = foreign
         return changed
@@ -393,7 +397,7 @@ class TopicMonitor:
     def _others(self, infos: Sequence[Any]) -> dict[bytes, tuple[str, str]]:
         """Return namespace and name of those who publish beside the bridge, by endpoint.
 
-        A publisher is told apart by its node. Where more of them have the bridge's name than the bridge itself has,
+        The node tells publishers apart. Where more of them have the bridge's name than the bridge itself has,
         another bridge or the host has them; which ones are whose nobody can tell.
         """
         node = self._domain.node
@@ -419,7 +423,7 @@ class TopicMonitor:
             )
         )
 
-    def _begin(self) -> None:
+    def _subscribe(self) -> None:
         if self.judge is not None:
             self.judge.begin()
         self._found = {}
@@ -431,7 +435,7 @@ class TopicMonitor:
             event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
 
-    def _end(self) -> None:
+    def _unsubscribe(self) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             self._domain.destroy(subscription)
@@ -440,33 +444,37 @@ class TopicMonitor:
         # Who sent a message cannot be asked: EventsExecutor fails on callbacks that take a MessageInfo.
         if not self._foreign:
             return
-        heard = [
+        received = [
             ReceivedTransform(
                 each.child_frame_id,
                 each.header.frame_id,
                 each.header.stamp.sec * 1_000_000_000 + each.header.stamp.nanosec,
             )
-            for each in message.transforms[:MAX_HEARD]
+            for each in message.transforms[:MAX_RECEIVED]
         ]
         judge = self.judge
         if judge is None:
             namespaces = [who[0] for who in self._foreign.values()]
-            for namespace, frames in split_frames(heard, namespaces, self.split).items():
-                self._tell_split(namespace, frames)
+            for namespace, frames in split_frames(received, namespaces, self.split).items():
+                self._report_split(namespace, frames)
             return
         beside = self.other
         other = None if beside is None else beside.judge
-        for kind in judge.hear(heard, other):
-            self._tell(judge.faults[kind])
+        for kind in judge.check(received, other):
+            self._report_fault(judge.faults[kind])
 
     def _senders(self, fault: TfFault) -> tuple[str, ...]:
-        """Return who may be at fault: those on the tree's other topic, too, where a frame was heard there."""
+        """Return who may be at fault: those on the tree's other topic, too, where a frame was received there."""
         other = self.other
-        if other is None or other.judge is None or not fault.frames.keys() & other.judge.heard_parents.keys():
+        if (
+            other is None
+            or other.judge is None
+            or not fault.frames.keys() & other.judge.received_parents.keys()
+        ):
             return self.senders()
         return tuple(sorted({*self.senders(), *other.senders()}))
 
-    def _tell(self, fault: TfFault) -> None:
+    def _report_fault(self, fault: TfFault) -> None:
         nodes = self._senders(fault)
         who = _named(nodes)
         if fault.kind == "guard":
@@ -489,13 +497,13 @@ class TopicMonitor:
             self._report(f"tf.loop:{self.name}:{who}", message)
         self._keep(TfFinding(topic=self.name, kind=fault.kind, nodes=nodes, message=message))
 
-    def _tell_split(self, namespace: str, frames: Iterable[str]) -> None:
+    def _report_split(self, namespace: str, frames: Iterable[str]) -> None:
         nodes = self.senders()
         who = _named(nodes)
-        told = TfFault("split", dict.fromkeys(frames, ""))
+        shown = TfFault("split", dict.fromkeys(frames, ""))
         message = (
             f"{who} publishes on {self.name}, the bridge's transforms of {namespace} are on topics of their own: who "
-            f"listens to one knows nothing of the other: {told}; remap {self.name} to {self.name[1:]} there, or see "
+            f"listens to one knows nothing of the other: {shown}; remap {self.name} to {self.name[1:]} there, or see "
             "tf_output"
         )
         self._report(f"tf.split:{self.name}:{who}", message)
@@ -515,13 +523,13 @@ def _named(nodes: Sequence[str]) -> str:
 
 
 CHECK_RATE = 0.5
-MAX_LISTENING = 16
-"""Topics that are listened to at a time: hearing costs more than sending."""
+MAX_SUBSCRIBED = 16
+"""Topics that are subscribed to at a time: receiving costs more than sending."""
 _SLICE_S = 0.002
 _SHARE = 0.02
-"""Of the time that looking may take: the middleware goes through all publishers there are for each topic."""
+"""Of the time that checks may take: the middleware goes through all publishers there are for each topic."""
 _TreeKey = tuple[int, str, str]
-_Guards = dict[tuple[int, str], TopicMonitor]
+_Monitors = dict[tuple[int, str], TopicMonitor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -551,9 +559,9 @@ class BridgeTree:
 
 
 class TfMonitor(Publication):
-    """Watches all TF topics of a bridge. A publication that publishes nothing: it has a rate.
+    """Monitor all TF topics of a bridge. A publication that publishes nothing: it has a rate.
 
-    Looking is a job of each topic's domain, in slices: a fleet has thousands of topics. A topic is listened to for a
+    Checks are jobs of each topic's domain, in slices: a fleet has thousands of topics. A topic is subscribed to for a
     few seconds when a publisher comes or goes that is not the bridge's own, and every minute while one is there:
     decoding all of /tf all the time would cost more than sending it.
     """
@@ -566,7 +574,7 @@ class TfMonitor(Publication):
         """
         super().__init__()
         self._report = report
-        self._topics: _Guards = {}
+        self._topics: _Monitors = {}
         self._frames: dict[_TreeKey, OwnFrames] = {}
         self._rounds: dict[int, _Round] = {}
         self._closed = False
@@ -581,7 +589,7 @@ class TfMonitor(Publication):
             for name, topic in ((key[1], tree.tf), (key[2], tree.tf_static)):
                 own.setdefault((key[0], name), {}).update({} if topic is None else {topic: None})
         self._frames = {key: self._frames.get(key) or OwnFrames() for key in parents}
-        moved = {key for key, frames in self._frames.items() if frames.move_to(parents[key])}
+        moved = {key for key, frames in self._frames.items() if frames.update(parents[key])}
         before, self._topics = self._topics, {}
         domains = {tree.domain.domain_id: tree.domain for tree in trees}
         for key in parents:
@@ -592,26 +600,26 @@ class TfMonitor(Publication):
                 split.setdefault(key[0], {})[tree.namespace.rstrip("/")] = self._frames[key]
         for domain_id, frames in split.items():
             self._watch_global(domains[domain_id], frames, before, own.keys())
-        for topic_key, guard in self._topics.items():
-            guard.own = tuple(own.get(topic_key, ()))
-        for topic_key, guard in before.items():
+        for topic_key, monitor in self._topics.items():
+            monitor.own = tuple(own.get(topic_key, ()))
+        for topic_key, monitor in before.items():
             if topic_key not in self._topics:
-                guard.leave()
+                monitor.close_later()
         rounds = self._rounds
         self._rounds = {n: rounds.get(n) or _Round(self.in_domain, domain) for n, domain in domains.items()}
 
     def publish(self, snapshot: Snapshot) -> bool:  # noqa: ARG002 - Publication
-        """Schedule a look at the graph, outside of the tick."""
+        """Schedule a check of the graph, outside of the tick."""
         for each in tuple(self._rounds.values()):
             each.start()
         return False
 
     def close(self) -> None:
-        """Stop listening. Idempotent."""
+        """Unsubscribe. Idempotent."""
         self._closed = True
         self._rounds = {}
-        for guard in self._topics.values():
-            guard.close()
+        for monitor in self._topics.values():
+            monitor.close()
 
     @property
     def watched(self) -> int:
@@ -620,48 +628,50 @@ class TfMonitor(Publication):
 
     def findings(self) -> tuple[TfFinding, ...]:
         """Return what is wrong now, from any thread."""
-        return tuple(finding for guard in tuple(self._topics.values()) for finding in guard.findings)
+        return tuple(finding for monitor in tuple(self._topics.values()) for finding in monitor.findings)
 
     def in_domain(self, domain_id: int) -> list[TopicMonitor]:
-        """Return the guards of a domain's topics; none once all is closed."""
+        """Return the monitors of a domain's topics; none once all is closed."""
         topics = tuple(self._topics.items())
-        return [] if self._closed else [guard for (domain, _), guard in topics if domain == domain_id]
+        return [] if self._closed else [monitor for (domain, _), monitor in topics if domain == domain_id]
 
-    def _watch_tree(self, key: _TreeKey, domain: Domain, before: _Guards, *, anew: bool) -> None:
+    def _watch_tree(self, key: _TreeKey, domain: Domain, before: _Monitors, *, anew: bool) -> None:
         domain_id, tf, tf_static = key
-        moving = self._guard((domain_id, tf), domain, before, static=False)
-        static = self._guard((domain_id, tf_static), domain, before, static=True)
+        moving = self._find_monitor((domain_id, tf), domain, before, static=False)
+        static = self._find_monitor((domain_id, tf_static), domain, before, static=True)
         moving.other, static.other = static, moving
-        for guard in (moving, static):
-            if anew or guard.judge is None:
-                guard.watch_tree(self._frames[key])
+        for monitor in (moving, static):
+            if anew or monitor.judge is None:
+                monitor.watch_tree(self._frames[key])
 
     def _watch_global(
-        self, domain: Domain, split: dict[str, OwnFrames], before: _Guards, own: Collection[tuple[int, str]]
+        self, domain: Domain, split: dict[str, OwnFrames], before: _Monitors, own: Collection[tuple[int, str]]
     ) -> None:
         """Watch the global topics, where nothing is the bridge's, on behalf of trees on topics of their own."""
         for name, static in (("/tf", False), ("/tf_static", True)):
             key = (domain.domain_id, str(domain.node.resolve_topic_name(name)))
             if key not in own:
-                guard = self._guard(key, domain, before, static=static)
-                guard.judge, guard.split = None, split
+                monitor = self._find_monitor(key, domain, before, static=static)
+                monitor.judge, monitor.split = None, split
 
-    def _guard(self, key: tuple[int, str], domain: Domain, before: _Guards, *, static: bool) -> TopicMonitor:
-        guard = self._topics.get(key) or before.get(key)
-        if guard is None:
-            guard = TopicMonitor(key[1], domain, static=static, report=self._report)
-        self._topics[key] = guard
-        return guard
+    def _find_monitor(
+        self, key: tuple[int, str], domain: Domain, before: _Monitors, *, static: bool
+    ) -> TopicMonitor:
+        monitor = self._topics.get(key) or before.get(key)
+        if monitor is None:
+            monitor = TopicMonitor(key[1], domain, static=static, report=self._report)
+        self._topics[key] = monitor
+        return monitor
 
 
 class _Round:
-    """Has the topics of a domain looked at, one slice at each of its executor's turns."""
+    """Check the topics of a domain, one slice at each of its executor's turns."""
 
-    def __init__(self, guards: Callable[[int], list[TopicMonitor]], domain: Domain) -> None:
-        self._guards = guards
+    def __init__(self, monitors: Callable[[int], list[TopicMonitor]], domain: Domain) -> None:
+        self._monitors = monitors
         self._domain = domain
         self._waiting: deque[TopicMonitor] = deque()
-        self._listening = 0
+        self._subscribed = 0
         self._under_way = False
         self._took_s = 0.0
         self._not_before = 0.0
@@ -673,8 +683,8 @@ class _Round:
             self._domain.defer(self._begin, urgent=False)
 
     def _begin(self) -> None:
-        self._waiting = deque(self._guards(self._domain.domain_id))
-        self._listening = sum(guard.listening for guard in self._waiting)
+        self._waiting = deque(self._monitors(self._domain.domain_id))
+        self._subscribed = sum(monitor.subscribed for monitor in self._waiting)
         self._took_s = 0.0
         self._go_on()
 
@@ -682,10 +692,10 @@ class _Round:
         began = now = time.monotonic()
         try:
             while self._waiting and now - began < _SLICE_S:
-                guard = self._waiting.popleft()
-                listened = guard.listening
-                guard.check(room=self._listening < MAX_LISTENING)
-                self._listening += guard.listening - listened
+                monitor = self._waiting.popleft()
+                was_subscribed = monitor.subscribed
+                monitor.check(may_subscribe=self._subscribed < MAX_SUBSCRIBED)
+                self._subscribed += monitor.subscribed - was_subscribed
                 now = time.monotonic()
         except BaseException:
             self._under_way = False

@@ -31,7 +31,7 @@ class TransformRevision:
         fresh: Topics that were opened for it.
         shares: Static transforms by topic, and by whose they are.
         robots: Index, frames and places of each robot that has moving frames, by its path.
-        trees: What is sent, for the guards.
+        trees: What is sent, for the monitor.
     """
 
     plan: BridgePlan
@@ -46,7 +46,7 @@ class RobotTransforms:
     """Broadcasters of all robots, and the topics that they share.
 
     Attributes:
-        guards: Watch the topics for others who send the same frames.
+        monitor: Finds other senders of the same frames.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RobotTransforms:
         self._runtime = runtime
         self._rate = rate
         self._topics: dict[Key, TfTopic] = {}
-        self.guards = TfMonitor(runtime.reporter.report)
+        self.monitor = TfMonitor(runtime.reporter.report)
         self._trees: list[BridgeTree] = []
         self._publishers: dict[tuple[str, TfTopic, TfOutput], TransformPublisher] = {}
         self._messages = EncodedMessages()
@@ -91,8 +91,8 @@ class RobotTransforms:
         for publisher in self._publishers.values():
             self._end(publisher)
         self._publishers.clear()
-        self._runtime.remove_publication(self.guards)
-        self.guards.close()
+        self._runtime.remove_publication(self.monitor)
+        self.monitor.close()
         for topic in self._topics.values():
             topic.close()
 
@@ -243,17 +243,17 @@ class RobotTransforms:
                 publisher = self._publishers[key] = TransformPublisher(
                     topic, messages=self._messages, report=self._runtime.reporter.report
                 )
-            publisher.revise(self._plan.robots[index], frames, output, index)
+            publisher.update(self._plan.robots[index], frames, output, index)
             if is_new:
                 name = f"{topic.name} of {path}"
                 self._runtime.add_publication(publisher, name=name, rate=self._rate, robot=index)
             else:
                 self._runtime.change_publication(publisher, rate=self._rate, robot=index)
-        self.guards.watch(self._trees)
+        self.monitor.watch(self._trees)
         if had_trees and not self._trees:
-            self._runtime.remove_publication(self.guards)
+            self._runtime.remove_publication(self.monitor)
         elif self._trees and not had_trees:
-            self._runtime.add_publication(self.guards, name="guard of tf", rate=CHECK_RATE)
+            self._runtime.add_publication(self.monitor, name="guard of tf", rate=CHECK_RATE)
 
     def _end(self, publisher: TransformPublisher) -> None:
         self._runtime.remove_publication(publisher)

@@ -29,7 +29,7 @@ from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
-from usd_ros_bridge.runtime.sim_time import OwnTimeLoop, TimeControl, Timekeeper
+from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
 
 if TYPE_CHECKING:
     from usd_ros_bridge.ros.simulation.simulation_interfaces import SimulationInterfaces
@@ -203,9 +203,9 @@ class SimTime:
         self._watched = True
         self._tell()
 
-    def make_loop(self) -> OwnTimeLoop:
+    def make_loop(self) -> SimTimeLoop:
         """Return what ticks."""
-        return OwnTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._tell)
+        return SimTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._tell)
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
         """Prepare for other entities and domains, as `PlanComponent.prepare`."""
@@ -349,7 +349,7 @@ def _nothing() -> None:
 
 def find_time(
     runtime: Runtime, domains: Domains, workers: Workers
-) -> tuple[RosClock | SimTime, Loop | OwnTimeLoop]:
+) -> tuple[RosClock | SimTime, Loop | SimTimeLoop]:
     """Return whose time a bridge goes by, and the loop that ticks by it: its backend's own, else its node's.
 
     Args:

@@ -18,8 +18,8 @@ from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publication
+from usd_ros_bridge.runtime.schedule import RateMeter
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.runtime.status import RateMeter
 
 CLOCK_TOPIC = "/clock"
 CLOCK_QOS = QosPlan(reliability="best_effort", durability="volatile", depth=1)

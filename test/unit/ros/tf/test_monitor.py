@@ -6,8 +6,8 @@ import pytest
 
 from usd_ros_bridge.ros.tf.monitor import (
     MAX_FAULTS,
-    MAX_HEARD,
     MAX_PARENTS,
+    MAX_RECEIVED,
     OwnFrames,
     ReceivedTransform,
     TfFault,
@@ -23,7 +23,7 @@ SENT = {10, 20}
 @pytest.fixture
 def own():
     frames = OwnFrames()
-    assert frames.move_to(PARENTS)
+    assert frames.update(PARENTS)
     return frames
 
 
@@ -33,7 +33,7 @@ def judge(own):
 
 
 def hear(judge, *edges, stamp=99, other=None):
-    return judge.hear([ReceivedTransform(child, parent, stamp) for parent, child in edges], other)
+    return judge.check([ReceivedTransform(child, parent, stamp) for parent, child in edges], other)
 
 
 def told(judge):
@@ -92,10 +92,10 @@ def test_one_parent_on_tf_and_another_on_tf_static_are_two(own, judge):
 
 
 def test_what_was_on_its_way_when_the_bridge_changed_is_no_fault(own, judge):
-    assert own.move_to({"base": "world", "link": "world"})
+    assert own.update({"base": "world", "link": "world"})
     assert not hear(judge, ("base", "link"), ("link", "tool"), stamp=20)
     assert hear(judge, ("base", "link"), stamp=99) == {"parents"}
-    assert not own.move_to({"base": "world", "link": "world"})
+    assert not own.update({"base": "world", "link": "world"})
 
 
 def test_it_forgets(judge):
@@ -114,7 +114,7 @@ def trees(**parents):
     found = {}
     for name, each in parents.items():
         found[f"/{name}"] = OwnFrames()
-        found[f"/{name}"].move_to(each)
+        found[f"/{name}"].update(each)
     return found
 
 
@@ -150,7 +150,7 @@ def test_a_namespace_is_in_itself_and_not_in_one_that_begins_alike():
 
 def test_a_tree_that_goes_round_ends():
     own = OwnFrames()
-    own.move_to({"a": "b", "b": "a"})
+    own.update({"a": "b", "b": "a"})
     assert not own.above("a", "c")
 
 
@@ -159,14 +159,14 @@ def test_names_that_a_sender_makes_up_are_bounded_in_memory_and_words(judge):
         hear(judge, *((f"parent_{turn}", f"child_{turn}_{index}") for index in range(1000)))
         hear(judge, (f"odom_{turn}", "base"), (f"nowhere_{turn}", "table"), stamp=10)
         hear(judge, *((f"child_{turn}_{index}", "base") for index in range(3)))
-    assert len(judge.heard_parents) <= MAX_HEARD
-    assert max(map(len, judge.heard_parents.values())) <= MAX_PARENTS
+    assert len(judge.received_parents) <= MAX_RECEIVED
+    assert max(map(len, judge.received_parents.values())) <= MAX_PARENTS
     assert all(len(fault.frames) <= MAX_FAULTS for fault in judge.faults.values())
     assert all(len(text) < 2000 for text in told(judge).values())
 
 
 def test_a_message_is_looked_at_in_part_where_it_is_huge(judge):
-    edges = [(f"parent_{index}", f"child_{index}") for index in range(2 * MAX_HEARD)]
+    edges = [(f"parent_{index}", f"child_{index}") for index in range(2 * MAX_RECEIVED)]
     hear(judge, *edges, ("odom", "base"), stamp=10)
     assert not judge.faults
-    assert len(judge.heard_parents) == MAX_HEARD
+    assert len(judge.received_parents) == MAX_RECEIVED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.runtime.status import RateMeter
+from usd_ros_bridge.runtime.schedule import RateMeter
 
 SECOND = 1_000_000_000
 
