@@ -251,7 +251,10 @@ class ArticulationRootRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisLimitRecord(Record):
-    """One instance of PhysicsLimitAPI on a joint; `axis` is the instance name (transX ... rotZ, distance)."""
+    """One instance of PhysicsLimitAPI on a joint; `axis` is the instance name (transX ... rotZ, distance).
+
+    A part of JointRecord, which has the path; its own is "". So it is with DriveRecord.
+    """
 
     axis: str
     low: float | None = attribute("limit:{axis}:physics:low", "float", -float("inf"))

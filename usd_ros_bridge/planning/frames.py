@@ -514,10 +514,10 @@ def place_frames(
     world_from_parent = np.concatenate((world_from_frame, transforms.IDENTITY[None]))[parents]
     parent_from_frame = transforms.relative(world_from_parent, world_from_frame)
     parent_from_frame = parent_from_frame[_twins(prims, carriers, parents, index)]
-    edges = [(i, kinematics.edge_offsets[d.robot] + d.edge) for i, d in enumerate(flat) if d.edge >= 0]
-    if edges:
-        frames, of_edges = np.array(edges, dtype=np.intp).T
-        parent_from_frame[frames] = kinematics.edge_rest[of_edges]
+    on_edges = [number for number, draft in enumerate(flat) if draft.edge >= 0]
+    if on_edges:
+        edges = [kinematics.edge_offsets[flat[number].robot] + flat[number].edge for number in on_edges]
+        parent_from_frame[on_edges] = kinematics.edge_rest[edges]
     for path in odom_frames:
         if path in position:
             parent_from_frame[position[path]] = transforms.IDENTITY

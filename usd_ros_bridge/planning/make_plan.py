@@ -112,8 +112,9 @@ def _plan_robots(
     body_rows = assign_rows(index, kinematics, bases, controllers, needing)
     world_from_body = rest_body_poses(kinematics, body_rows, index, findings)
     odom_by_body = base_frames(bases, odom_frames)
-    planner = FramePlanner(index, contexts, kinematics, bases, odom_by_body, options, findings)
-    frames = place_frames(planner.plan(needing), index, kinematics, body_rows, world_from_body, odom_by_body)
+    drafts = FramePlanner(index, contexts, kinematics, bases, odom_by_body, options, findings).plan(needing)
+    frames = place_frames(drafts, index, kinematics, body_rows, world_from_body, odom_by_body)
+    del drafts  # a fleet has ten thousands, which the garbage collector would look at
 
     robots = build_robots(
         kinematics,

@@ -52,17 +52,12 @@ def build_layout(
     index: StageIndex, kinematics: KinematicModel, body_rows: Mapping[str, int], world_from_body: FloatArray
 ) -> Layout:
     """Return the layout with everything at rest."""
-    pairs = [
-        (joint.path, dof)
-        for robot in kinematics.robots
-        for joint in robot.joints
-        for dof in kinematics.joint_dofs(joint.path)
-    ]
-    dofs = [dof for _, dof in pairs]
+    of_joints = {path: kinematics.dofs[row] for path, row in kinematics.joint_rows.items()}
+    dofs = [dof for of_joint in of_joints.values() for dof in of_joint]
     return Layout(
         bodies=tuple(body_rows),
-        dofs=tuple(dof.name for dof in dofs),
-        dof_joints=tuple(path for path, _ in pairs),
+        dofs=tuple([dof.name for dof in dofs]),
+        dof_joints=tuple([path for path, of_joint in of_joints.items() for _ in of_joint]),
         body_pose=world_from_body,
         joint_position=_column([dof.position for dof in dofs]),
         lower=_column([dof.lower for dof in dofs]),

@@ -179,18 +179,17 @@ def _find_models(
     """
     robots = np.full(len(rows) + 1, -1, dtype=np.intp)
     models = np.append(np.arange(len(rows)), -1)
-    prims = [
-        (
-            row,
-            rows.get(records.repeats[root] + path[len(root) :], -1),
-            rows[root],
-            rows[records.repeats[root]],
-        )
-        for path, root, row in _prims_below(rows, records.repeats)
-    ]
-    if not prims:
+    # Flat lists: the garbage collector would look at a tuple for each prim.
+    columns: tuple[list[int], ...] = ([], [], [], [])
+    for path, robot, row in _prims_below(rows, records.repeats):
+        repeated = records.repeats[robot]
+        columns[0].append(row)
+        columns[1].append(rows.get(repeated + path[len(robot) :], -1))
+        columns[2].append(rows[robot])
+        columns[3].append(rows[repeated])
+    if not columns[0]:
         return robots, models
-    own, model, root, model_root = np.array(prims, dtype=np.intp).T
+    own, model, root, model_root = np.array(columns, dtype=np.intp)
     here, there = poses[own], poses[model]
     turned = (
         transforms.relative(poses[root, :7], here[:, :7]),
@@ -239,11 +238,12 @@ def as_poses(poses: FloatArray) -> list[Pose]:
     """
     flipped = np.where(poses[:, 6:7] < 0.0, -1.0, 1.0)
     clean = np.concatenate((poses[:, :3], poses[:, 3:] * flipped), axis=-1) + 0.0
-    known: dict[bytes, Pose] = {}
     keys = clean.view(f"V{7 * clean.itemsize}").ravel().tolist()
-    for key, (x, y, z, i, j, k, w) in zip(keys, clean.tolist(), strict=True):
-        if key not in known:
-            known[key] = Pose((x, y, z), (i, j, k, w))
+    rows = {key: row for row, key in enumerate(keys)}
+    known: dict[bytes, Pose] = {}
+    for key, row in rows.items():
+        x, y, z, i, j, k, w = clean[row].tolist()
+        known[key] = Pose((x, y, z), (i, j, k, w))
     return [known[key] for key in keys]
 
 

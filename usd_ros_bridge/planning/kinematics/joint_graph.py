@@ -322,13 +322,13 @@ def assign_bodies(
     mounted on a flange).
     """
     owners = {body: root for body in bodies if (root := root_of(body))}
-    pairs = [(joint.body0, joint.body1) for joint in joints if joint.body0 and joint.body1]
-    if all(first in owners and second in owners for first, second in pairs):
+    between = [joint for joint in joints if joint.body0 and joint.body1]
+    if all(joint.body0 in owners and joint.body1 in owners for joint in between):
         return owners
     neighbours: dict[str, list[str]] = defaultdict(list)
-    for first, second in pairs:
-        neighbours[first].append(second)
-        neighbours[second].append(first)
+    for joint in between:
+        neighbours[joint.body0].append(joint.body1)
+        neighbours[joint.body1].append(joint.body0)
     queue = deque(owners)
     while queue:
         body = queue.popleft()

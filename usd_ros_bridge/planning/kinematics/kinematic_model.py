@@ -100,6 +100,8 @@ class KinematicModel:
 
     def is_rigid(self, edge: Edge) -> bool:
         """Return whether an edge has no freedom at all."""
+        if len(edge.joints) == 1:
+            return edge.joints[0].path not in self.free_joints
         return self.free_joints.isdisjoint([joint.path for joint in edge.joints])
 
 
@@ -225,9 +227,9 @@ def settle_bodies(
     """
     poses = index.poses
     result = poses.world_from_prim[poses.find_rows(rows)]
-    edges = [(anchor, edge) for anchor, of_robot in robots for edge in of_robot]
-    parents = poses.find_rows([edge.parent or anchor for anchor, edge in edges])
-    children = poses.find_rows([edge.child for _, edge in edges])
+    edges = [edge for _, of_robot in robots for edge in of_robot]
+    parents = poses.find_rows([edge.parent or anchor for anchor, of_robot in robots for edge in of_robot])
+    children = poses.find_rows([edge.child for edge in edges])
     authored = poses.relative(parents, children)
     misses = _distances(edge_rest, authored)
     usable = poses.usable[parents] & poses.usable[children]
@@ -235,7 +237,7 @@ def settle_bodies(
     if not moved.any():
         return result
     for number in np.flatnonzero((misses > _AGREEMENT) & usable).tolist():
-        _report_miss(edges[number][1], float(misses[number]), findings)
+        _report_miss(edges[number], float(misses[number]), findings)
     last = 0
     for anchor, of_robot in robots:
         first, last = last, last + len(of_robot)
@@ -301,9 +303,10 @@ def find_motions(
 ) -> tuple[list[JointType], list[tuple[FreeAxis, ...]]]:
     """Return the kind and the degrees of freedom of each joint; equal joints of equal robots are looked at once."""
     kinds, motions = [], []
-    known: dict[tuple[int, ...], tuple[JointType, tuple[FreeAxis, ...]]] = {}
-    for joint, length in zip(joints, scales.tolist(), strict=True):
-        key = (joint.record.specs, *length)
+    known: dict[tuple[int, bytes], tuple[JointType, tuple[FreeAxis, ...]]] = {}
+    lengths_of = np.ascontiguousarray(scales).view(f"V{3 * scales.itemsize}").ravel().tolist()
+    for row, joint in enumerate(joints):
+        key = (joint.record.specs, lengths_of[row])
         same = known.get(key)
         if same is not None:
             kinds.append(same[0])
@@ -313,7 +316,7 @@ def find_motions(
         kind, of_joint = joint_motions(
             joint.record,
             joint.kind,
-            length=length,
+            length=scales[row].tolist(),
             solvers=options.schema_resolvers,
             units=index.units,
             findings=findings,

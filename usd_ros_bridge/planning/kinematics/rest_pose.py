@@ -94,9 +94,8 @@ def _find_ends(
     poses = index.poses
     target0 = poses.find_rows([joint.target0 for joint in joints])
     target1 = poses.find_rows([joint.target1 for joint in joints])
-    pairs = list(zip(joints, world_bases, strict=True))
-    base0 = poses.find_rows([joint.body0 or base for joint, base in pairs])
-    base1 = poses.find_rows([joint.body1 or base for joint, base in pairs])
+    base0 = poses.find_rows([joint.body0 or base for joint, base in zip(joints, world_bases, strict=True)])
+    base1 = poses.find_rows([joint.body1 or base for joint, base in zip(joints, world_bases, strict=True)])
     # Where an empty end is of a joint that moves may depend on where the robot stands.
     rigid = np.array([not of_joint for of_joint in motions], dtype=bool)
     ends = np.where((target0 < 0) & rigid, base0, target0), np.where((target1 < 0) & rigid, base1, target1)

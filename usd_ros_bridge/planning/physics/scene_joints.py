@@ -312,7 +312,7 @@ def plan_drives(
         drive = next((drive for drive in record.drives if drive.axis in instances), None)
         if drive is not None:
             used.add(drive.axis)
-        result.append(None if drive is None else _drive(drive, axis, length, units, findings))
+        result.append(None if drive is None else _drive(record.path, drive, axis, length, units, findings))
     for drive in record.drives:
         if drive.axis not in used:
             _report_idle(record, drive, kind, findings)
@@ -333,37 +333,43 @@ def _report_idle(
 
 
 def _drive(
-    record: DriveRecord, axis: DofAxis, length: Sequence[float], units: Units, findings: DiagnosticCollector
+    path: str,
+    drive: DriveRecord,
+    axis: DofAxis,
+    length: Sequence[float],
+    units: Units,
+    findings: DiagnosticCollector,
 ) -> Drive:
     rotational = axis.startswith("rot")
     motion = motion_unit(axis, units) if rotational else length[AXIS_INDEX[axis]]
-    acceleration = fallback(record, "type") == "acceleration"
-    if fallback(record, "type") not in _TYPES:
+    acceleration = fallback(drive, "type") == "acceleration"
+    if fallback(drive, "type") not in _TYPES:
         findings.error(
             "1.3.drive",
-            record.path,
-            f"{quoted(record.type)} is no kind of drive; force is used",
+            path,
+            f"{quoted(drive.type)} is no kind of drive; force is used",
             f"use one of {', '.join(_TYPES)}",
-            attribute=f"drive:{record.axis}:physics:type",
+            attribute=f"drive:{drive.axis}:physics:type",
         )
     gain = gain_unit(axis, units)
     if acceleration:
         gain = 180.0 / math.pi if rotational else 1.0
-    bound = _value(record, "max_force", "maxForce", math.inf, findings)
+    bound = _value(path, drive, "max_force", "maxForce", math.inf, findings)
     return Drive(
         acceleration=acceleration,
-        stiffness=_value(record, "stiffness", "stiffness", 0.0, findings) * gain,
-        damping=_value(record, "damping", "damping", 0.0, findings) * gain,
+        stiffness=_value(path, drive, "stiffness", "stiffness", 0.0, findings) * gain,
+        damping=_value(path, drive, "damping", "damping", 0.0, findings) * gain,
         max_force=bound * units.kilograms * units.meters ** (2 if rotational else 1),
-        target_position=_value(record, "target_position", "targetPosition", 0.0, findings, signed=True)
+        target_position=_value(path, drive, "target_position", "targetPosition", 0.0, findings, signed=True)
         * motion,
-        target_velocity=_value(record, "target_velocity", "targetVelocity", 0.0, findings, signed=True)
+        target_velocity=_value(path, drive, "target_velocity", "targetVelocity", 0.0, findings, signed=True)
         * motion,
     )
 
 
 def _value(
-    record: DriveRecord,
+    path: str,
+    drive: DriveRecord,
     field: str,
     name: str,
     otherwise: float,
@@ -372,16 +378,16 @@ def _value(
     signed: bool = False,
 ) -> float:
     """Return a number as authored; the bound may be infinite (converters write FLT_MAX)."""
-    value = float(fallback(record, field))
+    value = float(fallback(drive, field))
     if field == "max_force" and value >= MAX_MAGNITUDE:
         return math.inf
     if math.isfinite(value) and (signed or value >= 0.0):
         return value
     findings.error(
         "1.3.drive",
-        record.path,
+        path,
         f"{quoted(value)} cannot be used; {otherwise:g} is used",
         "author a finite number" if signed else "author a finite number that is not negative",
-        attribute=f"drive:{record.axis}:physics:{name}",
+        attribute=f"drive:{drive.axis}:physics:{name}",
     )
     return otherwise

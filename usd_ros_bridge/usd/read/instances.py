@@ -157,7 +157,7 @@ def _follows(prim: Usd.Prim, name: str, path: str, root: str) -> bool:
 class _RecordTemplate:
     """Make a record again with other paths, at half the cost of a call with thirty keywords."""
 
-    __slots__ = ("_constant", "_parts", "_path", "_solver", "_targets", "_type", "_write_path")
+    __slots__ = ("_constant", "_path", "_solver", "_targets", "_type", "_write_path")
 
     def __init__(self, record: Any, numbers: Mapping[str, int]) -> None:
         """Store the fields of a record: which are paths, which are the same in every instance.
@@ -174,25 +174,14 @@ class _RecordTemplate:
             for name, _ in _relationships(self._type)
             if (targets := getattr(record, name))
         ]
-        self._parts: list[tuple[_Write, list[_RecordTemplate]]] = []
         self._solver: dict[str, Any] = {}
         changing = {"path", *(name for name, _ in _relationships(self._type) if getattr(record, name))}
-        if self._type is JointRecord:
-            parts = [name for name in ("limits", "drives") if getattr(record, name)]
-            self._parts = [
-                (
-                    _writer(JointRecord, name),
-                    [_RecordTemplate(part, numbers) for part in getattr(record, name)],
-                )
-                for name in parts
-            ]
-            changing.update(parts)
-            if any(map(_is_targets, record.solver_attributes.values())):
-                self._solver = {
-                    name: [numbers[target] for target in value] if _is_targets(value) else value
-                    for name, value in record.solver_attributes.items()
-                }
-                changing.add("solver_attributes")
+        if self._type is JointRecord and any(map(_is_targets, record.solver_attributes.values())):
+            self._solver = {
+                name: [numbers[target] for target in value] if _is_targets(value) else value
+                for name, value in record.solver_attributes.items()
+            }
+            changing.add("solver_attributes")
         self._constant = [
             (_writer(self._type, field.name), getattr(record, field.name))
             for field in fields(self._type)
@@ -207,8 +196,6 @@ class _RecordTemplate:
             write(result, value)
         for write, numbers in self._targets:
             write(result, tuple([paths[number] for number in numbers]))
-        for write, parts in self._parts:
-            write(result, tuple([part.record(paths) for part in parts]))
         if self._solver:
             _writer(JointRecord, "solver_attributes")(
                 result,

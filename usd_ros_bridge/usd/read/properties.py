@@ -464,7 +464,9 @@ class FieldReader:
             fields[field_name] = source.targets(name)
         for diagnostic in template.diagnostics:
             self._diagnostics.append(replace(diagnostic, path=source.path))
-        return record_type(path=source.path, specs=source.specs, **template.fields, **fields)
+        # Limits and drives are parts of the record of their joint: equal joints share them.
+        path = source.path if axis is None else ""
+        return record_type(path=path, specs=source.specs, **template.fields, **fields)
 
 
 def _read_template(slots: dict[str, Slot], source: PrimProperties) -> _Template:
