@@ -148,7 +148,7 @@ def test_a_service_that_nothing_serves_is_a_warning(start, listener):
 
 
 def test_the_guard_is_told_and_clears(start, listener, monkeypatch):
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.robot_transforms.CHECK_RATE", 20.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)
     start(plan(), **QUICK)
     listener.wait_for("tf", DiagnosticStatus.OK)

@@ -19,7 +19,7 @@ from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.controllers.diff_drive import DiffDrives
 from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
-from usd_ros_bridge.ros.endpoints.publisher_batch import PublisherBatch
+from usd_ros_bridge.ros.endpoints.publisher import PublisherBatch
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
 from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle

@@ -15,7 +15,7 @@ GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)
-    monkeypatch.setattr("usd_ros_bridge.ros.tf.robot_transforms.CHECK_RATE", 20.0)
+    monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
 
 
 def findings(running):

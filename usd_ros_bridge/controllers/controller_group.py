@@ -22,7 +22,7 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """What groups are made with.
+    """Arguments of controller groups.
 
     Attributes:
         plan: The plan, with its layout.
@@ -135,7 +135,7 @@ class GoalGroup(ControllerGroup, Protocol):
 
 @runtime_checkable
 class OdometryGroup(ControllerGroup, Protocol):
-    """Controllers that know where their robot's base is. Arrays have a row per controller and change in `observe`."""
+    """Controllers that measure their robot's base. Arrays have a row per controller and change in `observe`."""
 
     odometry_robots: NDArray[np.intp]
     """(K,) index in BridgePlan.robots, -1 for a controller that can never run."""
@@ -155,7 +155,7 @@ class OdometryGroup(ControllerGroup, Protocol):
 
 @runtime_checkable
 class StatefulGroup(ControllerGroup, Protocol):
-    """Controllers that go on where those of a group before stand, of the same schema, whose plan has changed."""
+    """Controllers that continue from the group of the plan before, of the same schema."""
 
     def transfer_state(self, row: int, other: Any, other_row: int) -> None:
         """Continue the state of a controller of another group of this class. Called before the first tick."""
@@ -163,7 +163,7 @@ class StatefulGroup(ControllerGroup, Protocol):
 
 
 class GroupFactory(Protocol):
-    """Makes the group of one schema."""
+    """Make the group of one schema."""
 
     def __call__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> ControllerGroup:
         """Return a group of `plans`; those that cannot run (`enabled` false with a fault) are never activated."""
@@ -213,7 +213,7 @@ _HERE = "usd_ros_bridge.controllers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeGroup:
-    """A group and what it is a group of.
+    """A group and its controllers.
 
     Attributes:
         schema: ControllerPlan.schema that all have.
@@ -277,7 +277,7 @@ class JointStateBroadcasters:
         """Command nothing."""
 
     def observe(self, state: State) -> None:
-        """The publisher reads the state itself."""
+        """Do nothing: the publisher reads the state."""
 
     def reset(self) -> None:
-        """Remember nothing."""
+        """Do nothing: there is no state."""

@@ -38,7 +38,7 @@ _OF_THE_SPEED = 0.5
 
 
 class _Gripper:
-    """What is fixed about one gripper."""
+    """Constants of one gripper."""
 
     def __init__(self, plan: ControllerPlan, limits: PositionLimits) -> None:
         self.limits = limits
@@ -61,7 +61,7 @@ class _Gripper:
 
 @dataclass(slots=True, kw_only=True)
 class _Motion:
-    """Where the joints are told to be, all (G,): from `start` to `target` no faster than `speed`."""
+    """Commanded motion of the joints, all (G,): from `start` to `target` no faster than `speed`."""
 
     start: FloatArray
     target: FloatArray

@@ -88,7 +88,7 @@ def varying_twist(
 
 
 class WheelOdometry:
-    """Where the bases of K drives are and how they move, from what the states say of their wheels.
+    """Poses and twists of the bases of K drives, integrated from the positions of their wheels.
 
     The first state is the start. A state in which a wheel of a drive has no finite position is passed over by that
     drive, the next one spans the gap.

@@ -33,7 +33,7 @@ from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bin
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.parameters import ControllerParameters
-from usd_ros_bridge.ros.tf.robot_transforms import RobotTransforms
+from usd_ros_bridge.ros.tf.broadcaster import RobotTransforms
 from usd_ros_bridge.ros.time.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controller_manager import ControllerStatus

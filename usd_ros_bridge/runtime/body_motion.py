@@ -7,7 +7,6 @@ from math import atan2, isnan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.runtime.kinematics import Kinematics, Link
 from usd_ros_bridge.spatial.scalar import Floats, multiply
 from usd_ros_bridge.spatial.transforms import (
     FloatArray,
@@ -16,83 +15,7 @@ from usd_ros_bridge.spatial.transforms import (
     rotation_vector,
 )
 
-_Step = tuple[int, int, Floats | None]
-"""A body, the edge that ends in it, and what comes before the edge: None for nothing."""
 STILL: Floats = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-
-def compose(a_from_b: Floats, b_from_c: Floats) -> list[float]:
-    """Return `a_from_c`: 7 floats."""
-    # `rotate` and `multiply` written out: this is called for every joint between a body and what carries it.
-    ax, ay, az, x, y, z, w = a_from_b
-    vx, vy, vz, rx, ry, rz, rw = b_from_c
-    tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
-    return [
-        ax + vx + w * tx + y * tz - z * ty,
-        ay + vy + w * ty + z * tx - x * tz,
-        az + vz + w * tz + x * ty - y * tx,
-        w * rx + x * rw + y * rz - z * ry,
-        w * ry - x * rz + y * rw + z * rx,
-        w * rz + x * ry - y * rx + z * rw,
-        w * rw - x * rx - y * ry - z * rz,
-    ]
-
-
-class Chains:
-    """Which body carries which, and how."""
-
-    def __init__(self, kinematics: Kinematics) -> None:
-        """Store the arguments.
-
-        Args:
-            kinematics: Of the plan.
-        """
-        self._kinematics = kinematics
-        self._links: dict[int, Link] | None = None
-        self._ways: dict[int, tuple[int, tuple[_Step, ...]]] = {}
-
-    def pose(
-        self, row: int, edge_pose: FloatArray, body_pose: FloatArray, known: dict[int, list[float]]
-    ) -> list[float]:
-        """Compute the pose of one body.
-
-        Args:
-            row: The body's row in the layout.
-            edge_pose: (E, 7) `parent_from_child`.
-            body_pose: (B, 7) `world_from_body` where measured.
-            known: Poses of this tick by row; what is computed on the way is added.
-
-        Returns:
-            `world_from_body`: 7 floats.
-        """
-        root, way = self._ways.get(row) or self._find_way(row)
-        pose = known.get(root)
-        if pose is None and root >= 0:
-            pose = known[root] = body_pose[root].tolist()
-        for below, edge, offset in way:
-            found = known.get(below)
-            if found is None:
-                found = edge_pose[edge].tolist()
-                if offset is not None:
-                    found = compose(offset, found)
-                if pose is not None:
-                    found = compose(pose, found)
-                known[below] = found
-            pose = found
-        assert pose is not None
-        return pose
-
-    def _find_way(self, row: int) -> tuple[int, tuple[_Step, ...]]:
-        """Return the body that carries all others, -1 for the world, and the steps from there to a body."""
-        if self._links is None:
-            self._links = self._kinematics.links()
-        steps: list[_Step] = []
-        at = row
-        while at >= 0 and (link := self._links.get(at)) is not None:
-            steps.append((at, link.edge, link.carrier_from_parent))
-            at = link.carrier
-        found = self._ways[row] = (at, tuple(reversed(steps)))
-        return found
 
 
 class BodyMotion:
@@ -200,7 +123,7 @@ def finite_twist(before: FloatArray, after: FloatArray, seconds: FloatArray) -> 
 
 
 class MotionTracker:
-    """Remembers the last pose and twist of every body, each with its own time, and differentiates them.
+    """Differentiate poses and twists of all bodies, each with its own time.
 
     A body's time is that of its robot's state, so a robot whose state arrives by topic keeps its twist until its next
     message. The first state of a body has no velocity: zeros. A body whose twist is measured passes it on.

@@ -31,11 +31,11 @@ class Sink(Protocol):
 
 
 class UnknownFrameError(Exception):
-    """Where a frame is, is not known; the text says why, in words for a log."""
+    """A frame's pose is unknown; the message says why."""
 
 
 class FrameResolver(Protocol):
-    """Knows frames that are none of the plan's. Called in the tick: it never waits."""
+    """Find poses of frames outside of the plan. Called in the tick: never wait."""
 
     def resolve(self, topic: TopicPlan, frame_id: str, stamp_ns: int) -> FloatArray:
         """Return where a frame is.
@@ -108,7 +108,7 @@ class SinkRefusal(Exception):  # noqa: N818 - an answer, never an error that a u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
-    """What built-in sinks are made from.
+    """Arguments of built-in sinks.
 
     Attributes:
         plan: The plan.
@@ -194,7 +194,7 @@ class BaseTwist:
 
 
 class BodyPose:
-    """Where a kinematic body jumps to."""
+    """Pose command of a kinematic body."""
 
     def __init__(self, context: SinkContext, topic: TopicPlan, body: int) -> None:
         self._report = context.report

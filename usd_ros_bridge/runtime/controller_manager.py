@@ -41,7 +41,7 @@ _NO_COMMANDS = "the backend takes no commands"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStatus:
-    """One controller.
+    """Status of one controller.
 
     Attributes:
         path: Its prim path.

@@ -12,7 +12,6 @@ import numpy as np
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.runtime import body_motion
 from usd_ros_bridge.runtime.kinematics import Kinematics, Selection, selection
 from usd_ros_bridge.runtime.odometry import OdometryTable, OdometryWriter
 from usd_ros_bridge.spatial import scalar
@@ -86,7 +85,7 @@ class PosedFrame:
 
 
 class PosedFrames(Protocol):
-    """What computes posed frames."""
+    """Compute posed frames."""
 
     def write(self, snapshot: PoseSource) -> bool:
         """Write `parent_from_frame` of each into its column; NaN where the rotation has no length.
@@ -138,7 +137,7 @@ class _FrameLoop:
         for places, carrier, offset, parent_carrier, parent_offset, from_start in self._frames:
             pose: scalar.Floats = snapshot.body(carrier) if carrier >= 0 else _ORIGIN
             if offset is not None:
-                pose = body_motion.compose(pose, offset)
+                pose = scalar.compose(pose, offset)
             parent: scalar.Floats | None = parent_offset
             if parent_carrier >= 0:
                 parent = (
@@ -147,7 +146,7 @@ class _FrameLoop:
                     else snapshot.body(parent_carrier)
                 )
                 if parent_offset is not None:
-                    parent = body_motion.compose(parent, parent_offset)
+                    parent = scalar.compose(parent, parent_offset)
             x, y, z, qx, qy, qz, qw = pose if parent is None else scalar.relative(parent, pose)
             square = qx * qx + qy * qy + qz * qz + qw * qw
             # As `normalized`: what has no direction shows as NaN.
@@ -245,7 +244,7 @@ ONE_THREAD = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RobotFrames:
-    """Which frames of a robot are broadcast, and where.
+    """The broadcast frames of a robot, and their rows.
 
     Attributes:
         moving: Indices in RobotPlan.frames of the frames that go to /tf, in the plan's order.

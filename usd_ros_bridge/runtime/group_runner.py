@@ -31,7 +31,7 @@ SWITCHED_OFF = "switched off"
 
 
 class TickContext:
-    """What the tick in progress is about.
+    """Time and state of the tick in progress.
 
     Attributes:
         time_ns: Bridge time, nanoseconds; 0 before the first tick.
@@ -41,7 +41,6 @@ class TickContext:
     __slots__ = ("state", "time_ns")
 
     def __init__(self) -> None:
-        """No tick yet."""
         self.time_ns = 0
         self.state: State | None = None
 
@@ -54,7 +53,7 @@ class TickContext:
 
 
 class ControllerSlot:
-    """One controller.
+    """One controller in its group.
 
     Attributes:
         plan: Its plan.
@@ -154,7 +153,7 @@ class ActiveGoal:
 
 
 class ControllerGroupRunner:
-    """One group.
+    """Run one group of controllers: contain its exceptions and keep its goals.
 
     Attributes:
         schema: Of its controllers.
@@ -282,7 +281,7 @@ class _Cancel(NamedTuple):
 
 
 class GoalQueue:
-    """Takes the goals of one action server, for the controller that serves it. Every goal ends exactly once."""
+    """Queue the goals of one action server for the controller that serves it. Every goal ends exactly once."""
 
     def __init__(
         self,
@@ -300,7 +299,7 @@ class GoalQueue:
             slots: The controllers that name it: the one that is active follows goals.
             inbox: Where goals wait for the tick.
             tick: The tick in progress.
-            waiting_queues: The desks at which goals wait for the first state.
+            waiting_queues: The queues in which goals wait for the first state.
             now_ns: Returns the bridge time, nanoseconds.
         """
         self.path = path
@@ -345,7 +344,7 @@ class GoalQueue:
 
         Args:
             goal: Checked.
-            port: What is told how it goes; `finish` is called exactly once.
+            port: Gets feedback and the result; `finish` is called exactly once.
         """
         with self._lock:
             if not self._closed:

@@ -20,7 +20,7 @@ _SELECT_LIMIT = 1024
 
 
 class Wakeup:
-    """Ends a thread's wait from another thread or from a signal handler; set before the wait, it ends at once.
+    """End a thread's wait from another thread or from a signal handler. Set before the wait, it ends at once.
 
     Attributes:
         woke: Whether a wait was ended by `set` since this was last cleared: whoever waits uses the wake-up up, and
@@ -119,7 +119,7 @@ Item = tuple[Hashable, object]
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits under one key, each with its place in the order of arrival."""
+    """Items of one key, each with its place in the order of arrival."""
 
     waiting: deque[tuple[int, object]]
     wakes: bool = False

@@ -11,7 +11,9 @@ import numpy as np
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan, carrier_of
 from usd_ros_bridge.model.records import DofAxis
 from usd_ros_bridge.model.state import State
+from usd_ros_bridge.spatial import scalar
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
+from usd_ros_bridge.spatial.scalar import Floats
 from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
     FloatArray,
@@ -313,7 +315,7 @@ class _CompoundEdges:
 
 
 class _Tree:
-    """Which body hangs from which, and how to walk there in rounds: each doubles the stretch that is known.
+    """Tree of bodies, composed in rounds: each doubles the length of the known chains.
 
     After round k a body's pose is relative to its 2^k-th ancestor, so a chain of a thousand bodies takes ten rounds
     of array operations instead of a thousand steps.
@@ -337,7 +339,7 @@ class _Tree:
 
 
 class Link(NamedTuple):
-    """How a body hangs from what carries it: `carrier_from_parent * parent_from_child`.
+    """Pose of a body in the body that carries it: `carrier_from_parent * parent_from_child`.
 
     Attributes:
         carrier: Body row, -1 for the world.
@@ -451,3 +453,64 @@ class Kinematics:
         self._offsets = offset_poses[self._offset_rows]
         self._parent = parent
         self._tree = _Tree(len(layout.bodies), parent)
+
+
+_Step = tuple[int, int, Floats | None]
+"""A body, the edge that ends in it, and the pose before the edge; None: the identity."""
+
+
+class Chains:
+    """Kinematic chains: the bodies and joints between a body and the world."""
+
+    def __init__(self, kinematics: Kinematics) -> None:
+        """Store the arguments.
+
+        Args:
+            kinematics: Of the plan.
+        """
+        self._kinematics = kinematics
+        self._links: dict[int, Link] | None = None
+        self._ways: dict[int, tuple[int, tuple[_Step, ...]]] = {}
+
+    def pose(
+        self, row: int, edge_pose: FloatArray, body_pose: FloatArray, known: dict[int, list[float]]
+    ) -> list[float]:
+        """Compute the pose of one body.
+
+        Args:
+            row: The body's row in the layout.
+            edge_pose: (E, 7) `parent_from_child`.
+            body_pose: (B, 7) `world_from_body` where measured.
+            known: Poses of this tick by row; what is computed on the way is added.
+
+        Returns:
+            `world_from_body`: 7 floats.
+        """
+        root, way = self._ways.get(row) or self._find_way(row)
+        pose = known.get(root)
+        if pose is None and root >= 0:
+            pose = known[root] = body_pose[root].tolist()
+        for below, edge, offset in way:
+            found = known.get(below)
+            if found is None:
+                found = edge_pose[edge].tolist()
+                if offset is not None:
+                    found = scalar.compose(offset, found)
+                if pose is not None:
+                    found = scalar.compose(pose, found)
+                known[below] = found
+            pose = found
+        assert pose is not None
+        return pose
+
+    def _find_way(self, row: int) -> tuple[int, tuple[_Step, ...]]:
+        """Return the body that carries all others, -1 for the world, and the steps from there to a body."""
+        if self._links is None:
+            self._links = self._kinematics.links()
+        steps: list[_Step] = []
+        at = row
+        while at >= 0 and (link := self._links.get(at)) is not None:
+            steps.append((at, link.edge, link.carrier_from_parent))
+            at = link.carrier
+        found = self._ways[row] = (at, tuple(reversed(steps)))
+        return found

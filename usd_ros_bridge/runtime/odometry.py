@@ -17,7 +17,7 @@ _Places = tuple[OdometryGroup, Selection, Selection]
 
 
 class Odometry(NamedTuple):
-    """Where a robot's base is by a controller's reckoning, and how it moves. Plain floats, SI units.
+    """Pose and twist of a robot's base, measured by a controller. Plain floats, SI units.
 
     Attributes:
         pose: `odom_from_base`, 7 floats.
@@ -33,7 +33,7 @@ class Odometry(NamedTuple):
 
 
 class _Source:
-    """One group, whose arrays become lists of floats at most once per state."""
+    """Odometry of one group, converted to lists of floats at most once per state."""
 
     def __init__(self, group: OdometryGroup) -> None:
         self.group = group
@@ -42,7 +42,7 @@ class _Source:
         # These stay as they are.
         self._covariances = (group.pose_covariance.tolist(), group.twist_covariance.tolist())
 
-    def look(self, tick: int) -> None:
+    def update(self, tick: int) -> None:
         self.tick = tick
         group = self.group
         poses, twists = group.odom_from_base.tolist(), group.base_twist.tolist()
@@ -50,7 +50,7 @@ class _Source:
 
 
 class OdometryTable:
-    """Which row of which group knows where a robot's base is. The first that serves a robot has it."""
+    """Odometry of controllers, by robot. The first controller of a robot counts."""
 
     def __init__(self, groups: Iterable[tuple[OdometryGroup, Iterable[int]]] = ()) -> None:
         """Store the arguments.
@@ -85,7 +85,7 @@ class OdometryTable:
             return None
         source, row = place
         if source.tick != tick:
-            source.look(tick)
+            source.update(tick)
         return source.rows[row]
 
     def of_all(self, tick: int, robots: int) -> tuple[FloatArray, FloatArray]:
@@ -134,7 +134,7 @@ class OdometryTable:
 
 
 class OdometryWriter:
-    """Writes `odom_from_base` of many robots where frames are kept, with one assignment per group."""
+    """Write `odom_from_base` of many robots into the array of frames, with one assignment per group."""
 
     def __init__(self, parts: list[_Places]) -> None:
         self._parts = parts

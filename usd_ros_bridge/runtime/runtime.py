@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -42,6 +42,11 @@ _WAIT_S = 2e-3
 
 class DeferredJobs(Protocol):
     """Jobs of callbacks that the tick thread runs."""
+
+    @property
+    def polled(self) -> Sequence[object]:
+        """Sources of jobs; empty if other threads run all of them."""
+        ...
 
     @property
     def deferred(self) -> bool:
@@ -466,7 +471,7 @@ class Runtime:
             if self.stopped:
                 return False
             jobs = self._deferred_jobs
-            has_jobs = jobs is not None and jobs.deferred
+            has_jobs = jobs is not None and bool(jobs.polled) and jobs.deferred
             if not has_jobs and self._skip_tick(time_ns):
                 return True
             start = time.perf_counter()

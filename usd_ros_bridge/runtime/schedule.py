@@ -418,7 +418,7 @@ RATE_WINDOW_NS = 2_000_000_000
 
 
 class RateMeter:
-    """Measures a rate over windows of bridge time; one comparison per event."""
+    """Measure a rate over windows of bridge time; one comparison per event."""
 
     __slots__ = ("_rate", "_start_count", "count", "end_ns", "start_ns")
 

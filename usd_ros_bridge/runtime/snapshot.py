@@ -11,9 +11,9 @@ import numpy as np
 from usd_ros_bridge.model.change import CommonRows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
-from usd_ros_bridge.runtime.body_motion import BodyMotion, Chains, MotionTracker, TimeArray
+from usd_ros_bridge.runtime.body_motion import BodyMotion, MotionTracker, TimeArray
 from usd_ros_bridge.runtime.frame_poses import FrameTable
-from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.kinematics import Chains, Kinematics
 from usd_ros_bridge.runtime.odometry import Odometry, OdometryTable
 from usd_ros_bridge.spatial.scalar import Floats
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -23,7 +23,7 @@ UNKNOWN: FloatArray = np.zeros(0)
 
 
 class UnknownFilter:
-    """Turns an array of which every number is NaN into `UNKNOWN`, and returns any other as it is."""
+    """Replace arrays that are all NaN by `UNKNOWN`."""
 
     def __init__(self, count: int) -> None:
         """Store the arguments.
@@ -288,7 +288,7 @@ class Snapshot:
         return self._start
 
     def odometry(self, robot: int) -> Odometry | None:
-        """Return where a controller reckons a robot's base to be, None where none does: its true motion counts.
+        """Return the odometry of a robot's controller; None without one: then its true motion counts.
 
         Args:
             robot: Index in BridgePlan.robots.

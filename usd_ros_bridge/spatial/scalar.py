@@ -64,6 +64,23 @@ def cross(left: Floats, right: Floats) -> Vector3:
     return (ly * rz - lz * ry, lz * rx - lx * rz, lx * ry - ly * rx)
 
 
+def compose(a_from_b: Floats, b_from_c: Floats) -> list[float]:
+    """Return `a_from_c`: 7 floats."""
+    # `rotate` and `multiply` written out: this is called for every joint between a body and what carries it.
+    ax, ay, az, x, y, z, w = a_from_b
+    vx, vy, vz, rx, ry, rz, rw = b_from_c
+    tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
+    return [
+        ax + vx + w * tx + y * tz - z * ty,
+        ay + vy + w * ty + z * tx - x * tz,
+        az + vz + w * tz + x * ty - y * tx,
+        w * rx + x * rw + y * rz - z * ry,
+        w * ry - x * rz + y * rw + z * rx,
+        w * rz + x * ry - y * rx + z * rw,
+        w * rw - x * rx - y * ry - z * rz,
+    ]
+
+
 def relative(world_from_a: Floats, world_from_b: Floats) -> tuple[float, ...]:
     """Return `a_from_b`: 7 floats."""
     # `rotate_back` and `multiply` written out: this is called for every Odometry.

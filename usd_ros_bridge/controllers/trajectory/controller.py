@@ -227,7 +227,7 @@ class _Course:
 
 
 class Follower:
-    """Follows one trajectory at a time with the joints of one controller.
+    """Follow one trajectory at a time with the joints of one controller.
 
     Attributes:
         path: Prim path of the controller.

@@ -185,7 +185,7 @@ _NONE_WITHIN = float(np.finfo(np.float32).eps)
 
 
 class _IllegalTolerance(Exception):  # noqa: N818 (not an error of the program: the goal goes on with defaults)
-    """What is wrong with a goal's tolerances."""
+    """A goal's tolerances are invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -249,7 +249,7 @@ def _at_rest(position: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Start:
-    """Where and when a motion begins.
+    """State and time at the start of a motion.
 
     Attributes:
         now_ns: Bridge time of its first command.

@@ -37,7 +37,7 @@ Encode = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionCodec:
-    """How the goals of one action type are understood, and what clients are told in its own messages.
+    """Decode goals of one action type, and encode its feedback and results.
 
     Attributes:
         decode: Turns a goal message into a goal of model.goals. Never raises for what a field may hold.
@@ -88,7 +88,7 @@ def _tolerances(messages: Any) -> tuple[JointTolerance, ...]:
 
 
 class _Rows:
-    """Writes the rows of positions, velocities and accelerations into the three points of one message, in place."""
+    """Write rows of positions, velocities and accelerations into the three points of one message, in place."""
 
     def __init__(self, points: tuple[Any, ...]) -> None:
         self._points = points
@@ -181,7 +181,7 @@ def decode_parallel_gripper_command(goal: Any) -> GripperGoal:
 
 
 def _fill_gripper_command(message: Any, state: GripperState) -> Any:
-    """A GripperCommand knows one joint: the first."""
+    """Fill in a GripperCommand, which has one joint: the first."""
     message.position = float(state.position[0]) if state.position.size else 0.0
     message.effort = float(state.effort[0]) if state.effort.size else 0.0
     message.stalled = bool(state.stalled)

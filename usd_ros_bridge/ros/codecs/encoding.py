@@ -27,7 +27,7 @@ def prepare_nothing(message: Any, values: Values) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How messages of one publisher are made: what never changes once, and the few numbers that do.
+    """Encoding of one publisher's messages: a constant prototype, and the few numbers that change.
 
     One description serves both ways to publish: numbers written into a serialized message, and message objects.
 

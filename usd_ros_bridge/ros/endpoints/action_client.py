@@ -35,7 +35,7 @@ _NO_CALLS = "nothing here has called it yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionResult:
-    """What became of a goal that a server accepted.
+    """Result of a goal that a server accepted.
 
     Attributes:
         status: How it ended: `succeeded`, `aborted` or `canceled`.
@@ -47,7 +47,7 @@ class ActionResult:
 
 
 class GoalClient(RosActionClient):
-    """rclpy's client, whose futures have no executor: what is to be done next is done at once.
+    """rclpy's action client with futures that run their callbacks at once, without an executor.
 
     On Kilted, sending a goal makes two futures, and the answer that is quicker than the second reaches the first.
     """

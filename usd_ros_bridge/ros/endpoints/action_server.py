@@ -34,7 +34,7 @@ _STRANDED_S = 1.0
 
 
 class _Prepared(NamedTuple):
-    """What was found out about a goal before it was accepted."""
+    """Checked request of a goal, before it is accepted."""
 
     request: Any
     since: float
@@ -46,7 +46,7 @@ class _RefusedError(Exception):
 
 
 class ActionServer:
-    """Looks for who follows a goal when it arrives: what is bound after the opening counts."""
+    """Serve an action of the plan. The handler is looked up for each goal: it may be bound after the opening."""
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ def input_conflicts(
 
 
 class BackendInputs:
-    """Subscriptions of what the backend listens to."""
+    """Subscriptions to the backend's input topics."""
 
     def __init__(self, domains: Domains, runtime: Runtime, *, inform: Report) -> None:
         """Start without inputs.

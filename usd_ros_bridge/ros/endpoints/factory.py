@@ -98,7 +98,7 @@ def codec_for(topic: TopicPlan, delivery: InputBinding) -> tuple[MessageCodec | 
 
 
 class EndpointFactory:
-    """Makes endpoints of interfaces, and opens them.
+    """Make and open the endpoints of interfaces.
 
     Attributes:
         deliveries: Where the samples of each subscription go.

@@ -29,9 +29,9 @@ Whoever follows a goal asks as soon as it is accepted; every status message list
 
 
 class GoalServer(RclpyActionServer):
-    """Accepts goals, and ends them when it is told to.
+    """rclpy's action server without a callback per goal.
 
-    rclpy's own server runs a callback per goal: one that blocks starves its executor, one that awaits is polled.
+    rclpy's own runs one: if it blocks, it starves its executor; if it awaits, it is polled.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class LiveGoal:
 
     @property
     def request(self) -> Any:
-        """The goal message."""
+        """Return the goal message."""
         return self.handle.request
 
     @property
@@ -304,7 +304,7 @@ class HandledGoal:
 
     @property
     def request(self) -> Any:
-        """The goal message."""
+        """Return the goal message."""
         return self._live.request
 
     @property

@@ -47,7 +47,7 @@ _SOURCE: RoleKey = ("topic", "publisher")
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(Generic[HandlerT]):
-    """What serves one interface.
+    """A handler that is bound to an interface.
 
     Attributes:
         handler: What to run.
@@ -83,7 +83,7 @@ class Binding:
 
 
 class HandlerRegistry:
-    """Binds handlers to the interfaces of a plan.
+    """Bind handlers to the interfaces of a plan.
 
     A target is a prim path or an absolute name of the plan. For installed packages, which meet assets that they do not
     know, it may also be an interface type (`std_srvs/srv/SetBool`) or the end of a name (`set_led`), and binds
@@ -99,7 +99,7 @@ class HandlerRegistry:
 
     @property
     def plan(self) -> BridgePlan:
-        """The plan, to look at what there is."""
+        """Return the plan."""
         return self._handlers.plan
 
     @overload
@@ -335,7 +335,7 @@ def _listed(interfaces: Iterable[InterfacePlan]) -> list[str]:
 
 
 class MessageFeed:
-    """Gives the messages of one subscription to whoever handles it, in order.
+    """Pass the messages of one subscription to its handler, in order.
 
     Attributes:
         errors: How often the handler raised.
@@ -426,7 +426,7 @@ class MessageFeed:
 
 
 class SourceFeed:
-    """Asks the source of one publisher for messages and publishes them.
+    """Get messages from the source of one publisher, and publish them.
 
     Attributes:
         errors: How often it raised or returned something else.

@@ -74,7 +74,7 @@ def refuse(response: Any, message: str) -> Any:
 
 
 class ServiceServer:
-    """Has requests answered beside the executor's thread: a slow one keeps no other interface waiting.
+    """Serve a service outside of the executor's thread: a slow handler delays no other interface.
 
     Whatever happens, the client gets an answer: with a refusal where nobody serves, or what does raises, takes too
     long or returns something else.

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What answers requests.
+    """A handler of requests, or the reason why there is none.
 
     Attributes:
         handler: `handler(request, response)`; None where nobody answers.
@@ -46,7 +46,7 @@ class Server:
 
 
 class ServerFinder(Protocol):
-    """Knows who answers."""
+    """Find the handler of a service."""
 
     def find(self, plan: ServicePlan) -> Server:
         """Return who answers requests to a server, from any thread."""
@@ -58,7 +58,7 @@ class ServerFinder(Protocol):
 
 
 class Services:
-    """Finds who answers a request, anew for each: handlers come and go."""
+    """Find the handler of each request: bound handlers first, then the backend, then what is built in."""
 
     def __init__(
         self, handlers: Handlers, runtime: Runtime, scene: VisibilityEditor | None, no_scene: str = ""

@@ -136,7 +136,7 @@ class ForeignFrames:
 
 
 class _Tree:
-    """What one pair of TF topics says. The buffer takes and answers from any thread."""
+    """Transforms of one pair of TF topics, in a buffer that any thread may use."""
 
     def __init__(self, name: str, tf2_ros: Any, report: Report) -> None:
         self.name = name

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rclpy.event_handler import SubscriptionEventCallbacks
 from tf2_msgs.msg import TFMessage
@@ -17,7 +17,6 @@ from usd_ros_bridge.model.plan import QosPlan, TfOutput
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
-from usd_ros_bridge.ros.tf.broadcaster import TfTopic
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
@@ -34,6 +33,20 @@ MAX_PARENTS = 5
 """Parents of a foreign frame that are remembered."""
 _TURNS = 2
 """A frame may be handed from one parent to another; it goes back and forth where two nodes disagree."""
+
+
+class SentTopic(Protocol):
+    """A publisher of the bridge on a TF topic."""
+
+    @property
+    def name(self) -> str:
+        """Absolute topic name."""
+        ...
+
+    @property
+    def recent_stamps(self) -> Collection[int]:
+        """Stamps of its last messages, nanoseconds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,7 @@ class OwnFrames:
 
 @dataclass(slots=True)
 class TfFault:
-    """One thing that is wrong on a topic.
+    """A fault of one kind on a topic.
 
     Attributes:
         kind: What: `guard` (another sender of own frames), `parents` (two parents of a frame), `loop` or `split` (a
@@ -102,7 +115,7 @@ class TfFault:
     frames: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The frames, the first of them only where they are many."""
+        """Return the frames; of many, the first few."""
         shown = [f"{quoted(frame)[1:-1]}{about}" for frame, about in sorted(self.frames.items())]
         return ", ".join(shown[:_SHOWN]) + (f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "")
 
@@ -302,7 +315,7 @@ class TopicMonitor:
             report: For what is found, once per topic and set of nodes.
         """
         self.name = name
-        self.own: tuple[TfTopic, ...] = ()
+        self.own: tuple[SentTopic, ...] = ()
         self.findings: tuple[TfFinding, ...] = ()
         self.judge: TfJudge | None = None
         self.other: TopicMonitor | None = None
@@ -534,7 +547,7 @@ _Monitors = dict[tuple[int, str], TopicMonitor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeTree:
-    """What the bridge sends to a pair of TF topics, or would be sending if it sent any there.
+    """Frames that the bridge sends to a pair of TF topics.
 
     Attributes:
         domain: Where.
@@ -549,8 +562,8 @@ class BridgeTree:
     output: TfOutput
     namespace: str
     parents: Mapping[str, str]
-    tf: TfTopic | None
-    tf_static: TfTopic | None
+    tf: SentTopic | None
+    tf_static: SentTopic | None
 
     def key(self) -> _TreeKey:
         """Return the domain and the resolved names of the topics, which tell trees apart."""
@@ -583,7 +596,7 @@ class TfMonitor(Publication):
         """Watch these trees from here on, and no others; what is the same goes on as before."""
         keyed = [(tree.key(), tree) for tree in trees]
         parents: dict[_TreeKey, dict[str, str]] = {}
-        own: dict[tuple[int, str], dict[TfTopic, None]] = {}
+        own: dict[tuple[int, str], dict[SentTopic, None]] = {}
         for key, tree in keyed:
             parents.setdefault(key, {}).update(tree.parents)
             for name, topic in ((key[1], tree.tf), (key[2], tree.tf_static)):

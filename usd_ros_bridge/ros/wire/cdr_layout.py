@@ -59,7 +59,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class Lengths:
-    """How many elements an array or sequence has, in every element of the sequences around it."""
+    """Lengths of an array or sequence, in every element of the sequences around it."""
 
     is_sequence: bool
     counts: list[int] = field(default_factory=list)
