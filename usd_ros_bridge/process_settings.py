@@ -1,12 +1,23 @@
-"""Settings of the whole process: changed only in the bridge's own processes, or where a host asks."""
+"""Settings of the whole process: speed, signals, exit status. For the bridge's own processes, not for hosts."""
 
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.errors import BridgeError
+
+EXIT_STRICT = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 
 SWITCH_INTERVAL_S = 0.0001
 """A tick waits for the interpreter at every message that it sends: with Python's 5 ms, several periods while another
@@ -27,6 +38,15 @@ def tune_process() -> None:
     """
     global _allowed
     _allowed = True
+
+
+def fail(error: BridgeError | str) -> int:
+    """Print an error as one line on stderr. Return the exit status of a process that it ends."""
+    # Here: nothing else of the package is imported before `ending_at_once`.
+    from usd_ros_bridge.errors import StrictError, escaped
+
+    print(f"usd_ros_bridge: {escaped(' '.join(str(error).split()))}", file=sys.stderr)
+    return EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
 
 
 @contextmanager
@@ -61,3 +81,130 @@ def short_switch_interval() -> Iterator[None]:
             _users -= 1
             if not _users:
                 sys.setswitchinterval(_usual_s)
+
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BY_SIGNAL = 128
+"""Added to the number of a signal for the exit status of what it interrupted, as shells do: SIGINT gives 130."""
+
+_REPEATED_S = 1.0
+"""Signals this soon after the first are the same request: a terminal and launch both send one."""
+
+_left_behind = threading.Event()
+"""Set while a job of `run_interruptibly` may still run in OpenUSD, where Python cannot end it."""
+
+
+class Ending:
+    """End a process on a signal: stop its loop, or interrupt the main thread if there is no loop yet.
+
+    Attributes:
+        stop: Stop the loop; None as long as there is none.
+        asked: Whether a signal came.
+    """
+
+    def __init__(self) -> None:
+        self.stop: Callable[[], None] | None = None
+        self.asked = False
+        self._asked_at = 0.0
+
+    def __call__(self, *_: Any) -> None:
+        """Handle a signal. The second one ends the process at once."""
+        first, self.asked = not self.asked, True
+        if first:
+            self._asked_at = time.monotonic()
+        elif time.monotonic() - self._asked_at > _REPEATED_S:
+            os._exit(_BY_SIGNAL + signal.SIGINT)
+        if self.stop is not None:
+            self.stop()
+        elif first:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Ending]:
+    """End what runs inside on SIGINT and SIGTERM, without a traceback and as a success.
+
+    A process of the bridge's own (see `ending_at_once`) ignores signals after the first: launch repeats its signals,
+    and Python dies by those that come while it shuts down.
+    """
+    ending = Ending()
+    previous = _install(ending)
+    try:
+        yield ending
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for number, handler in previous.items():
+            ignored = ending.asked and handler is _end_at_once
+            signal.signal(number, signal.SIG_IGN if ignored else handler)
+        if ending.asked and _left_behind.is_set():
+            # Python's own end would run into the thread that is still inside OpenUSD.
+            _flush()
+            os._exit(0)
+
+
+@contextmanager
+def ending_at_once(*, success: bool = True) -> Iterator[None]:
+    """End the process at once on SIGINT and SIGTERM, as long as it has nothing to close.
+
+    An exception is not enough while modules are imported: OpenUSD's loaders swallow it and continue with half a module.
+
+    Args:
+        success: Exit with status 0; else with that of the signal, 130 for SIGINT.
+    """
+    end: Callable[..., None] = _end_at_once if success else _end_interrupted
+    previous = _install(end)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            if signal.getsignal(number) is end:
+                signal.signal(number, handler)
+
+
+def run_interruptibly(job: Callable[[], T]) -> T:
+    """Run a job in a thread and return its result, so that signals reach the main thread meanwhile.
+
+    OpenUSD opens and composes a stage in one call, which may take long and would hold up signal handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return job()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(job())
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="usd_ros_bridge-open", daemon=True)
+    _left_behind.set()
+    thread.start()
+    thread.join()
+    _left_behind.clear()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _install(handler: Callable[..., None]) -> dict[signal.Signals, Any]:
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.signal(number, handler) for number in SIGNALS}
+
+
+def _end_at_once(*_: Any) -> None:
+    os._exit(0)
+
+
+def _end_interrupted(number: int, *_: Any) -> None:
+    os._exit(_BY_SIGNAL + number)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()

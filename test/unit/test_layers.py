@@ -58,7 +58,7 @@ def test_ros_layer_leaves_openusd_to_those_who_compose() -> None:
 
 def test_bridge_starts_without_optional_packages() -> None:
     pytest.importorskip("rclpy")
-    loaded = loaded_by("import usd_ros_bridge.ros.bridge, usd_ros_bridge.ros.run")
+    loaded = loaded_by("import usd_ros_bridge.ros.bridge, usd_ros_bridge.ros.node")
     assert not loaded & {
         "simulation_interfaces",
         "control_msgs",

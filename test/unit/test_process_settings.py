@@ -121,9 +121,9 @@ def test_every_command_tunes_its_process(command, monkeypatch, capsys):
 def test_the_node_tunes_its_process_before_it_reads_anything(role, monkeypatch):
     pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
     from usd_ros_bridge import options
-    from usd_ros_bridge.ros import node, run
+    from usd_ros_bridge.ros import node
 
-    monkeypatch.setattr(run, "tune_process", end)
-    monkeypatch.setattr(run, "load_plan", pytest.fail)
+    monkeypatch.setattr(node, "tune_process", end)
+    monkeypatch.setattr(node, "load_plan", pytest.fail)
     with pytest.raises(TunedError):
         node.main(["robot.usda"], role=getattr(options, role))

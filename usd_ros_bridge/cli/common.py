@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from usd_ros_bridge.options import OPTIONS, Option, PlanOptions, ReadOptions, make_options
-from usd_ros_bridge.ros.signals import run_interruptibly
+from usd_ros_bridge.process_settings import run_interruptibly
 
 if TYPE_CHECKING:
     from usd_ros_bridge.model.message_types import TypeCatalog
@@ -101,11 +102,7 @@ def load_asset(asset: str, **options: Any) -> BridgePlan:
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.usd import quiet
 
-    def load() -> BridgePlan:
-        with quiet():
-            return load_plan(asset, **options)
-
-    return run_interruptibly(load)
+    return run_interruptibly(quiet()(partial(load_plan, asset, **options)))
 
 
 def installed_types() -> TypeCatalog | None:

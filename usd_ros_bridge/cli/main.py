@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usd_ros_bridge.ros.signals import ending_at_once
+from usd_ros_bridge.process_settings import EXIT_INTERRUPTED, EXIT_USAGE, ending_at_once, fail, tune_process
 
 with ending_at_once(success=False):  # A signal while modules are imported is no traceback.
     import sys
@@ -18,12 +18,7 @@ with ending_at_once(success=False):  # A signal while modules are imported is no
     from usd_ros_bridge.cli.run_command import run
     from usd_ros_bridge.cli.scaffold_command import scaffold
     from usd_ros_bridge.cli.urdf_command import urdf
-    from usd_ros_bridge.errors import BridgeError, StrictError, escaped
-    from usd_ros_bridge.process_settings import tune_process
-
-EXIT_STRICT = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+    from usd_ros_bridge.errors import BridgeError
 
 
 @click.group()
@@ -50,13 +45,11 @@ def _run(arguments: Sequence[str]) -> int:
         cli.main(args=own or ["--help"], prog_name="usd_ros_bridge", standalone_mode=False, obj=ros)
         status = 0 if own else EXIT_USAGE
     except click.NoSuchOption as error:
-        status = _fail(f"{error.format_message()}{_possible_options(error.ctx)}", EXIT_USAGE)
+        status = fail(f"{error.format_message()}{_possible_options(error.ctx)}")
     except click.ClickException as error:
-        status = _fail(error.format_message(), EXIT_USAGE)
-    except StrictError as error:
-        status = _fail(str(error), EXIT_STRICT)
+        status = fail(error.format_message())
     except BridgeError as error:
-        status = _fail(str(error), EXIT_USAGE)
+        status = fail(error)
     except (click.Abort, KeyboardInterrupt):
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -92,8 +85,3 @@ def _possible_options(context: click.Context | None) -> str:
         for option in parameter.opts
         if option[0] == "-"
     )
-
-
-def _fail(message: str, status: int) -> int:
-    print("usd_ros_bridge: " + escaped(" ".join(message.split())), file=sys.stderr)
-    return status

@@ -9,7 +9,7 @@ import click
 
 from usd_ros_bridge.cli.common import asset_options, given_options, table_options
 from usd_ros_bridge.errors import BridgeError
-from usd_ros_bridge.ros.signals import ending_at_once
+from usd_ros_bridge.process_settings import ending_at_once
 
 _LIVE_ROS_ARGS = ["--ros-args", "--disable-stdout-logs"]
 """Log lines would break the live table. It shows the reports that they carry."""
@@ -23,7 +23,7 @@ def run(ros_args: list[str] | None, /, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     with ending_at_once():
         try:
-            from usd_ros_bridge.ros.run import run_node
+            from usd_ros_bridge.ros.node import run_node
         except ImportError as error:
             raise BridgeError(
                 f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"

@@ -1,17 +1,54 @@
-"""The executables `bridge` and `robot_state_publisher`. Light to import, so that signals count from the start."""
+"""The bridge as a node of its own: the executables `bridge` and `robot_state_publisher`, and `usd_ros_bridge run`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from usd_ros_bridge.process_settings import (
+    Ending,
+    ended_by_signals,
+    ending_at_once,
+    fail,
+    run_interruptibly,
+    tune_process,
+)
 
-from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, escaped
-from usd_ros_bridge.options import BRIDGE, Role
-from usd_ros_bridge.ros.signals import ending_at_once
+with ending_at_once():  # A signal while modules are imported is no traceback.
+    import gc
+    import sys
+    from collections import Counter
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager, nullcontext
+    from functools import partial
+    from typing import Any, NoReturn
 
-EXIT_STRICT = 1
-EXIT_USAGE = 2
+    from rclpy.utilities import remove_ros_args
+
+    from usd_ros_bridge.api import load_plan
+    from usd_ros_bridge.backends.registry import load_backend
+    from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, escaped
+    from usd_ros_bridge.model.diagnostics import has_errors
+    from usd_ros_bridge.model.plan import BridgePlan
+    from usd_ros_bridge.options import BRIDGE, OPTIONS, BridgeOptions, NodeOptions, Role, make_node_options
+    from usd_ros_bridge.planning.names import namespace_fault
+    from usd_ros_bridge.reporting import describe, log_warning
+    from usd_ros_bridge.ros import parameters
+    from usd_ros_bridge.ros.backend_choice import AUTO, wants_physics
+    from usd_ros_bridge.ros.bridge import Bridge
+    from usd_ros_bridge.ros.bridge_status import BridgeStatus
+    from usd_ros_bridge.ros.compat import ROS_ERRORS
+    from usd_ros_bridge.ros.description.robot_description import declare_description
+    from usd_ros_bridge.ros.domains import Domains
+    from usd_ros_bridge.ros.interface_types import AmentCatalog
+    from usd_ros_bridge.ros.transport import (
+        keep_to_udp_where_shared_memory_is_full,
+        use_large_message_transport,
+    )
+    from usd_ros_bridge.usd.session import quiet
+
+_DIAGNOSTICS_SHOWN = 100
+"""Diagnostics of one severity and code that are logged at the start."""
+
+View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
+"""`view(status)` shows what `status()` returns, again and again, while the context that it returns is entered."""
 
 
 def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoReturn:
@@ -25,20 +62,13 @@ def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoRe
     status = 0
     with ending_at_once():
         try:
-            _run(given, role)
+            _run_arguments(given, role)
         except BridgeError as error:
-            print(f"usd_ros_bridge: {escaped(' '.join(str(error).split()))}", file=sys.stderr)
-            status = EXIT_STRICT if isinstance(error, StrictError) else EXIT_USAGE
+            status = fail(error)
     sys.exit(status)
 
 
-def _run(arguments: list[str], role: Role) -> None:
-    from rclpy.utilities import remove_ros_args
-
-    from usd_ros_bridge.reporting import describe
-    from usd_ros_bridge.ros.compat import ROS_ERRORS
-    from usd_ros_bridge.ros.run import run_node
-
+def _run_arguments(arguments: list[str], role: Role) -> None:
     try:
         rest = remove_ros_args(arguments)
     except ROS_ERRORS as error:
@@ -54,8 +84,6 @@ def _run(arguments: list[str], role: Role) -> None:
 
 def _help(role: Role) -> str:
     """Return what --help prints: the usage, and each parameter with its default."""
-    from usd_ros_bridge.options import OPTIONS
-
     executable = "bridge" if role is BRIDGE else role.node_name
     lines = [
         f"usage: {executable} [ASSET] [--ros-args ROS_ARGUMENTS]",
@@ -79,6 +107,126 @@ def _help(role: Role) -> str:
         shown = f" ({default})" if default not in ("", [""]) else ""
         lines.append(f"  {name + shown:<34} {option.help}")
     return "\n".join(lines)
+
+
+def run_node(
+    *,
+    given: Mapping[str, Any] | None = None,
+    ros_args: Sequence[str] = (),
+    role: Role = BRIDGE,
+    view: View | None = None,
+) -> None:
+    """Run a bridge in a node of its own, in the main thread, until SIGINT or SIGTERM.
+
+    Args:
+        given: Options that win over the node's parameters, by name. `backend_options` are added to the parameter's.
+        ros_args: ROS arguments (`--ros-args ...`).
+        role: What the node is.
+        view: Show the running bridge.
+
+    Raises:
+        BridgeError: The caller's mistake.
+        StrictError: The asset has errors and `strict` was asked for.
+    """
+    given = given or {}
+    namespace = given.get("namespace", "").strip("/")
+    fault = namespace_fault("/" + namespace)
+    if fault:
+        # Before rclpy sees it: that would add lines of its own.
+        raise OptionError(f"namespace {namespace!r} {fault}")
+    tune_process()
+    with ended_by_signals() as ending:
+        # Read by the middleware with its first node, which is before any parameter can be.
+        without_shared_memory = keep_to_udp_where_shared_memory_is_full()
+        use_large_message_transport(discovery_thread=True)
+        domains = Domains(
+            node_name=role.node_name, namespace=namespace or None, ros_args=ros_args, report=log_warning
+        )
+        try:
+            node = domains.main.node
+            if without_shared_memory:
+                node.get_logger().warning(without_shared_memory)
+            values = parameters.declare(node, role.defaults)
+            values |= {
+                **given,
+                "backend_options": values["backend_options"] | given.get("backend_options", {}),
+            }
+            description = declare_description(node) if role.description_parameter else ""
+            _check_asset(values["asset"], description)
+            options = make_node_options(values, node_namespace=node.get_namespace())
+            # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
+            if options.backend != AUTO:
+                load_backend(options.backend)
+            plan = _load(options, node)
+            bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)
+            _run(bridge, ending, view, options.bridge)
+        finally:
+            domains.close()
+
+
+def _check_asset(asset: str, description: str) -> None:
+    if asset:
+        return
+    if description:
+        raise OptionError("robot_description is made from the parameter asset, an OpenUSD file: give that")
+    raise OptionError("no asset given: set the parameter asset (--ros-args -p asset:=robot.usda)")
+
+
+def _run(bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptions) -> None:
+    try:
+        bridge.open()
+        # What there is by now stays: a search of all of it, now and then, would hold up a tick.
+        gc.freeze()
+        ending.stop = bridge.stop
+        if bridge.time is None and (options.start_paused or options.real_time_factor != 1.0):
+            bridge.node.get_logger().info(
+                f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
+            )
+        bridge.node.get_logger().info(escaped(bridge.summary()))
+        with view(bridge.status) if view is not None else nullcontext():
+            if not ending.asked:
+                bridge.spin()
+    finally:
+        bridge.close()
+
+
+def _load(options: NodeOptions, node: Any) -> BridgePlan:
+    load = partial(
+        load_plan,
+        options.asset,
+        read_options=options.read,
+        plan_options=options.plan,
+        catalog=AmentCatalog(),
+        # Here and not when the bridge opens, so that its faults count for `strict`.
+        physics=wants_physics(options.backend, follows_clock=bool(node.get_clock().ros_time_is_active)),
+    )
+    plan = run_interruptibly(quiet()(load))
+    _log_diagnostics(plan, node.get_logger())
+    if options.strict and has_errors(plan.diagnostics):
+        raise StrictError(f"{options.asset} has errors, and strict was asked for")
+    return plan
+
+
+def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
+    shown = Counter[tuple[str, str]]()
+    for diagnostic in plan.diagnostics:
+        sort = (diagnostic.severity, diagnostic.code)
+        shown[sort] += 1
+        if shown[sort] > _DIAGNOSTICS_SHOWN:
+            continue
+        # One line each: rclpy keeps a severity per calling line, and refuses another one there.
+        if diagnostic.severity == "error":
+            logger.error(str(diagnostic))
+        elif diagnostic.severity == "warning":
+            logger.warning(str(diagnostic))
+        else:
+            logger.info(str(diagnostic))
+    hidden = sum(max(count - _DIAGNOSTICS_SHOWN, 0) for count in shown.values())
+    if hidden:
+        logger.warning(
+            f"{hidden} more diagnostics of the asset are not shown, only {_DIAGNOSTICS_SHOWN} of each code: "
+            "usd_ros_bridge inspect shows all"
+        )
 
 
 if __name__ == "__main__":

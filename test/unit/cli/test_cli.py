@@ -283,7 +283,7 @@ def test_sigint_as_soon_as_an_executable_imports_anything_is_no_traceback(
 
 IN_OPENUSD = """
 import ctypes, sys
-from usd_ros_bridge.ros.signals import ended_by_signals, ending_at_once, run_interruptibly
+from usd_ros_bridge.process_settings import ended_by_signals, ending_at_once, run_interruptibly
 
 def job():
     print("ready", flush=True)
@@ -313,7 +313,7 @@ def test_sigint_ends_what_openusd_holds_up(command: str, status: int) -> None:
 
 SLOW_END = """
 import threading
-from usd_ros_bridge.ros.signals import ended_by_signals
+from usd_ros_bridge.process_settings import ended_by_signals
 
 with ended_by_signals():
     try:

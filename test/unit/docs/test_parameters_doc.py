@@ -144,10 +144,11 @@ def test_json_keys() -> None:
 
 
 def test_exit_statuses() -> None:
-    tree = ast.parse((PACKAGE / "cli/main.py").read_text())
+    files = (PACKAGE / "cli/main.py", PACKAGE / "process_settings.py")
     statuses = {
         node.value.value
-        for node in ast.walk(tree)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Constant)
         and (ast.unparse(node.targets[0]).startswith("EXIT_") or ast.unparse(node.targets[0]) == "status")
