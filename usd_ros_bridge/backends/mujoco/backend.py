@@ -10,7 +10,6 @@ import numpy as np
 
 from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, EntityState
 from usd_ros_bridge.backends.mujoco.actuators import add_actuators
-from usd_ros_bridge.backends.mujoco.async_sensors import AsyncSensor, SensorWorker
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
 from usd_ros_bridge.backends.mujoco.cameras import CameraInfoSensor, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.commands import BodyCommands, JointCommands
@@ -20,7 +19,7 @@ from usd_ros_bridge.backends.mujoco.geoms import add_colliders, add_visuals
 from usd_ros_bridge.backends.mujoco.instruments import add_sensor_sites
 from usd_ros_bridge.backends.mujoco.loops import add_loops
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions, set_solver_options
-from usd_ros_bridge.backends.mujoco.sensors import SensorReader, make_sensors
+from usd_ros_bridge.backends.mujoco.sensors import AsyncSensor, SensorReader, SensorWorker, make_sensors
 from usd_ros_bridge.backends.mujoco.simulation import DivergenceMonitor, Simulation, transfer_state
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors

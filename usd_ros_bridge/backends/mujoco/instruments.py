@@ -6,13 +6,14 @@ IMU, wrench, contact, GNSS, magnetometer, barometer and thermometer; `rays` has 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from math import atan2, cos, degrees, hypot, radians, sin, sqrt
 from typing import Any, Final, Protocol
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.async_sensors import Arrays
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, add_site
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
@@ -29,6 +30,8 @@ from usd_ros_bridge.model.sensors import (
 )
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, exponential, pose_array, quaternion_multiply
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 class Instrument(Protocol):

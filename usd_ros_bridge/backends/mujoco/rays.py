@@ -12,9 +12,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mujoco.async_sensors import Arrays
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
-from usd_ros_bridge.backends.mujoco.instruments import SensorNoise, site_id
+from usd_ros_bridge.backends.mujoco.instruments import Arrays, SensorNoise, site_id
 from usd_ros_bridge.backends.mujoco.spec_builder import COLLIDER_GROUP, HIDDEN_GROUP
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor

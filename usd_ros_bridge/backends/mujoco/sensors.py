@@ -1,14 +1,22 @@
-"""Sensors of the scene, except cameras: measure them in the loop, or asynchronously where that takes long."""
+"""Sensors of the scene: measured in the loop, or asynchronously in a thread of their own, at their own rates."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 
-from usd_ros_bridge.backends.mujoco.async_sensors import Arrays, SensorWorker
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.instruments import (
+    Arrays,
     Barometer,
     ContactSwitch,
     ContactWrench,
@@ -38,6 +46,7 @@ from usd_ros_bridge.model.sensors import (
     WrenchSensor,
 )
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.reporting import Report
 
 MANY_RAYS: Final = 4096
 """A sensor with more rays is measured asynchronously."""
@@ -165,3 +174,304 @@ def _make_sync_sensor(simulation: Simulation, sensor: Sensor, noise: SensorNoise
         case _:
             raise TypeError(f"{sensor.path}: nothing measures a {type(sensor).__name__}")
     return SyncSensor(simulation, sensor.path, instrument, prepare)
+
+
+Job = Callable[[Any], Arrays]
+"""Measure the worker's own MjData, whose poses are those of the snapshot; return arrays that nobody changes."""
+
+_RATE_CHECK_NS = 3_000_000_000
+_RATE_CHECK_PERIODS = 10
+_TOLERATED_MISSES = 0.05
+_START_TIMEOUT_S = 1.0
+
+
+def period_at(time_ns: int, rate: float) -> int:
+    """Return the index of the period of a rate (Hz) that contains a time, counted from bridge time 0.
+
+    A time just before a period belongs to it: a third of a second is no whole number of nanoseconds, and no reason to
+    wait for the next step.
+    """
+    return int(time_ns * 1e-9 * rate + 1e-4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoseSnapshot:
+    """A copy of the state that all poses follow from.
+
+    Attributes:
+        time_ns: Bridge time of the state, nanoseconds.
+        qpos: (nq,) positions.
+        mocap_pos: (nmocap, 3) positions of kinematic bodies.
+        mocap_quat: (nmocap, 4) their quaternions, w x y z.
+    """
+
+    time_ns: int
+    qpos: NDArray[np.float64]
+    mocap_pos: NDArray[np.float64]
+    mocap_quat: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, data: Any, time_ns: int) -> PoseSnapshot:
+        """Copy the state of `data` (MjData)."""
+        return cls(
+            time_ns=time_ns,
+            qpos=data.qpos.copy(),
+            mocap_pos=data.mocap_pos.copy(),
+            mocap_quat=data.mocap_quat.copy(),
+        )
+
+    def apply(self, model: Any, data: Any) -> None:
+        """Set all poses of `data`: bodies, geoms, sites, cameras and lights."""
+        data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = self.qpos, self.mocap_pos, self.mocap_quat
+        data.time = self.time_ns * 1e-9
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_camlight(model, data)
+
+
+class AsyncSensor:
+    """A sensor that a `SensorWorker` measures. Made by `SensorWorker.add_sensor`.
+
+    It is due once in each period, counted from bridge time 0: sensors of one rate measure the same states, whenever
+    their subscribers came. At most one measurement of a sensor is pending; periods that begin meanwhile are skipped,
+    and reported once.
+
+    Attributes:
+        prim: Prim path of the interface.
+        rate: Hz.
+        sample: The newest measurement, None while there is none.
+        requested_ns: Bridge time of the last `measure`, -1 before.
+        peers: Sensors that always measure the same states as this one: an Image and its CompressedImage.
+    """
+
+    def __init__(self, worker: SensorWorker, prim: str, rate: float, job: Job) -> None:
+        self.prim = prim
+        self.rate = rate
+        self.requested_ns = -1
+        self.sample: SensorSample | None = None
+        self.peers: tuple[AsyncSensor, ...] = ()
+        self._period_ns = max(round(1e9 / rate), 1)
+        self._worker = worker
+        self._job = job
+        self._pending: Future[SensorSample] | None = None
+        self._pending_ns = -1
+        self._error: BaseException | None = None
+        self._period = -1
+        self._check_start_ns = -1
+        self._count = 0
+        self._skipped = False
+
+    def measure(self, time_ns: int) -> SensorSample | None:
+        """Return the newest measurement, None while there is none; start another one where one is due.
+
+        Args:
+            time_ns: Bridge time of the simulation's state.
+
+        Raises:
+            Exception: The exception of a measurement, once.
+        """
+        self._worker.collect(time_ns)
+        self._check_rate(time_ns)
+        self.requested_ns = time_ns
+        self._start_if_due(time_ns)
+        if self._worker.lockstep:
+            self.collect()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self.sample
+
+    def collect(self) -> None:
+        """Store the result of a measurement that is done; wait for it in lockstep."""
+        pending = self._pending
+        if pending is None or not (self._worker.lockstep or pending.done()):
+            return
+        self._pending = None
+        self._error = pending.exception()
+        if self._error is None:
+            self.sample = pending.result()
+
+    def reset(self) -> None:
+        """Drop the sample and the pending measurement."""
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
+        self.sample = self._error = None
+        self.requested_ns = self._period = -1
+        self._skipped = False
+
+    def measures_other(self, time_ns: int) -> bool:
+        """Return whether a measurement of the state at another time is pending."""
+        return self._pending is not None and self._pending_ns != time_ns
+
+    def _start_if_due(self, time_ns: int) -> None:
+        period = period_at(time_ns, self.rate)
+        if period == self._period:
+            return
+        if self._pending is not None or any(peer.measures_other(time_ns) for peer in self.peers):
+            self._skipped = True
+            return
+        self._period = period
+        self._pending_ns = time_ns
+        self._count += 1
+        self._pending = self._worker.submit(self.prim, self._worker.snapshot(time_ns), self._job)
+
+    def _check_rate(self, time_ns: int) -> None:
+        """Report a rate that is not reached while measurements are requested without a pause.
+
+        The first measurement does not count: it includes one-time preparations.
+        """
+        paused = self.sample is None or time_ns - self.requested_ns > 2 * self._period_ns
+        elapsed = time_ns - self._check_start_ns
+        if not paused and elapsed < max(_RATE_CHECK_NS, _RATE_CHECK_PERIODS * self._period_ns):
+            return
+        # A loop that requests too seldom is not the sensor's fault: nothing was pending then.
+        expected = elapsed // self._period_ns
+        if not paused and self._skipped and self._count < (1.0 - _TOLERATED_MISSES) * expected:
+            achieved = self._count / (elapsed * 1e-9)
+            self._worker.report(
+                f"sensor.slow:{self.prim}",
+                f"{self.prim}: {self.rate:g} Hz of bridge time were asked for, and {achieved:.3g} Hz were achieved: a "
+                "measurement takes too long; lower its resolution, its rate, or real_time_factor",
+            )
+        self._check_start_ns, self._count, self._skipped = time_ns, 0, False
+
+
+class SensorWorker:
+    """A thread with its own MjData, and GL context where it renders, that measures asynchronous sensors.
+
+    All methods are for the thread that steps. The worker's thread starts with the first measurement.
+
+    Attributes:
+        report: Receives reports of sensors that are too slow.
+        lockstep: Wait for measurements.
+        model: The simulation's MjModel.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        report: Report,
+        lockstep: bool = False,
+        name: str = "usd_ros_bridge.sensors",
+    ) -> None:
+        """Initialize.
+
+        Args:
+            model: MjModel of the simulation.
+            data: MjData of the simulation.
+            report: Receives reports of sensors that are too slow.
+            lockstep: Wait for each measurement: the same states then give the same samples at the same times.
+            name: Name of the thread.
+        """
+        self.report = report
+        self.lockstep = lockstep
+        self.model = model
+        self._simulated_data = data
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._sensors: list[AsyncSensor] = []
+        self._close_callbacks: list[Callable[[], None]] = []
+        self._reset_callbacks: list[Callable[[], None]] = []
+        self._data: Any = None
+        self._applied: PoseSnapshot | None = None
+        self._snapshot: PoseSnapshot | None = None
+        self._collected_ns = -1
+        self._started = self._closed = False
+        self._ended = threading.Event()
+        self._predecessor: threading.Event | None = None
+
+    def start_after(self, old: SensorWorker) -> None:
+        """Wait with the first measurement until `old`, which will be closed soon, has freed what it owns."""
+        self._predecessor = old._ended
+
+    def add_sensor(self, prim: str, rate: float, job: Job) -> AsyncSensor:
+        """Add a sensor.
+
+        Args:
+            prim: Prim path of the interface.
+            rate: Hz.
+            job: Measures; runs in the worker's thread.
+        """
+        sensor = AsyncSensor(self, prim, rate, job)
+        self._sensors.append(sensor)
+        return sensor
+
+    @property
+    def measured_snapshot(self) -> PoseSnapshot | None:
+        """Return the snapshot that is being measured; for jobs, which run in the worker's thread."""
+        return self._applied
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call `callback` at the end in the worker's thread, if that was started."""
+        self._close_callbacks.append(callback)
+
+    def on_reset(self, callback: Callable[[], None]) -> None:
+        """Call `callback` in `reset`."""
+        self._reset_callbacks.append(callback)
+
+    def snapshot(self, time_ns: int) -> PoseSnapshot:
+        """Return a copy of the simulation's state, the same one for all requests at one time."""
+        if self._snapshot is None or self._snapshot.time_ns != time_ns:
+            self._snapshot = PoseSnapshot.of(self._simulated_data, time_ns)
+        return self._snapshot
+
+    def submit(self, prim: str, snapshot: PoseSnapshot, job: Job) -> Future[SensorSample]:
+        """Queue the measurement of a snapshot by `job`."""
+        self._started = True
+        return self._executor.submit(self._measure, prim, snapshot, job)
+
+    def collect(self, time_ns: int) -> None:
+        """Store all results that are done, once per time: requests at one time get results of the same moment."""
+        if time_ns == self._collected_ns:
+            return
+        self._collected_ns = time_ns
+        for sensor in self._sensors:
+            sensor.collect()
+
+    def reset(self) -> None:
+        """Drop all samples and pending measurements: time may start over."""
+        for sensor in self._sensors:
+            sensor.reset()
+        for callback in self._reset_callbacks:
+            callback()
+        self._snapshot = None
+        self._collected_ns = -1
+
+    def close(self) -> None:
+        """End the thread after the current measurement, and free what it owns. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for sensor in self._sensors:
+            sensor.reset()
+            sensor.peers = ()
+        freed = None
+        if self._started:
+            # Refused while the interpreter shuts down: the process then frees everything.
+            with suppress(RuntimeError):
+                freed = self._executor.submit(self._free)
+        self._executor.shutdown(wait=True)
+        if freed is not None:
+            freed.result()
+        # Break the reference cycles: the simulation is freed now, and not by a garbage collection that delays a tick.
+        for references in (self._sensors, self._close_callbacks, self._reset_callbacks):
+            references.clear()
+        self._ended.set()
+
+    def _measure(self, prim: str, snapshot: PoseSnapshot, job: Job) -> SensorSample:
+        if self._predecessor is not None:
+            self._predecessor.wait(_START_TIMEOUT_S)
+            self._predecessor = None
+        if self._data is None:
+            self._data = mujoco.MjData(self.model)
+        if self._applied is not snapshot:
+            snapshot.apply(self.model, self._data)
+            self._applied = snapshot
+        return SensorSample(prim=prim, stamp_ns=snapshot.time_ns, arrays=job(self._data))
+
+    def _free(self) -> None:
+        for callback in self._close_callbacks:
+            callback()
+        self._data = self._applied = None

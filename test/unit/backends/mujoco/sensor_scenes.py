@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from usd_ros_bridge.backends.mujoco.async_sensors import SensorWorker
 from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.instruments import add_sensor_sites
-from usd_ros_bridge.backends.mujoco.sensors import SensorReader, make_sensors
+from usd_ros_bridge.backends.mujoco.sensors import SensorReader, SensorWorker, make_sensors
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.model.physics import (
     WORLD_BODY,

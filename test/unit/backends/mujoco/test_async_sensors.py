@@ -15,7 +15,8 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: pip install usd-r
 
 import mujoco
 
-from usd_ros_bridge.backends.mujoco.async_sensors import Arrays, SensorWorker
+from usd_ros_bridge.backends.mujoco.instruments import Arrays
+from usd_ros_bridge.backends.mujoco.sensors import SensorWorker
 from usd_ros_bridge.model.state import SensorSample
 
 MS = 1_000_000

@@ -19,12 +19,12 @@ import mujoco
 
 from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.backends.mujoco import gl_context
-from usd_ros_bridge.backends.mujoco.async_sensors import SensorWorker
 from usd_ros_bridge.backends.mujoco.backend import build_spec
 from usd_ros_bridge.backends.mujoco.cameras import CAMERA_INFO, add_cameras, make_cameras
 from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.rendering import FULL_PIXELS, OpenGlRenderer, RayRenderer
+from usd_ros_bridge.backends.mujoco.sensors import SensorWorker
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.physics import (
     Body,
