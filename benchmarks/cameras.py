@@ -81,7 +81,7 @@ def _rate(backend: MujocoBackend, plan: BridgePlan, count: int) -> float:
     """Returns how many pictures a second are taken; the steps in between do not count."""
     assert plan.physics is not None
     (camera,) = (each for each in plan.physics.sensors if isinstance(each, CameraSensor))
-    commands = Commands.empty(plan.layout)
+    commands = Commands(plan.layout)
     taken: list[Any] = []
     spent = 0.0
     start_ns = backend.simulation.time_ns

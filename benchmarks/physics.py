@@ -38,9 +38,9 @@ class Simulated:
         self.backend.open(BackendContext(plan=plan, report=lambda _kind, _message: None))
         self._step_ns = self.backend.capabilities.step_ns
         self._time_ns = 0
-        self._silent = Commands.empty(plan.layout)
+        self._silent = Commands(plan.layout)
         self._silent.silent = True
-        self._commands = Commands.empty(plan.layout)
+        self._commands = Commands(plan.layout)
         self._position = plan.layout.joint_position.copy()
         turning = ~np.isfinite(plan.layout.upper - plan.layout.lower)
         self._commands.joint_velocity[turning] = velocity

@@ -66,7 +66,7 @@ class _Clock:
 
     def __init__(self, backend: MujocoBackend, plan: BridgePlan) -> None:
         self._backend = backend
-        self._commands = Commands.empty(plan.layout)
+        self._commands = Commands(plan.layout)
         self._commands.silent = True
         self._time_ns = 0
         for _ in range(_SETTLING):

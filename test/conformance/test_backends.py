@@ -158,7 +158,7 @@ class Bench:
             )
 
     def commands(self, scale: float = 1.0) -> Commands:
-        commands = Commands.empty(self.plan.layout)
+        commands = Commands(self.plan.layout)
         if self.backend.capabilities.commands:
             commands.joint_position[:] = 0.02 * scale
             commands.body_twist[0] = [0.5, 0.0, 0.0, 0.0, 0.0, 0.2]
@@ -250,7 +250,7 @@ def test_the_time_of_a_robot_never_runs_ahead_nor_back(bench: Bench) -> None:
 def test_the_same_time_again_is_allowed_and_moves_nothing(bench: Bench) -> None:
     bench.open()
     bench.run(3)
-    nothing = Commands.empty(bench.plan.layout)
+    nothing = Commands(bench.plan.layout)
     first = copied(bench.backend.step(START + SECOND, nothing))
     second = copied(bench.backend.step(START + SECOND, nothing))
     equal(first, second)
@@ -263,19 +263,19 @@ def test_commands_are_neither_kept_nor_changed(bench: Bench) -> None:
     given = commands.joint_position.copy()
     bench.backend.step(START, commands)
     np.testing.assert_array_equal(commands.joint_position, given)
-    expected = copied(bench.backend.step(START + MS, Commands.empty(bench.plan.layout)))
+    expected = copied(bench.backend.step(START + MS, Commands(bench.plan.layout)))
     other = Bench(bench.make, bench.plan)
     other.open()
     other.backend.step(START, commands)
     commands.joint_position[:] = 9.0
     commands.body_twist[:] = 9.0
-    equal(copied(other.backend.step(START + MS, Commands.empty(bench.plan.layout))), expected)
+    equal(copied(other.backend.step(START + MS, Commands(bench.plan.layout))), expected)
     other.backend.close()
 
 
 def test_without_commands_the_plan_s_state_at_rest_is_where_it_starts(bench: Bench) -> None:
     bench.open()
-    state = bench.backend.step(START, Commands.empty(bench.plan.layout))
+    state = bench.backend.step(START, Commands(bench.plan.layout))
     assert_allclose(state.joint_position[:5], bench.plan.layout.joint_position[:5], atol=1e-12)
     if bench.simulated:
         # The right finger is where its leader has it, and not where it was authored.
@@ -318,9 +318,9 @@ def test_limits_and_speeds_hold_for_what_commands_move(bench: Bench) -> None:
     bench.open()
     bench.skip_without_commands()
     layout = bench.plan.layout
-    commands = Commands.empty(layout)
+    commands = Commands(layout)
     commands.joint_position[:] = 1e6
-    before = copied(bench.backend.step(START, Commands.empty(layout)))
+    before = copied(bench.backend.step(START, Commands(layout)))
     leaders = [row for row, name in enumerate(layout.dofs) if name != "right_finger_joint"]
     overshoot, yielding = (0.1, 1e-3) if bench.simulated else (1e-9, 0.0)
     for tick in range(1, 300):
@@ -413,7 +413,7 @@ def test_the_layout_alone_says_which_row_is_what(bench: Bench) -> None:
     other.open()
     for tick in range(20):
         now = START + tick * 10 * MS
-        commands, moved = bench.commands(1.0 + tick), Commands.empty(plan.layout)
+        commands, moved = bench.commands(1.0 + tick), Commands(plan.layout)
         moved.joint_position[dofs] = commands.joint_position
         moved.body_twist[bodies] = commands.body_twist
         for each in (bench, other):
@@ -434,13 +434,13 @@ def test_targets_are_radians_metres_and_seconds(bench: Bench) -> None:
     bench.skip_without_commands()
     layout = bench.plan.layout
     wheel, palm, finger = map(layout.dofs.index, ("left_wheel_joint", "palm_joint", "left_finger_joint"))
-    commands = Commands.empty(layout)
+    commands = Commands(layout)
     bench.backend.step(START, commands)
     commands.joint_position[[palm, finger]] = [0.9, 0.03]
     commands.joint_velocity[wheel] = 2.0
     after = before = copied(bench.backend.step(START + 10 * MS, commands))
     for tick in range(2, 202):
-        after = copied(bench.backend.step(START + tick * 10 * MS, Commands.empty(layout)))
+        after = copied(bench.backend.step(START + tick * 10 * MS, Commands(layout)))
     assert_allclose(after.joint_position[[palm, finger]], [0.9, 0.03], atol=1e-3)
     assert_allclose(after.joint_position[wheel] - before.joint_position[wheel], 4.0, atol=0.05)
     assert_allclose(after.joint_velocity[wheel], 2.0, atol=1e-3)
@@ -451,7 +451,7 @@ def test_a_follower_follows_whatever_it_is_commanded_itself(bench: Bench) -> Non
     bench.skip_without_commands()
     layout = bench.plan.layout
     leader, follower = map(layout.dofs.index, ("left_finger_joint", "right_finger_joint"))
-    commands = Commands.empty(layout)
+    commands = Commands(layout)
     commands.joint_position[leader], commands.joint_position[follower] = 0.02, 0.035
     for tick in range(100):
         state = bench.backend.step(START + tick * 10 * MS, commands)
@@ -466,7 +466,7 @@ def test_the_last_command_holds_where_nothing_new_is_commanded(bench: Bench) -> 
     layout = bench.plan.layout
     palm, mast = map(layout.dofs.index, ("palm_joint", "mast_joint"))
     for tick in range(200):
-        commands = Commands.empty(layout)
+        commands = Commands(layout)
         if tick < 2:
             commands.joint_position[palm if tick == 0 else mast] = 0.5
         state = bench.backend.step(START + tick * 10 * MS, commands)
@@ -479,7 +479,7 @@ def test_one_long_step_does_what_many_short_ones_do(bench: Bench) -> None:
         pytest.skip("is stepped at every step, or moved by what arrives")
     other = Bench(bench.make, bench.plan)
     other.open()
-    nothing = Commands.empty(bench.plan.layout)
+    nothing = Commands(bench.plan.layout)
     for each in (bench, other):
         each.backend.step(START, each.commands())
         each.backend.step(START + 10 * MS, each.commands(2.0))
@@ -499,7 +499,7 @@ def test_a_backend_that_owns_time_stays_on_its_grid(bench: Bench) -> None:
     assert step_ns >= 0
     if not step_ns:
         pytest.skip("follows the time that it is given")
-    nothing = Commands.empty(bench.plan.layout)
+    nothing = Commands(bench.plan.layout)
     for asked, shown in ((40, 40), (40.5, 40), (41, 41), (41.99, 41), (45, 45)):
         state = bench.backend.step(round(asked * step_ns), nothing)
         assert state.time_ns == shown * step_ns
@@ -511,7 +511,7 @@ def test_the_first_call_of_a_backend_that_owns_time_is_one_step_on_from_rest(ben
     if not step_ns:
         pytest.skip("follows the time that it is given")
     wheel = bench.plan.layout.dofs.index("left_wheel_joint")
-    commands = Commands.empty(bench.plan.layout)
+    commands = Commands(bench.plan.layout)
     commands.joint_velocity[wheel] = 2.0
     for start in (step_ns, 1000 * step_ns):
         first = copied(bench.backend.step(start, commands))
@@ -565,7 +565,7 @@ def test_bodies_can_be_looked_at_and_put_elsewhere_by_path(bench: Bench) -> None
     if not isinstance(backend, EntityBackend):
         pytest.skip("has no entities")
     assert set(layout.bodies) <= set(backend.entities())
-    backend.step(START, Commands.empty(layout))
+    backend.step(START, Commands(layout))
     there = pose((4.0, -3.0, 2.0), exponential(np.array([0.3, 0.0, 1.2])))
     twist = np.array([0.1, 0.2, -0.3, 0.4, -0.5, 0.6])
     base = "/rover/base_link"
@@ -573,7 +573,7 @@ def test_bodies_can_be_looked_at_and_put_elsewhere_by_path(bench: Bench) -> None
     shown = backend.entity_state(base)
     assert_allclose(shown.pose, there, atol=1e-12)
     assert_allclose(shown.twist, twist, atol=1e-12)
-    after = backend.step(START + 10 * MS, Commands.empty(layout))
+    after = backend.step(START + 10 * MS, Commands(layout))
     assert_allclose(after.body_pose[layout.bodies.index(base), :3], there[:3] + 0.01 * twist[:3], atol=2e-3)
     refusal = backend.set_entity_state("/gripper/palm", pose=there)
     assert "palm_joint" in refusal
@@ -636,7 +636,7 @@ def test_closing_is_idempotent_and_allowed_before_opening(bench: Bench) -> None:
 def test_an_empty_plan_steps(bench: Bench) -> None:
     empty = Bench(bench.make, BridgePlan(asset="empty"))
     empty.open()
-    state = empty.backend.step(START, Commands.empty(empty.plan.layout))
+    state = empty.backend.step(START, Commands(empty.plan.layout))
     assert state.joint_position.shape == (0,)
     assert state.body_pose.shape == (0, 7)
 

@@ -34,13 +34,13 @@ def arm_without_speed_limits() -> Usd.Stage:
 def answer(backend: Backend, plan: BridgePlan, target: np.ndarray) -> np.ndarray:
     """Returns (STEPS, D) positions after all drives were told `target` (D,) at once."""
     backend.open(BackendContext(plan=plan, report=lambda *_: None, options={"dt": "0.002"}))
-    backend.step(0, Commands.empty(plan.layout))
-    commands = Commands.empty(plan.layout)
+    backend.step(0, Commands(plan.layout))
+    commands = Commands(plan.layout)
     commands.joint_position[:] = target
     positions = []
     for step in range(1, STEPS + 1):
         state = backend.step(step * STEP, commands)
-        commands = Commands.empty(plan.layout)
+        commands = Commands(plan.layout)
         positions.append(state.joint_position.copy())
     backend.close()
     return np.array(positions)

@@ -37,7 +37,7 @@ def test_joints_are_where_their_frames_put_them(asset: Path) -> None:
     said: list[str] = []
     backend = MujocoBackend()
     backend.open(BackendContext(plan=plan, report=lambda _, message: said.append(message)))
-    nothing = Commands.empty(plan.layout)
+    nothing = Commands(plan.layout)
     for step in range(STEPS):
         state = backend.step(step * STEP, nothing)
     backend.close()

@@ -42,14 +42,14 @@ class Run:
 
     def step(self, steps: int = 1, commands: Commands | None = None) -> State:
         for _ in range(steps):
-            nothing = commands or Commands.empty(self.plan.layout)
+            nothing = commands or Commands(self.plan.layout)
             state = self.backend.step(self.steps * self.backend.capabilities.step_ns, nothing)
             self.steps += 1
             commands = None
         return state
 
     def commands(self) -> Commands:
-        return Commands.empty(self.plan.layout)
+        return Commands(self.plan.layout)
 
 
 @pytest.fixture(scope="module")

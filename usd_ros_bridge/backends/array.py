@@ -231,7 +231,7 @@ class ArrayBackend:
             sensors=frozenset(self._sensors),
             every_step=False,
         )
-        self.commands = Commands.empty(layout)
+        self.commands = Commands(layout)
         self._jumping = False
         self._state: State | None = None
         self._animated: AnimatedBodies | None = None

@@ -30,7 +30,7 @@ class MeshFile:
 
     Attributes:
         uri: The `filename` of a URDF's `<mesh>`: `file://` or `package://`.
-        has_colors: Whether the file has colours or a texture. The URDF then gives no colour.
+        has_colors: The file has colours or a texture. The URDF then gives no colour.
         diagnostics: Textures that could not be written, and are not in the file.
     """
 

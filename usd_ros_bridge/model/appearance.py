@@ -15,11 +15,11 @@ GREY: Final[Color] = (0.6, 0.6, 0.6, 1.0)
 """Of what has no colour."""
 
 _LINEAR_UP_TO: Final = 0.0031308
-"""Where sRGB's curve begins (IEC 61966-2-1)."""
+"""Start of sRGB's curve (IEC 61966-2-1)."""
 
 
 def srgb(color: Color) -> Color:
-    """Return a colour as screens take it (IEC 61966-2-1), which is what ROS' tools call one; opacity is as it was."""
+    """Convert a colour to sRGB (IEC 61966-2-1), as ROS' tools expect it; opacity is unchanged."""
     red, green, blue = (_encoded(value) for value in color[:3])
     return red, green, blue, color[3]
 
@@ -31,7 +31,7 @@ def _encoded(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a surface looks like.
+    """Colour and texture of a surface.
 
     Attributes:
         color: Linear red, green, blue and opacity, 0 to 1; with a texture, what that is multiplied by.
@@ -45,13 +45,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skin:
-    """What a mesh looks like where one colour does not say it.
+    """Appearance of a mesh that one colour does not describe.
 
     Attributes:
         looks: Looks; one at least.
         look_rows: (T,) int32 rows of `looks`, the look of each triangle; None where there is but one.
         uv: (U, 2) float32 texture coordinates, (0, 0) the lower left corner of the image; None where no look has a
-            texture, or the mesh says nothing of where it goes.
+            texture, or the mesh has no texture coordinates.
         uv_triangles: (T, 3) int32 rows of `uv` at the triangles' corners; None as `uv`.
         normals: (N, 3) float32 directions, of length 1, that light falls on; None where facets are to be seen.
         normal_triangles: (T, 3) int32 rows of `normals` at the triangles' corners; None as `normals`.
@@ -69,7 +69,7 @@ class Skin:
 
         Args:
             pose_from_prim: (3, 3) what its points are multiplied by.
-            turned: Whether the last two corners of its triangles are exchanged, as a mirror asks for.
+            turned: Exchange the last two corners of its triangles, as for a mirror.
         """
         normals = self.normals
         if normals is not None:

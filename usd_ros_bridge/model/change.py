@@ -23,12 +23,12 @@ ITEM_KINDS: tuple[ItemKind, ...] = ("robot", "topic", "service", "action", "cont
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """A field that is another one now.
+    """A changed field.
 
     Attributes:
         field: Its name in the plan; parts of parts with a dot (`qos.depth`).
-        old: As it was, SI units.
-        new: As it is.
+        old: Old value, SI units.
+        new: New value.
     """
 
     field: str
@@ -41,18 +41,18 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemDifference:
-    """A robot, interface, controller, joint or frame that came, went or is another one.
+    """A robot, interface, controller, joint or frame that was added, removed or changed.
 
     Attributes:
-        kind: What it is.
-        change: What became of it.
-        label: What it is, closer (`publisher`, `service server`, `frame`).
+        kind: Kind of item.
+        change: Added, removed or changed.
+        label: Kind in more detail (`publisher`, `service server`, `frame`).
         name: As the new plan names it; as the old one did where it is gone.
         path: Prim path, likewise.
         robot: Namespace of its robot, likewise; "" where it belongs to none.
-        detail: What tells most about it: the type of an interface or joint, the schema of a controller, the parent of
-            a frame.
-        fields: What changed, where it is still there.
+        detail: The most important attribute: the type of an interface or joint, the schema of a controller, the parent
+            of a frame.
+        fields: Changed fields of a changed item.
     """
 
     kind: ItemKind
@@ -76,7 +76,7 @@ class ItemDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDifference:
-    """Everything that differs between two plans. False where nothing does.
+    """All differences between two plans. False if there are none.
 
     Attributes:
         items: By kind, robots first and frames last, then by name.
@@ -119,16 +119,16 @@ def value_text(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
-    """A change that was carried out: the bridge goes on with another plan, or with an equal one.
+    """A change that was carried out; the new plan may be equal to the old one.
 
     Attributes:
-        why: What asked for it, for people (`variants`, `an edit of the stage`, `robot.usda changed`).
-        opened: What was opened, as `publisher /rover/scan`.
-        closed: What was closed, likewise.
-        kept: How many interfaces stayed as they were, with their peers, counters and schedules.
-        found: Diagnostics that the plan before did not have.
-        planning_s: Wall seconds from the request until the new plan was there.
-        swap_s: Wall seconds between two ticks that the change took.
+        why: The request, for people (`variants`, `an edit of the stage`, `robot.usda changed`).
+        opened: Interfaces that were opened, as `publisher /rover/scan`.
+        closed: Interfaces that were closed, likewise.
+        kept: Number of unchanged interfaces, with their peers, counters and schedules.
+        found: Diagnostics that the old plan did not have.
+        planning_s: Wall seconds from the request to the new plan.
+        swap_s: Wall seconds that the change took between two ticks.
     """
 
     why: str
@@ -149,7 +149,7 @@ Rows = NDArray[np.intp]
 
 
 class CommonRows(NamedTuple):
-    """Rows of the layouts of two plans that are the same thing.
+    """Rows of the layouts of two plans that stand for the same joint or body.
 
     Attributes:
         dofs: (N,) in the new plan.

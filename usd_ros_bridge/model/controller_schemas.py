@@ -45,8 +45,8 @@ class Port:
         kind: Kind of the interface.
         role: Its role.
         types: Types that it may have.
-        required: Whether there is no controller without it.
-        exclusive: Whether no other controller may have the same one.
+        required: There is no controller without it.
+        exclusive: No other controller may have the same one.
     """
 
     field: str
@@ -63,14 +63,14 @@ class ControllerSchema:
 
     Attributes:
         group: `module:class` in `usd_ros_bridge.controllers` that runs its controllers; imported when a plan has one.
-        record: What reading a prim with the schema gives; None where only an interface implies the controller.
+        record: Record type of prims with the schema; None for controllers that only an interface implies.
         planner: `module:class` in `usd_ros_bridge.planning.controllers` that plans one. The default plans what the
             fields below say.
         ports: Relationships to interfaces, in the schema's order.
         unnamed: Role and type of interfaces that a controller has without a relationship to them.
         joints: Fields with relationships to joints.
-        writes: Whether it commands its joints.
-        claims_base: Whether it moves the base of its robot, which nothing else may then command.
+        writes: It commands its joints.
+        claims_base: It moves the base of its robot, and is the only one to command it.
         positive: Fields that must be authored as positive numbers.
     """
 

@@ -12,9 +12,10 @@ Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 CONTAINED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What a fault of this package or of a library may raise for one part of an asset. Tf.ErrorException is a RuntimeError.
+"""Exceptions that a fault of this package or of a library may raise for one part of an asset.
 
-BridgeError is not among them: the caller has to know. Neither is what ends a reading on purpose.
+Tf.ErrorException is a RuntimeError. BridgeError is not among them: the caller handles it. Neither are exceptions
+that end a reading on purpose.
 """
 
 
@@ -27,8 +28,8 @@ class Diagnostic:
         severity: `error` (something is disabled), `warning` (works, perhaps not as meant) or `info`.
         path: Path of the prim, or "" for the stage as a whole.
         attribute: Name of the property at fault, or "".
-        message: What is wrong, with the offending value quoted.
-        remedy: What to do about it.
+        message: The fault, with the offending value quoted.
+        remedy: How to correct it.
     """
 
     code: str
@@ -55,7 +56,7 @@ def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:
 
     Args:
         path: Path of the prim.
-        what: What was done and is left out: `reading this prim`.
+        what: The action that is left out: `reading this prim`.
         error: One of CONTAINED.
     """
     text = " ".join(error_text(error).split())[:200]

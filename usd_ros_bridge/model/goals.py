@@ -63,7 +63,7 @@ class FollowTrajectoryGoal:
         path_tolerance: Tolerances all the way, by joint.
         goal_tolerance: Tolerances at the end, by joint.
         goal_time_tolerance_ns: How much later than its last point the goal may be reached; 0 for the default.
-        multi_dof: Whether anything of planar or floating joints was given (multi_dof_trajectory, component_*).
+        multi_dof: The goal has values of planar or floating joints (multi_dof_trajectory, component_*).
     """
 
     trajectory: TrajectorySample
@@ -88,7 +88,9 @@ class FollowTrajectoryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FollowTrajectoryFeedback:
-    """Where a trajectory should be and is. Rows are position, velocity, acceleration; columns the controller's joints.
+    """Desired and actual state of a trajectory.
+
+    Rows are position, velocity, acceleration; columns the controller's joints.
 
     Attributes:
         stamp_ns: Time of the state, nanoseconds.

@@ -55,7 +55,7 @@ _SIMULATION: Final = "simulation_interfaces"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageType:
-    """What a message type means.
+    """Meaning of a message type to planning.
 
     Attributes:
         best_effort: The system_default reliability is best effort, in both roles: a stream of measurements.
@@ -65,7 +65,7 @@ class MessageType:
         in_world: Its messages place a body in the world: the header's frame is the robot's parent frame.
         has_child_frame: Its messages name the body in child_frame_id.
         of_joints: Its messages are about the joints of the interface's context.
-        commands: What a subscription of the type commands where no controller names it, "" for nothing.
+        commands: Target of a subscription of the type that no controller names, "" for none.
         sensor: Second part of the names of sensor attributes (`usd_ros_bridge:lidar:...`), "" for no sensor.
         shows: USD value types of the attributes that its messages can show (`rel usd_ros_bridge:source`).
     """
@@ -136,7 +136,7 @@ _OTHER: Final = MessageType()
 
 
 def message_type(name: str) -> MessageType:
-    """Return what a message type means; of a type without a row, nothing."""
+    """Return the meaning of a message type; the default for a type without a row."""
     return MESSAGE_TYPES.get(name, _OTHER)
 
 
@@ -154,5 +154,5 @@ class TypeCatalog(Protocol):
     """Which interface types the ROS environment has. Planning without one checks the form of type names only."""
 
     def contains(self, type_name: str) -> bool:
-        """Return whether `type_name` (`sensor_msgs/msg/Image`) is installed. Must import nothing."""
+        """Return whether `type_name` (`sensor_msgs/msg/Image`) is installed. Imports nothing."""
         ...

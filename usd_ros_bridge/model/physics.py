@@ -22,7 +22,7 @@ from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
 
 WORLD_BODY = -1
-"""Where a body index is asked for: the world."""
+"""Index of the world, in place of a body."""
 
 # --- Shapes -------------------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class Mesh:
         points: (V, 3) float64, m, scale folded in.
         triangles: (T, 3) int32 rows of `points`, counter-clockwise seen from outside.
         approximation: How it collides (PhysicsMeshCollisionAPI).
-        skin: What it looks like, None where the colour of the collider or visual says all.
+        skin: Its appearance, None if the colour of the collider or visual is enough.
     """
 
     points: NDArray[np.float64]
@@ -173,12 +173,12 @@ class Body:
         path: Prim path.
         row: Row in the plan's layout, -1 where the plan has no use for it.
         world_from_body: At rest: as in the layout where it has a row.
-        kinematic: Whether it is moved and not driven (physics:kinematicEnabled).
+        kinematic: It is moved and not driven (physics:kinematicEnabled).
         inertial: Mass properties; all zero for a kinematic body that has none.
         linear_velocity: Of the origin at the start, in the world frame, m/s.
         angular_velocity: At the start, in the world frame, rad/s.
         gravity_scale: How much of gravity acts on it, 0 for none.
-        starts_asleep: Whether it rests until something touches or moves it.
+        starts_asleep: It rests until something touches or moves it.
         parent: The body that it hangs from by joints, WORLD_BODY where it hangs from the world or from nothing.
         joints: Indices in PhysicsScene.joints of the edge to the parent; empty where the body is free.
         robot: Index in BridgePlan.robots, -1 for a prop.
@@ -217,9 +217,9 @@ class Collider:
     Attributes:
         path: Prim path.
         body: Index in PhysicsScene.bodies, WORLD_BODY for a static one.
-        body_from_shape: Where the shape is in its body (in the world for a static one), m.
-        shape: What collides.
-        material: What is bound, None where nothing is: then the engine's own defaults hold.
+        body_from_shape: The shape in its body (in the world for a static one), m.
+        shape: The shape that collides.
+        material: The bound material, None for the engine's defaults.
         group: Index of the collision group it is in, -1 for none.
         solver: Solver attributes of the prim by resolved name and in SI units: `margin`, `gap` (m), `condim`,
             `priority`, `solref`, `solimp`, `torsional_friction`, `rolling_friction` (m), `solmix`,
@@ -246,8 +246,8 @@ class Visual:
     Attributes:
         path: Prim path.
         body: Index in PhysicsScene.bodies, WORLD_BODY for scenery.
-        body_from_shape: Where the shape is in its body (in the world for scenery), m.
-        shape: What is seen.
+        body_from_shape: The shape in its body (in the world for scenery), m.
+        shape: The visible shape.
         color: Red, green, blue, opacity, 0 to 1.
     """
 
@@ -266,7 +266,7 @@ class Drive:
     """PhysicsDriveAPI: `force = stiffness * (target_position - q) + damping * (target_velocity - v)`, bounded.
 
     Attributes:
-        acceleration: Whether the result is an acceleration: independent of the masses moved.
+        acceleration: The result is an acceleration: independent of the masses moved.
         stiffness: N m/rad or N/m (for accelerations 1/s^2).
         damping: N m s/rad or N s/m (for accelerations 1/s).
         constant_effort: N m or N, added to all of it.
@@ -322,11 +322,11 @@ class Dof:
         armature: Inertia of the drive train, kg m^2 or kg.
         friction: Dry friction, N m or N.
         stiffness: Of a spring without a drive (solver attributes), N m/rad or N/m.
-        spring_position: Where that spring rests, rad or m.
+        spring_position: Position at which that spring rests, rad or m.
         damping: Likewise, N m s/rad or N s/m.
-        reference: What MuJoCo's own coordinate is at position 0 (mjc:ref), rad or m: actuators and tendons of the asset
+        reference: MuJoCo's own coordinate at position 0 (mjc:ref), rad or m: actuators and tendons of the asset
             are in that coordinate. Limits and `spring_position` are not.
-        drive: What drives it, None for a passive one.
+        drive: Its drive, None for a passive one.
         mimic: The rule it follows, None where it follows none.
     """
 
@@ -368,8 +368,8 @@ class Joint:
         axis: X, Y or Z of a revolute, prismatic or spherical joint, None for others.
         cone: Half angles of a spherical joint's limit towards the two axes after `axis`, rad; None where unlimited.
         distance: Least and greatest distance of a distance joint's ends, m; 0 and inf where unlimited.
-        collides: Whether the two bodies collide with each other (physics:collisionEnabled).
-        closes_loop: Whether no body hangs by it: it closes a loop, or was excluded from the articulation.
+        collides: The two bodies collide with each other (physics:collisionEnabled).
+        closes_loop: No body hangs by it: it closes a loop, or was excluded from the articulation.
         solver: Solver attributes by resolved name: `solref_limit`, `solimp_limit`.
     """
 
@@ -400,7 +400,7 @@ class Site:
     Attributes:
         path: Prim path.
         body: Index in PhysicsScene.bodies, WORLD_BODY for one that does not move.
-        body_from_site: Where it is in its body (in the world for WORLD_BODY), m.
+        body_from_site: The site in its body (in the world for WORLD_BODY), m.
     """
 
     path: str
@@ -415,7 +415,7 @@ class WrapShape:
     Attributes:
         path: Prim path.
         body: Index in PhysicsScene.bodies, WORLD_BODY for one that does not move.
-        body_from_shape: Where the shape is in its body, m.
+        body_from_shape: The shape in its body, m.
         shape: Ball or cylinder; a capsule counts as the cylinder that it continues.
     """
 
@@ -487,9 +487,9 @@ class Actuator:
 
     Attributes:
         path: Prim path.
-        names: What messages may call it, the usual name first and its prim path last; unique in its robot.
+        names: Its names in messages, the usual name first and its prim path last; unique in its robot.
         robot: Index in BridgePlan.robots, -1 for none.
-        transmission: What it acts on.
+        transmission: Kind of its target.
         joint: Index in PhysicsScene.joints, -1 for none.
         tendon: Index in PhysicsScene.tendons, -1 for none.
         site: Index in PhysicsScene.sites, -1 for none; of a slider-crank the crank's.
@@ -506,9 +506,9 @@ class Actuator:
         length_range: Of a muscle; None has MuJoCo find it.
         inherit_range: Above 0 the control range is that share of its joint's or tendon's limits.
         activation_dimension: -1 for what the kind of activation needs.
-        acts_early: Whether the activation at the end of a step counts.
+        acts_early: The activation at the end of a step counts.
         group: MuJoCo's group.
-        interface: What a command of its joint is to it, "" where it follows its own control alone.
+        interface: Kind of command of its joint that it executes, "" for its own control alone.
         control_per_command: Control for a command of 1 in that interface.
     """
 
@@ -549,20 +549,20 @@ class PhysicsScene:
         gravity: In the world frame, m/s^2.
         timestep: Seconds, as a solver's attribute of the PhysicsScene prim has it; None where none does.
         solver: Other solver attributes of the PhysicsScene prim by resolved name: `iterations`, `cone`, `integrator`.
-        mujoco_options: Whether `solver` is all that MuJoCo's options are: nothing is left for an engine to choose.
+        mujoco_options: `solver` has all of MuJoCo's options; the engine chooses none.
         bodies: Parents before children; otherwise in traversal order.
         joints: In traversal order.
         colliders: In traversal order.
-        visuals: In traversal order; empty where nobody asked for them.
+        visuals: In traversal order; empty if they were not requested.
         apart_bodies: Pairs of body indices that do not collide with each other, smaller first: joints whose
             `collides` is false, with what fixed joints weld to their ends, and filtered pairs.
         apart_colliders: Pairs of collider indices that do not, smaller first.
         groups: Prim paths of the collision groups.
         apart_groups: Pairs of group indices that do not collide, smaller first; a group may be apart from itself.
-        sensors: What backends are to measure, in the order of the interfaces.
+        sensors: Sensors of backends, in the order of the interfaces.
         tracks: Time samples of kinematic bodies; their rows are indices in `bodies`.
         sites: In traversal order.
-        wraps: What tendons wrap around.
+        wraps: Shapes that tendons wrap around.
         tendons: In traversal order.
         actuators: MuJoCo's, in traversal order. Those of Newton are drives of their joints.
     """

@@ -85,10 +85,10 @@ class GeometryRecord(Record):
         points: (V, 3) float64 of a Mesh in its own frame, stage units; None for others.
         triangles: (T, 3) int32 of a Mesh, polygons fanned, counter-clockwise seen from outside (orientation honoured),
             holes and faces that name no points left out.
-        collides: Whether PhysicsCollisionAPI is applied.
+        collides: PhysicsCollisionAPI is applied.
         collision_enabled: physics:collisionEnabled.
         approximation: physics:approximation as authored, "" where it is not; of a Mesh only.
-        seen: Whether it is imageable, visible and of purpose default or render (computed, not authored, values).
+        seen: It is imageable, visible and of purpose default or render (computed, not authored, values).
         color: Linear red, green, blue, opacity: the bound look's (UsdPreviewSurface diffuseColor, opacity), else
             displayColor and displayOpacity, else None.
         skin: Of a Mesh with a texture, or with several colours; None for others.
@@ -250,7 +250,7 @@ class SimulationOwnerRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRecord(Record):
-    """What is authored under `usd_ros_bridge:` on an interface's prim, and on its camera: by USD name, plain values."""
+    """Values authored under `usd_ros_bridge:` on an interface's prim, and on its camera, by USD name."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -269,7 +269,7 @@ class PhysicsRecords:
             at or above a body without a mass of its own that authors it.
         actuators: Prims of type MjcActuator or NewtonActuator.
         tendons: Prims of type MjcTendon.
-        sites: Where actuators and tendons may act.
+        sites: Sites that actuators and tendons may act at.
         wrapped: Gprims that tendons wrap around, colliders or not.
         keyframes: Prims of type MjcKeyframe.
         origin: `usd_ros_bridge:georeference:*` on the nearest prim that authors any (default prim, PhysicsScene).

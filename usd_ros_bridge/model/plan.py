@@ -106,7 +106,7 @@ class JointPlan:
         child: Frame id of the tree's child.
         parent_path: Prim path of the parent (a body, or the context), "" for the world.
         child_path: Prim path of the child body.
-        inverted: Whether body1 is the tree's parent (authored child first). Positions keep the authored sign.
+        inverted: body1 is the tree's parent (authored child first). Positions keep the authored sign.
         axis: Axis of the single degree of freedom, None where there is none or more than one.
         body0_from_joint: Joint frame in the body0 end.
         body1_from_joint: Joint frame in the body1 end.
@@ -159,7 +159,7 @@ class FramePlan:
         id: Frame id without prefix.
         parent: Parent's frame id without prefix.
         path: Prim path.
-        static: Whether it goes to /tf_static.
+        static: It goes to /tf_static.
         parent_from_frame: Transform at rest.
         parent_index: Index of the parent in RobotPlan.frames, -1 where the parent is `parent_frame` or odom. Parents
             come before their children.
@@ -204,8 +204,8 @@ class RobotPlan:
         namespace: Absolute effective namespace, "/" for none.
         domain_id: Authored domain id, None for the process's default.
         parent_frame: Frame that the topmost frame hangs from.
-        implicit: Whether the default prim acts as the context because the stage has none.
-        tf_outputs: Where transforms go; empty where none are published.
+        implicit: The default prim acts as the context because the stage has none.
+        tf_outputs: Topics of transforms; empty if none are published.
         frames: Parents before children.
         joints: In traversal order.
         edges: Parents before children.
@@ -214,7 +214,7 @@ class RobotPlan:
         base: Index of the base body's frame in `frames` where the robot's base can move freely, else -1.
         base_row: Layout row of the robot's root body, -1 where it has none.
         odom_frame: Frame id of odometry; the base frame's parent where the base transform is odometry.
-        base_transform: What the base frame's transform is.
+        base_transform: Source of the base frame's transform.
         name: Name of the robot in its URDF: `assetInfo.name` of the context prim, else the prim's name.
     """
 
@@ -268,7 +268,7 @@ class InterfacePlan:
         name: Absolute resolved name; as far as it could be resolved where `enabled` is false.
         type: Interface type (`sensor_msgs/msg/Image`).
         domain_id: Domain id, None for the process's default.
-        enabled: Whether it is created.
+        enabled: It is created.
         reason: Why not, "" where enabled.
         context_path: Nearest context, "" where there is none.
         robot: Index in BridgePlan.robots, -1 where the interface belongs to none.
@@ -298,14 +298,14 @@ class TopicPlan(InterfacePlan):
 
     Attributes:
         publish_rate: Hz; None for subscriptions.
-        frame_id: What header.frame_id will be.
+        frame_id: header.frame_id of its messages.
         child_frame_id: The body's frame id for types that name a child (Odometry, TransformStamped), else "".
         qos: Resolved quality of service.
         dofs: Layout rows of the joints of this interface's context, in the order of JointState: of the whole robot, or
             of a nested context alone.
         joints: Names of those in messages of this context; empty where they are the layout's.
         camera: Index in Scene.cameras of the nearest camera at or above the prim, -1 where there is none.
-        implicit: Whether the bridge added it (implicit interfaces).
+        implicit: The bridge added it (implicit interfaces).
         source: Path of the attribute whose value it publishes, "" for none.
     """
 
@@ -342,13 +342,13 @@ class ControllerPlan:
         dofs: Layout rows of those joints.
         parameters: The schema's other attributes by record field name, SI, fallbacks applied.
         robot: Index in BridgePlan.robots, -1 where it belongs to none.
-        enabled: Whether it starts active.
+        enabled: It starts active.
         reason: Why not, "" where enabled.
-        switchable: Whether it could work: it does, or it is off because of `starts_enabled` or of another controller
+        switchable: It could work: it does, or it is off because of `starts_enabled` or of another controller
             that is active. Such a plan is complete, and may be switched on at run time; another one never can.
-        claims: What it writes and no other active controller may: layout rows of degrees of freedom (int) and prim
+        claims: Targets that no other active controller may write: layout rows of degrees of freedom (int) and prim
             paths of bodies (str); empty for a controller that only reads.
-        implied: Whether an interface stands for it without a schema.
+        implied: An interface stands for it without a schema.
     """
 
     path: str
@@ -367,15 +367,15 @@ class ControllerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgePlan:
-    """What the bridge will do for an asset.
+    """Everything that the bridge does for an asset.
 
     Attributes:
         asset: The asset as the caller named it.
         layout: Which rows of the state's arrays are which bodies and degrees of freedom, and their state at rest.
         scene: Cameras, time samples and the like, in SI units.
-        physics: What engines simulate and measure; None where nobody asked for it to be read.
+        physics: Input of engines; None if it was not read.
         stage: The opened stage, opaque, for engines with their own USD importer; None where there is none.
-        stage_owned: Whether it was opened to make the plan, and is nobody else's.
+        stage_owned: The stage was opened to make the plan, and belongs to it.
         default_prim: Prim path of the stage's default prim, "" where it has none.
         max_prims: Most prims of the instances of the stage's PointInstancers, of which physics is read.
         options: How it was made, so that it can be made again.

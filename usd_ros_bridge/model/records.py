@@ -65,7 +65,7 @@ def _fallbacks(record_type: type) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What every record has.
+    """Base of all records.
 
     Attributes:
         path: Path of the prim.
@@ -82,7 +82,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActuatedRecord(Record):
-    """What an MjcActuator or a NewtonActuator acts on; the rest is in PhysicsRecords."""
+    """Targets of an MjcActuator or a NewtonActuator; the rest is in PhysicsRecords."""
 
     target: tuple[str, ...] | None = attribute("mjc:target", "rel", aliases=("newton:targets",))
 
@@ -166,7 +166,7 @@ class FrameRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRecord(Record):
-    """What every RosControl*API has. Relationship targets may be prims or collections (`/P.collection:name`)."""
+    """Base of records of RosControl*API. Relationship targets may be prims or collections (`/P.collection:name`)."""
 
     starts_enabled: bool | None = attribute("control:starts_enabled", "bool", True)
 

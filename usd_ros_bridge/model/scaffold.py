@@ -24,7 +24,7 @@ class PlainXform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What a scaffold must know of a stage beyond its plan.
+    """Facts of a stage that a scaffold needs beyond its plan.
 
     Attributes:
         ros_prims: Number of prims by Ros*API schema, by name.
@@ -55,8 +55,8 @@ class Property:
         name: USD name.
         type_name: SdfValueTypeName, "rel" for a relationship.
         value: The value; paths of a relationship as a tuple.
-        uniform: Whether it cannot vary over time.
-        custom: Whether no schema has it.
+        uniform: It cannot vary over time.
+        custom: No schema has it.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What a layer says about a prim.
+    """Opinions of a layer about a prim.
 
     Attributes:
         path: Prim path in the stage that the layer makes.
@@ -85,11 +85,11 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What was decided, for people.
+    """A decision, for people.
 
     Attributes:
-        outcome: Whether it is in the layer.
-        subject: What it is about (`joint trajectory controller`).
+        outcome: Written, left out, or a note.
+        subject: Its subject (`joint trajectory controller`).
         text: Which, or why not.
         path: Prim path.
     """

@@ -1,4 +1,4 @@
-"""Sensors: what a backend is to measure for an interface, in SI units. REP 0158 leaves their models open.
+"""Sensors that backends measure for interfaces, and camera models, in SI units. REP 0158 leaves their models open.
 
 Attributes are authored under `usd_ros_bridge:` on the interface's prim (docs/sensors.md); noise is off by default.
 """
@@ -13,7 +13,7 @@ from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensor:
-    """What every sensor has.
+    """Base of all sensors.
 
     Attributes:
         path: Prim path of the interface.
@@ -45,7 +45,7 @@ class RaySensor(Sensor):
         rings: Rings; 1 for a LaserScan. The lowest comes first.
         range_min: Nearest valid range, m.
         range_max: Farthest valid range, m.
-        exclude_robot: Whether rays pass through all bodies of the robot that carries the sensor, instead of the
+        exclude_robot: Rays pass through all bodies of the robot that carries the sensor, instead of the
             carrying body alone.
     """
 
@@ -66,7 +66,7 @@ class RangeSensor(RaySensor):
 
     Attributes:
         field_of_view: Full opening angle, rad.
-        radiation: What it works with.
+        radiation: Kind of radiation.
     """
 
     field_of_view: float = 0.0
@@ -136,7 +136,7 @@ class WrenchSensor(Sensor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContactSensor(Sensor):
-    """Bool: whether anything touches the body.
+    """Bool: contact of the body with anything.
 
     Attributes:
         threshold: Sum of the normal forces that must be exceeded, N.

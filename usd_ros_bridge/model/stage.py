@@ -36,16 +36,16 @@ Pause = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XformRecord(Record):
-    """Where a prim is, at the stage's default time (the earliest sample where only samples exist).
+    """Transform of a prim at the stage's default time (the earliest sample where only samples exist).
 
     Attributes:
         type_name: USD type of the prim, "" for a typeless one.
         world_from_prim: Local-to-world matrix as composed, scale included, in stage units and the stage's up-axis.
             All NaN where the prim, or what carries it, is oriented by a quaternion of zero length or has an op that
             OpenUSD cannot use.
-        animated: Whether the prim's own transform has time samples that differ.
-        resets_stack: Whether its xformOpOrder starts with `!resetXformStack!`.
-        instance_proxy: Whether the prim lies below an instance.
+        animated: The prim's own transform has time samples that differ.
+        resets_stack: Its xformOpOrder starts with `!resetXformStack!`.
+        instance_proxy: The prim lies below an instance.
         kept_name: The prim's name before a converter, which kept it as the display name: USD cannot carry it.
     """
 
@@ -64,7 +64,7 @@ class PlainLinkRecord(Record):
     Those of URDF converters are all there; others where they are in a body.
 
     Attributes:
-        converted: Whether a URDF converter's layer defines it: then it is a link.
+        converted: A URDF converter's layer defines it: then it is a link.
     """
 
     converted: bool = False
@@ -136,9 +136,9 @@ class StageRecords:
         sources: USD value type by path of each attribute that a publisher names as its source; "" where there is no
             such attribute.
         collections: Members of each collection that a relationship targets, by `/Prim.collection:name`.
-        physics: What engines need beside the rest; None where it was not read.
-        diagnostics: What reading found: wrong value types, broken composition, refused references, units. What is
-            wrong with `physics` is there.
+        physics: Records for engines; None if they were not read.
+        diagnostics: Faults that reading found: wrong value types, broken composition, refused references, units.
+            `physics` has its own.
     """
 
     asset: str

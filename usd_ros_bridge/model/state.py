@@ -50,7 +50,7 @@ class Layout:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class State:
-    """What a backend measures. Arrays belong to the backend; readers neither keep nor change them.
+    """State that a backend measures. Arrays belong to the backend; readers neither keep nor change them.
 
     Attributes:
         time_ns: Bridge time of the state, nanoseconds.
@@ -88,10 +88,10 @@ class State:
 
 
 class Commands:
-    """What should happen in the next step. NaN means "nothing commanded" and the last command holds.
+    """Commands of the next step. NaN commands nothing: the last command holds.
 
-    Efforts, controls, twists and poses are rare: who asks for their arrays is taken to write, and what nobody asked for
-    is neither looked through nor cleared. So ask for them in each tick, and do not keep them.
+    Efforts, controls, twists and poses are rare: reading their property counts as writing. Arrays that were not read
+    are neither searched nor cleared. So read the property in each tick, and do not keep the array.
 
     Attributes:
         joint_position: (D,) targets, rad or m.
@@ -100,11 +100,10 @@ class Commands:
         actuator_control: (A,) controls of the actuators of the plan's physics, each in its own unit.
         body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
         body_pose: (B, 7) `world_from_body` to jump to.
-        silent: Whether all of it is known to be NaN, so that a backend need not look. Set by the runtime alone; False
-            means nothing either way.
-        has_effort: Whether `joint_effort` may hold a number: whether it was asked for since the last `clear`.
-        has_controls: Whether `actuator_control` may, likewise.
-        has_bodies: Whether `body_twist` or `body_pose` may, likewise.
+        silent: Everything is NaN, and a backend can skip it. Only the runtime sets this; False means unknown.
+        has_effort: `joint_effort` may hold a number: it was read since the last `clear`.
+        has_controls: `actuator_control` may, likewise.
+        has_bodies: `body_twist` or `body_pose` may, likewise.
     """
 
     __slots__ = (
@@ -120,41 +119,22 @@ class Commands:
         "silent",
     )
 
-    def __init__(
-        self,
-        *,
-        joint_position: FloatArray,
-        joint_velocity: FloatArray,
-        joint_effort: FloatArray,
-        body_twist: FloatArray,
-        body_pose: FloatArray,
-        actuator_control: FloatArray | None = None,
-        silent: bool = False,
-    ) -> None:
-        """Store the arrays as they are."""
-        self.joint_position = joint_position
-        self.joint_velocity = joint_velocity
-        self._joint_effort = joint_effort
-        self._body_twist = body_twist
-        self._body_pose = body_pose
-        self._actuator_control = np.zeros(0) if actuator_control is None else actuator_control
-        self.silent = silent
-        self.has_effort = self.has_controls = self.has_bodies = True
+    def __init__(self, layout: Layout, *, actuators: int = 0) -> None:
+        """Command nothing.
 
-    @classmethod
-    def empty(cls, layout: Layout, *, actuators: int = 0) -> Commands:
-        """Return commands for `layout`, and for actuators of that number, that command nothing."""
+        Args:
+            layout: The plan's.
+            actuators: A, the number of actuators of the plan's physics.
+        """
         dofs, bodies = len(layout.dofs), len(layout.bodies)
-        commands = cls(
-            joint_position=np.empty(dofs),
-            joint_velocity=np.empty(dofs),
-            joint_effort=np.empty(dofs),
-            body_twist=np.empty((bodies, 6)),
-            body_pose=np.empty((bodies, 7)),
-            actuator_control=np.empty(actuators),
-        )
-        commands.clear()
-        return commands
+        self.joint_position = np.empty(dofs)
+        self.joint_velocity = np.empty(dofs)
+        self._joint_effort = np.empty(dofs)
+        self._body_twist = np.empty((bodies, 6))
+        self._body_pose = np.empty((bodies, 7))
+        self._actuator_control = np.empty(actuators)
+        self.has_effort = self.has_controls = self.has_bodies = True
+        self.clear()
 
     @property
     def joint_effort(self) -> FloatArray:
@@ -181,7 +161,7 @@ class Commands:
         return self._body_pose
 
     def clear(self) -> None:
-        """Command nothing, until something is written."""
+        """Command nothing: set all to NaN."""
         self.joint_position.fill(np.nan)
         self.joint_velocity.fill(np.nan)
         if self.has_effort:
@@ -255,7 +235,7 @@ class ArraySample:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SensorSample:
-    """What a backend's sensor measured.
+    """Measurement of a backend's sensor.
 
     Attributes:
         prim: Prim path of the sensor.

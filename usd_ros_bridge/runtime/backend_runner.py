@@ -33,7 +33,7 @@ class BackendRunner:
         self._layout = layout
         self._report = report
         self._actuators = actuators
-        self.commands = Commands.empty(layout, actuators=actuators)
+        self.commands = Commands(layout, actuators=actuators)
         self.errors = 0
         self.last_error = ""
         self.steps = 0
@@ -61,9 +61,7 @@ class BackendRunner:
 
     def catch_up(self, time_ns: int) -> State | None:
         """Step to a time for which nothing was commanded: what is commanded now does not hold before it."""
-        nothing = (
-            self.commands if self.commands.silent else Commands.empty(self._layout, actuators=self._actuators)
-        )
+        nothing = self.commands if self.commands.silent else Commands(self._layout, actuators=self._actuators)
         try:
             return self._backend.step(time_ns, nothing)
         except Exception as error:  # noqa: BLE001 - the runtime's edge: the loop goes on

@@ -37,7 +37,7 @@ def random_poses(count: int = BODIES) -> np.ndarray:
 
 
 def nothing() -> Commands:
-    return Commands.empty(LAYOUT)
+    return Commands(LAYOUT)
 
 
 # --- By reference --------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Bench:
             )
         )
         self.keys = [needed.key for needed in self.backend.inputs()]
-        self.commands = Commands.empty(self.plan.layout)
+        self.commands = Commands(self.plan.layout)
 
     def receive(
         self,

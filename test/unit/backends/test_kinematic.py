@@ -29,7 +29,7 @@ class Bench:
         self.backend.open(
             BackendContext(plan=self.plan, report=lambda kind, _message: self.reports.append(kind))
         )
-        self.commands = Commands.empty(self.plan.layout)
+        self.commands = Commands(self.plan.layout)
         self.now = 0
         self.state = self.step(0)
 

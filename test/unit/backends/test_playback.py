@@ -40,7 +40,7 @@ class Bench:
                 plan=plan, report=lambda kind, _message: self.reports.append(kind), options=options
             )
         )
-        self.commands = Commands.empty(plan.layout)
+        self.commands = Commands(plan.layout)
         self.first = 1_234_567_891_000_000_000
 
     def at(self, seconds: float) -> State:

@@ -105,7 +105,7 @@ class Bench:
         self.backend = make(self.plan)
         self.reports: dict[str, str] = {}
         self.backend.open(BackendContext(plan=self.plan, report=self.reports.__setitem__, options=options))
-        self.commands = Commands.empty(self.plan.layout)
+        self.commands = Commands(self.plan.layout)
         step_ns = self.backend.capabilities.step_ns
         # The first call of a backend that owns time is one step on from rest.
         self.first = START + step_ns

@@ -32,7 +32,7 @@ def test_every_schema_makes_a_group_even_of_a_plan_with_a_fault(schema: str) -> 
     (made,) = make_groups(context(plan))
     assert made.schema == schema
     state: State = rest_of(plan)
-    commands = Commands.empty(plan.layout)
+    commands = Commands(plan.layout)
     made.group.command(1, state, commands)
     made.group.observe(state)
     made.group.reset()

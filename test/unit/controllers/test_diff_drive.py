@@ -66,7 +66,7 @@ class Rig:
             plan.controllers,
         )
         self.state = rest_of(plan)
-        self.commands = Commands.empty(plan.layout)
+        self.commands = Commands(plan.layout)
         self.now = 0
 
     def send(self, v: float, w: float = 0.0, *, row: int = 0, stamp_ns: int = 0) -> None:

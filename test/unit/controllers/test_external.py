@@ -36,7 +36,7 @@ class Rig:
         context = ControllerContext(plan=self.plan, report=lambda kind, _message: self.reports.append(kind))
         self.controls = ExternalControls(context, self.plan.controllers)
         self.state = rest_of(self.plan)
-        self.commands = Commands.empty(self.plan.layout)
+        self.commands = Commands(self.plan.layout)
 
     def send(
         self,

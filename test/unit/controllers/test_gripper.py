@@ -78,7 +78,7 @@ class Rig:
             ),
             self.plan.controllers,
         )
-        self.commands = Commands.empty(self.plan.layout)
+        self.commands = Commands(self.plan.layout)
         self.state: State = rest_of(self.plan)
         self.backend = KinematicBackend() if kinematic else None
         self.now = 0

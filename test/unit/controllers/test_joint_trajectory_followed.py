@@ -54,7 +54,7 @@ class Loop:
         )
         self.backend = KinematicBackend()
         self.backend.open(BackendContext(plan=plan, report=self._report))
-        self.commands = Commands.empty(plan.layout)
+        self.commands = Commands(plan.layout)
         self.now = WALL
         self.state: State = self.backend.step(self.now, self.commands)
 

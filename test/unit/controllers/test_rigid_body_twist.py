@@ -30,7 +30,7 @@ class Rig:
             ),
             self.plan.controllers,
         )
-        self.commands = Commands.empty(plan.layout)
+        self.commands = Commands(plan.layout)
 
     def send(self, twist: np.ndarray) -> None:
         self.twists.receive(0, TwistSample(stamp_ns=0, twist=twist), time_ns=0)

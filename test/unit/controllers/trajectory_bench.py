@@ -116,7 +116,7 @@ class Bench:
         self.state.time_ns = self.now
         self.state.joint_position[self.rows] = start
         self.true_position = self.state.joint_position.copy()
-        self.commanded = Commands.empty(self.plan.layout)
+        self.commanded = Commands(self.plan.layout)
         self.stuck: set[int] = set()
         self.unmeasured: set[int] = set()
 
@@ -149,7 +149,7 @@ class Bench:
         """Ticks, each some time after the one before."""
         for interval_ns in intervals_ns:
             self.now += interval_ns
-            self.commanded = Commands.empty(self.plan.layout)
+            self.commanded = Commands(self.plan.layout)
             self.group.command(self.now, self.state, self.commanded)
             self.state = self._moved()
             self.group.observe(self.state)

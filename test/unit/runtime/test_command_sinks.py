@@ -35,7 +35,7 @@ class Bench:
         self.plan = builder.build()
         self.reporter = OnceReporter(lambda _kind, _message: None)
         self.frames: dict[str, FloatArray] = {"world": IDENTITY}
-        self.commands = Commands.empty(self.plan.layout)
+        self.commands = Commands(self.plan.layout)
         self.sink = make_sink(
             SinkContext(
                 plan=self.plan,

@@ -82,7 +82,7 @@ class KinematicBodies:
         """Set the twist of a body in its own frame (6,), m/s and rad/s; zero stops it.
 
         Returns:
-            Whether the motion changes.
+            True if the motion changes.
         """
         mocap = int(self._compiled.mocap_ids[body])
         if np.array_equal(twist, self._twists.get(mocap, _STILL)) and not self._follows_samples(mocap):

@@ -304,7 +304,7 @@ class DivergenceMonitor:
         """Check the state after an interval of `count` steps.
 
         Returns:
-            Whether the simulation was set back: to the initial state, or to the start of the interval.
+            True if the simulation was set back: to the initial state, or to the start of the interval.
         """
         simulation = self._simulation
         self._intervals += 1

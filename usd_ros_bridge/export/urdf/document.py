@@ -45,7 +45,7 @@ class Urdf:
         joints: Names of the joints, in the order of the links that they lead to.
         added_links: Those of `links` that are not frames of the bridge: massless links between the degrees of freedom
             of a joint, or on a joint's axis that does not pass through the origin of its child.
-        diagnostics: What URDF cannot express, and what was left out.
+        diagnostics: Parts that URDF cannot express, or that were left out.
     """
 
     name: str
@@ -62,7 +62,7 @@ def robot_urdf(plan: BridgePlan, robot: int, *, meshes: MeshCache | None = None)
     Args:
         plan: The plan.
         robot: Index in `plan.robots`.
-        meshes: Where mesh files go. None leaves meshes out.
+        meshes: Destination of mesh files. None leaves meshes out.
     """
     return UrdfExporter(plan, meshes=meshes).robot(robot)
 
@@ -76,7 +76,7 @@ class UrdfExporter:
         Args:
             plan: The plan. Masses, shapes, friction and damping are those of `plan.physics`; a plan without physics
                 gives links and joints only.
-            meshes: Where mesh files go. None leaves meshes out.
+            meshes: Destination of mesh files. None leaves meshes out.
         """
         self._plan = plan
         self._meshes = meshes

@@ -296,7 +296,7 @@ class LinkShapes:
             links: Indices in RobotPlan.frames of the frames that are links.
             scene: The shapes.
             body_pose: (B, 7) `world_from_body` at rest.
-            meshes: Where mesh files go. None leaves meshes out.
+            meshes: Destination of mesh files. None leaves meshes out.
         """
         self._robot = robot
         self._shapes_of_body = scene.shapes_of_body

@@ -53,7 +53,7 @@ class Opened:
 
         The first call of a backend is one step on from rest: the others follow in a second one.
         """
-        commands = Commands.empty(self.plan.layout)
+        commands = Commands(self.plan.layout)
         for array, values in targets.items():
             for name, value in values.items():
                 row = self.body(name) if array.startswith("body") else self.row(name)

@@ -46,7 +46,7 @@ def actuator(plan: BridgePlan, name: str) -> int:
 
 
 def control(opened: Opened, **controls: float) -> Commands:
-    commands = Commands.empty(opened.plan.layout, actuators=len(opened.plan.physics.actuators))  # type: ignore[union-attr]
+    commands = Commands(opened.plan.layout, actuators=len(opened.plan.physics.actuators))  # type: ignore[union-attr]
     for name, value in controls.items():
         commands.actuator_control[actuator(opened.plan, name)] = value
     return commands

@@ -178,7 +178,7 @@ def test_the_backend_shows_ball_joints_as_the_plan_knows_them() -> None:
     stage.GetRootLayer().ImportFromString(BALL_AND_HINGE)
     plan = load_plan(stage, physics=True)
     assert len(plan.layout.dofs) == 6
-    backend, kinematics, commands = MujocoBackend(), Kinematics(plan), Commands.empty(plan.layout)
+    backend, kinematics, commands = MujocoBackend(), Kinematics(plan), Commands(plan.layout)
     backend.open(BackendContext(plan=plan, report=Reports()))
     moved, before = 0.0, None
     for step in range(1, 1000):

@@ -29,7 +29,7 @@ def opened(plan, backend=None):
 
 
 def drive(plan, speed):
-    commands = Commands.empty(plan.layout)
+    commands = Commands(plan.layout)
     wheels = [row for row, name in enumerate(plan.layout.dofs) if "wheel" in name]
     assert wheels
     commands.joint_velocity[wheels] = speed
@@ -38,10 +38,10 @@ def drive(plan, speed):
 
 def run(backend, plan, steps, speed=None):
     step_ns = backend.capabilities.step_ns
-    commands = Commands.empty(plan.layout) if speed is None else drive(plan, speed)
+    commands = Commands(plan.layout) if speed is None else drive(plan, speed)
     for _ in range(steps):
         state = backend.step(backend.simulation.time_ns + step_ns, commands)
-        commands = Commands.empty(plan.layout)
+        commands = Commands(plan.layout)
     return state
 
 
