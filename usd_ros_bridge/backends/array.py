@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, parse_options
+from usd_ros_bridge.backends.base import BackendContext, Capabilities, InputlessBackend, parse_options
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.state import Commands, Layout, SensorSample, State
@@ -140,7 +140,7 @@ QuaternionOrder = Literal["xyzw", "wxyz"]
 _POSE, _TWIST = 7, 6
 
 
-class ArrayBackend:
+class ArrayBackend(InputlessBackend):
     """Read the state from a host's arrays at every step, and pass commands to the host.
 
     The arrays belong to the host. They are read only in `step` (`Bridge.step`), in the thread that calls it, and never
@@ -263,13 +263,6 @@ class ArrayBackend:
         self._animated = AnimatedBodies(
             context.plan, skipped=frozenset(np.concatenate([*mapped, []]).tolist())
         )
-
-    def inputs(self) -> tuple[BackendInput, ...]:
-        """Return no inputs: commands come through the plan's own subscriptions."""
-        return ()
-
-    def receive(self, key: str, sample: object) -> None:
-        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
         """Pass commands to the host, then read its arrays as the state at `time_ns`."""

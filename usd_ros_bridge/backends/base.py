@@ -145,6 +145,17 @@ class Backend(Protocol):
         ...
 
 
+class InputlessBackend:
+    """A base of backends that need no topics of their own: commands come through the plan's subscriptions."""
+
+    def inputs(self) -> tuple[BackendInput, ...]:
+        """Return no inputs."""
+        return ()
+
+    def receive(self, key: str, sample: object) -> None:
+        """Do nothing: there are no inputs."""
+
+
 def needs_physics(backend: object) -> bool:
     """Return whether a backend needs `plan.physics` in `open`: its attribute `needs_physics` is true.
 

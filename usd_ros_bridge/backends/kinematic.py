@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.base import (
     BackendContext,
-    BackendInput,
     Capabilities,
+    InputlessBackend,
     flag,
     option_value,
     parse_options,
@@ -100,7 +100,7 @@ _SECONDS = 1e-9
 _NONE: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
-class KinematicBackend:
+class KinematicBackend(InputlessBackend):
     """Move joints and bodies as commanded.
 
     - A position target is clamped to the limits and reached at the authored maximum velocity, at once where there is
@@ -126,13 +126,6 @@ class KinematicBackend:
         values = parse_options("kinematic", context.options, {"loop": flag})
         self._context, self._loop = context, option_value(values, "loop", bool, True)
         self.reset()
-
-    def inputs(self) -> tuple[BackendInput, ...]:
-        """Return no inputs: commands come through the plan's own subscriptions."""
-        return ()
-
-    def receive(self, key: str, sample: object) -> None:
-        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
         """Advance by the time since the last step; the first step only sets the time."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, parse_options
+from usd_ros_bridge.backends.base import BackendContext, Capabilities, InputlessBackend, parse_options
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.model.state import Commands, State
 
 
-class NullBackend:
+class NullBackend(InputlessBackend):
     """Hold the authored state of an asset."""
 
     capabilities = Capabilities(commands=False, every_step=False)
@@ -21,13 +21,6 @@ class NullBackend:
         parse_options("null", context.options, {})
         self._state = State.initial(context.plan.layout)
         self._animated = AnimatedBodies(context.plan)
-
-    def inputs(self) -> tuple[BackendInput, ...]:
-        """Return no inputs."""
-        return ()
-
-    def receive(self, key: str, sample: object) -> None:
-        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002 - ignored
         """Return the initial state at `time_ns`, with animations."""

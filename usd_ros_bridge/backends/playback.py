@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.base import (
     BackendContext,
-    BackendInput,
     Capabilities,
+    InputlessBackend,
     flag,
     number_in,
     option_value,
@@ -39,7 +39,7 @@ OPTION_PARSERS = {
 }
 
 
-class PlaybackBackend:
+class PlaybackBackend(InputlessBackend):
     """Move bodies, animated Xforms and joints by their time samples; without any they stay at rest.
 
     Recorded poses of bodies below joints are played as recorded if every such body has some; joint positions are then
@@ -73,13 +73,6 @@ class PlaybackBackend:
                 "playback.empty", "the stage has no time samples: playback shows the authored state"
             )
         self.reset()
-
-    def inputs(self) -> tuple[BackendInput, ...]:
-        """Return no inputs."""
-        return ()
-
-    def receive(self, key: str, sample: object) -> None:
-        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002 - ignored
         """Return the state of the stage at the time since the first step."""

@@ -8,7 +8,7 @@ from typing import Final
 import mujoco
 import numpy as np
 
-from usd_ros_bridge.backends.base import BackendContext, BackendInput, Capabilities, EntityState
+from usd_ros_bridge.backends.base import BackendContext, Capabilities, EntityState, InputlessBackend
 from usd_ros_bridge.backends.mujoco.actuators import add_actuators
 from usd_ros_bridge.backends.mujoco.bodies import add_bodies, set_sleep_policies
 from usd_ros_bridge.backends.mujoco.cameras import CameraInfoSensor, add_cameras, make_cameras
@@ -37,7 +37,7 @@ LONGEST_CHAIN = 1000
 """Most bodies in a chain: MuJoCo 3.3 to 4.0 compile 1,000 in 2.3 s, and 2,000 in over a minute."""
 
 
-class MujocoBackend:
+class MujocoBackend(InputlessBackend):
     """Simulate rigid bodies, joints, drives and contacts with MuJoCo. The backend owns time: fixed steps, on a grid.
 
     - The state is that of its stamp: poses, velocities and efforts alike.
@@ -68,13 +68,6 @@ class MujocoBackend:
         _disable_log_file()
         self._session = _Session(context, context.plan.physics, options)
         self.capabilities = self._session.capabilities
-
-    def inputs(self) -> tuple[BackendInput, ...]:
-        """Return no inputs: commands come through the plan's own subscriptions."""
-        return ()
-
-    def receive(self, key: str, sample: object) -> None:
-        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
         """Advance to the last step at or before `time_ns`; the first call makes one step from the initial state."""

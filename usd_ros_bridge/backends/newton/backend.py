@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.array import ArrayBackend
 from usd_ros_bridge.backends.base import (
     BackendContext,
-    BackendInput,
     Capabilities,
+    InputlessBackend,
     number_in,
     option_value,
     parse_options,
@@ -29,7 +29,7 @@ _UNITS = frozenset({"1.1.meters_per_unit", "1.1.kilograms_per_unit"})
 """Diagnostics of stages in other units than Newton's."""
 
 
-class NewtonBackend:
+class NewtonBackend(InputlessBackend):
     """Simulate the stage by `newton.ModelBuilder.add_usd` and SolverMuJoCo: MuJoCo on the CPU, MuJoCo Warp on a GPU.
 
     - Position and velocity targets go to the joints' drives, efforts are added to those of the drives; each holds until
@@ -81,13 +81,6 @@ class NewtonBackend:
             self._animations.update(0.0)
         self._view.open(BackendContext(plan=plan, report=context.report))
         self._start_ns, self._steps = None, 0
-
-    def inputs(self) -> tuple[BackendInput, ...]:
-        """Return no inputs."""
-        return ()
-
-    def receive(self, key: str, sample: object) -> None:
-        """Do nothing: there are no inputs."""
 
     def step(self, time_ns: int, commands: Commands) -> State:
         """Advance to the last step at or before `time_ns`; the first call makes one step from the initial state."""
