@@ -6,12 +6,12 @@ SI units, quaternions x y z w, a stable order.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from usd_ros_bridge.model.change import CHANGE_MARKS, PlanDifference
-from usd_ros_bridge.model.physics import WORLD_BODY, Actuator, Mesh, PhysicsScene, Shape, Tendon
+from usd_ros_bridge.model.physics import Actuator, Mesh, PhysicsScene, Shape, Tendon
 from usd_ros_bridge.model.plan import (
     BridgePlan,
     JointPlan,
@@ -105,7 +105,15 @@ class _Paths:
     """Replace indices by prim paths."""
 
     def __init__(self, scene: PhysicsScene) -> None:
-        self._scene = scene
+        self._joints = scene.joints
+        bodies, sites = scene.bodies, scene.sites
+        self._referred: Mapping[str, Sequence[Any]] = {
+            **dict.fromkeys(("body", "body0", "body1", "parent"), bodies),
+            **dict.fromkeys(("site", "other_site", "side_site"), sites),
+            "tendon": scene.tendons,
+            "joint": scene.joints,
+        }
+        self._groups, self._wraps = scene.groups, scene.wraps
 
     def named(self, value: Any) -> dict[str, Any]:
         """Return the attributes of a body, joint, collider, visual, sensor, tendon or actuator."""
@@ -119,31 +127,23 @@ class _Paths:
         }
 
     def _attribute(self, name: str, value: Any) -> Any:
-        scene = self._scene
-        if name in ("body", "body0", "body1", "parent"):
-            return "" if value == WORLD_BODY else scene.bodies[value].path
-        if name == "joints" and value and isinstance(value[0], tuple):
-            return [[scene.joints[row].path, coefficient] for row, coefficient in value]
-        if name == "joints":
-            return [scene.joints[row].path for row in value]
-        if name == "points":
-            return [self.named(point) for point in value]
-        if name in ("site", "other_site", "side_site"):
-            return "" if value < 0 else scene.sites[value].path
-        if name == "tendon":
-            return "" if value < 0 else scene.tendons[value].path
-        if name == "shape" and isinstance(value, int):
-            return "" if value < 0 else scene.wraps[value].path
-        if name == "joint":
-            return "" if value < 0 else scene.joints[value].path
-        if name == "group":
-            return None if value < 0 else scene.groups[value]
-        if name == "shape":
-            return _shape(value)
-        if name == "dofs":
-            return [self.named(dof) for dof in value]
-        if name == "mimic" and value is not None:
-            return self.named(value)
+        match name:
+            case _ if name in self._referred:
+                return "" if value < 0 else self._referred[name][value].path
+            case "joints" if value and isinstance(value[0], tuple):
+                return [[self._joints[row].path, coefficient] for row, coefficient in value]
+            case "joints":
+                return [self._joints[row].path for row in value]
+            case "group":
+                return None if value < 0 else self._groups[value]
+            case "shape" if isinstance(value, int):
+                return "" if value < 0 else self._wraps[value].path
+            case "shape":
+                return _shape(value)
+            case "points" | "dofs":
+                return [self.named(each) for each in value]
+            case "mimic" if value is not None:
+                return self.named(value)
         return _plain_value(value)
 
 

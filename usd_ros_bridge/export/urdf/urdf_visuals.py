@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import Final, Literal
 
 import numpy as np
@@ -147,57 +146,31 @@ class Primitive:
     suffix: str = ""
 
 
-@singledispatch
 def primitives(shape: Shape) -> tuple[Primitive, ...] | Mesh | None:
     """Return a shape as primitives that make it up, or as a mesh; None if URDF has no geometry for it."""
-    raise TypeError(f"no shape: {type(shape).__name__}")
-
-
-@primitives.register
-def _(shape: Sphere) -> tuple[Primitive, ...]:
-    return (_ball(shape.radius),)
-
-
-@primitives.register
-def _(shape: Box) -> tuple[Primitive, ...]:
-    x, y, z = shape.half
-    return (Primitive(tag="box", sizes={"size": (2.0 * x, 2.0 * y, 2.0 * z)}),)
-
-
-@primitives.register
-def _(shape: Cylinder) -> tuple[Primitive, ...]:
-    return (_cylinder(shape.radius, shape.half_height),)
-
-
-@primitives.register
-def _(shape: Capsule) -> tuple[Primitive, ...]:
-    if shape.half_height <= 0.0:
-        return (_ball(shape.radius),)
-    return (
-        _cylinder(shape.radius, shape.half_height),
-        _ball(shape.radius, height=shape.half_height, suffix="_top"),
-        _ball(shape.radius, height=-shape.half_height, suffix="_bottom"),
-    )
-
-
-@primitives.register
-def _(shape: Plane) -> tuple[Primitive, ...] | None:
-    x, y = shape.half
-    if x <= 0.0 or y <= 0.0:
-        return None
-    below = Pose((0.0, 0.0, -0.5 * PLANE_THICKNESS))
-    return (
-        Primitive(tag="box", sizes={"size": (2.0 * x, 2.0 * y, PLANE_THICKNESS)}, shape_from_primitive=below),
-    )
-
-
-@primitives.register
-def _(shape: Cone) -> Mesh:
-    return cone_mesh(shape)
-
-
-@primitives.register
-def _(shape: Mesh) -> Mesh:
+    match shape:
+        case Sphere(radius):
+            return (_ball(radius),)
+        case Box((x, y, z)):
+            return (Primitive(tag="box", sizes={"size": (2.0 * x, 2.0 * y, 2.0 * z)}),)
+        case Cylinder(radius, half_height):
+            return (_cylinder(radius, half_height),)
+        case Capsule(radius, half_height) if half_height <= 0.0:
+            return (_ball(radius),)
+        case Capsule(radius, half_height):
+            return (
+                _cylinder(radius, half_height),
+                _ball(radius, height=half_height, suffix="_top"),
+                _ball(radius, height=-half_height, suffix="_bottom"),
+            )
+        case Plane((x, y)) if x > 0.0 and y > 0.0:
+            size = (2.0 * x, 2.0 * y, PLANE_THICKNESS)
+            below = Pose((0.0, 0.0, -0.5 * PLANE_THICKNESS))
+            return (Primitive(tag="box", sizes={"size": size}, shape_from_primitive=below),)
+        case Plane():
+            return None
+        case Cone():
+            return cone_mesh(shape)
     return shape
 
 
