@@ -188,10 +188,10 @@ def _measure(command: list[str] | None, name: str, joints: int, folder: Path, op
         listener.wait_for("written")
     rows = np.load(heard)
     rows = rows[(rows[:, 0] >= begin) & (rows[:, 0] < end)]
-    return _judge(rows, (cpu_after - cpu) * 1e6, name, joints, (end - begin) / 1e9)
+    return judge(rows, (cpu_after - cpu) * 1e6, name, joints, (end - begin) / 1e9)
 
 
-def _judge(rows: np.ndarray, cpu_us: float, name: str, joints: int, seconds: float) -> _Run:
+def judge(rows: np.ndarray, cpu_us: float, name: str, joints: int, seconds: float) -> _Run:
     """Turns what was heard into a run, where it is what it should be."""
     expected = RATE * seconds
     if len(rows) < _LEAST_ARRIVED * expected:

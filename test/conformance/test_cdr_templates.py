@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 from rclpy.serialization import deserialize_message, serialize_message
 
 import ros_messages
-from usd_ros_bridge.ros.wire import cdr_layout, cdr_template
+from usd_ros_bridge.ros.wire import cdr_template
 from usd_ros_bridge.ros.wire.cdr_layout import CdrLayout, TemplateError
 from usd_ros_bridge.ros.wire.cdr_template import Template
 
@@ -128,23 +128,35 @@ def test_refuses_a_layout_that_exchanges_two_numbers(name: str, monkeypatch: pyt
 
 @pytest.mark.parametrize("align_to", [1, 4])
 def test_refuses_a_layout_that_aligns_otherwise(align_to: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    align = CdrLayout._align
-    monkeypatch.setattr(CdrLayout, "_align", lambda self, size: align(self, min(size, align_to)))
+    class Misaligned(CdrLayout):
+        def _align(self, size: int) -> None:
+            super()._align(min(size, align_to))
+
+    monkeypatch.setattr(cdr_template, "CdrLayout", Misaligned)
     with pytest.raises(TemplateError):
         Template(lied_about("geometry_msgs/msg/TwistStamped"))
 
 
 def test_refuses_a_layout_that_forgets_the_closing_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        CdrLayout, "_fix", lambda self, content: CdrLayout._skip(self, len(content.rstrip(b"\0")))
-    )
+    class Unclosed(CdrLayout):
+        def _fix(self, content: bytes) -> None:
+            self._skip(len(content.rstrip(b"\0")))
+
+    monkeypatch.setattr(cdr_template, "CdrLayout", Unclosed)
     with pytest.raises(TemplateError):
         Template(lied_about("sensor_msgs/msg/JointState"))
 
 
 def test_refuses_a_layout_with_exchanged_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = cdr_layout._slots
-    monkeypatch.setattr(cdr_layout, "_slots", lambda cls: slots(cls)[::-1])
+    init = CdrLayout.__init__
+
+    def reversed_fields(self: CdrLayout, message: Any) -> None:
+        init(self, message)
+        numbers = list(self.numbers.values())
+        for each, offsets in zip(numbers, [each.offsets for each in reversed(numbers)], strict=True):
+            each.offsets = offsets
+
+    monkeypatch.setattr(CdrLayout, "__init__", reversed_fields)
     for name in ("builtin_interfaces/msg/Time", "geometry_msgs/msg/Point", "std_msgs/msg/ColorRGBA"):
         with pytest.raises(TemplateError, match="reads back other numbers"):
             Template(TYPES[name]())

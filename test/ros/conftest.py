@@ -63,9 +63,12 @@ class RunningBridge:
 
     def close(self) -> None:
         self.bridge.close()
-        if self._thread.ident is not None:
-            self._thread.join(5.0)
-            assert not self._thread.is_alive()
+        assert self._thread.ident is None or self.has_ended(5.0)
+
+    def has_ended(self, timeout: float) -> bool:
+        """Return whether `spin` returned within a time, in seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def row(self, name: str, role: str = "publisher") -> Any:
         rows = [row for row in self.bridge.status().interfaces if row.name == name and row.role == role]

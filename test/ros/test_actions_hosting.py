@@ -209,28 +209,41 @@ def test_malformed_goals_are_rejected_and_disturb_nothing(start, ros_harness, se
     client.close()
 
 
-def strand(running, client, message):
-    """Has a goal accepted and not begun, as rclpy does where it cannot tell the client."""
-    (endpoint,) = [each.endpoint for each in running.bridge.parts.interfaces._made if each.kind == "action"]
-    kept = threading.Event()
-    endpoint._server.register_handle_accepted_callback(lambda _: kept.set())
-    sent = client.send(message)
-    # rclpy answers the client before it calls this.
-    assert kept.wait(10.0)
-    endpoint._server.register_handle_accepted_callback(None)
-    return sent
+@pytest.fixture
+def strand(monkeypatch):
+    """`strand(client, message)`: a goal accepted and not begun, as rclpy leaves it where it cannot tell the client."""
+    servers = []
+
+    class Recorded(goal_server.GoalServer):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            servers.append(self)
+
+    monkeypatch.setattr("usd_ros_bridge.ros.endpoints.action_server.GoalServer", Recorded)
+
+    def send(client, message):
+        (server,) = servers
+        kept = threading.Event()
+        server.register_handle_accepted_callback(lambda _: kept.set())
+        sent = client.send(message)
+        # rclpy answers the client before it calls this.
+        assert kept.wait(10.0)
+        server.register_handle_accepted_callback(None)
+        return sent
+
+    return send
 
 
-def test_goals_that_were_accepted_and_not_begun_end(start, ros_harness, monkeypatch):
+def test_goals_that_were_accepted_and_not_begun_end(start, ros_harness, monkeypatch, strand):
     monkeypatch.setattr("usd_ros_bridge.ros.endpoints.action_server._STRANDED_S", 0.0)
     running = start(arm_with_follower())
     client = Client(ros_harness)
-    first, second = (strand(running, client, goal(0.1)) for _ in range(2))
+    first, second = (strand(client, goal(0.1)) for _ in range(2))
     assert client.wait(first).status == ABORTED, "when the next goal comes"
     assert len(client.cancel(second).goals_canceling) == 1
     assert client.run(goal(0.05)).status == SUCCEEDED
     assert client.wait(second).status == ABORTED, "canceled before it began, and never begun"
-    third = strand(running, client, goal(0.1))
+    third = strand(client, goal(0.1))
     running.close()
     assert client.wait(third).status == ABORTED, "when the server closes"
     client.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -20,6 +21,7 @@ from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.plan import ServicePlan, TfOutput
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.diagnostics.diagnostic_rules import BackendWatch
 
 ASSETS = Path(__file__).parent.parent / "assets"
 NODE = "usd_ros_bridge"
@@ -159,13 +161,13 @@ def test_the_guard_is_told_and_clears(start, listener, monkeypatch):
 
 def test_nothing_is_made_while_nobody_listens(start, ros_harness, monkeypatch):
     turns, made = [], []
-    turn = "usd_ros_bridge.ros.diagnostics.diagnostics_publisher.DiagnosticsPublisher"
-    import usd_ros_bridge.ros.diagnostics.diagnostics_publisher as module
+    create_timer, judge = Node.create_timer, BackendWatch.judge
 
-    original = module.DiagnosticsPublisher._turn
-    statuses = module.DiagnosticsPublisher._statuses
-    monkeypatch.setattr(f"{turn}._turn", lambda self: (turns.append(1), original(self))[1])
-    monkeypatch.setattr(f"{turn}._statuses", lambda self: (made.append(1), statuses(self))[1])
+    def counted_timer(node, period_s, callback, **options):
+        return create_timer(node, period_s, lambda: (turns.append(1), callback())[1], **options)
+
+    monkeypatch.setattr(Node, "create_timer", counted_timer)
+    monkeypatch.setattr(BackendWatch, "judge", lambda *each: (made.append(1), judge(*each))[1])
     start(plan(JOINT_STATES), **QUICK)
     ros_harness.wait_for(lambda: len(turns) > 5, what="turns")
     assert not made

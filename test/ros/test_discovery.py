@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from rclpy.utilities import get_rmw_implementation_identifier
 
 from usd_ros_bridge.ros import transport
 
@@ -38,7 +39,8 @@ for index in range(int(sys.argv[2])):
     domains.close()
 """
 
-fast_dds = pytest.mark.skipif(not transport._is_fast_dds(), reason="Fast DDS is not the middleware here")
+IS_FAST_DDS = get_rmw_implementation_identifier().startswith("rmw_fastrtps")
+fast_dds = pytest.mark.skipif(not IS_FAST_DDS, reason="Fast DDS is not the middleware here")
 
 
 def matching_times(transports: str, starts: int, **variables: str) -> list[float]:
@@ -66,7 +68,9 @@ def test_no_announcement_is_sent_twice(discovery_range: str, monkeypatch: pytest
         texts.append(text)
         return "profile.xml"
 
-    kept = {name: value for name, value in os.environ.items() if name not in transport._VARIABLES}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FASTDDS_", "FASTRTPS_"))
+    }
     monkeypatch.setattr(transport.os, "environ", {**kept, "ROS_AUTOMATIC_DISCOVERY_RANGE": discovery_range})
     monkeypatch.setattr(transport, "_profile", keep)
     monkeypatch.setattr(transport, "_profiles_variable", lambda: "FASTDDS_DEFAULT_PROFILES_FILE")

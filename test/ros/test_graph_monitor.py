@@ -65,10 +65,19 @@ def rover() -> Any:
     return load_plan(str(Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"), physics=True)
 
 
-def test_nothing_is_said_of_a_bridge_alone(start: Any, ros_harness: Any, rover: Any) -> None:
+def test_nothing_is_said_of_a_bridge_alone(
+    start: Any, ros_harness: Any, rover: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = start(rover)
-    domain = running.bridge.parts.domains.main
-    monitor = GraphMonitor(lambda: rover, running.bridge.parts.domains, report=running.warnings)
-    for _ in range(3):
-        monitor._check(domain)
+    looks = []
+
+    def planned() -> Any:
+        looks.append(1)
+        return rover
+
+    monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.graph_monitor.CHECK_RATE", 1000.0)
+    monitor = GraphMonitor(planned, running.bridge.parts.domains, report=running.warnings)
+    snapshot = running.bridge.parts.runtime.snapshot
+    # Each look asks for the plan twice. A finding would be reported by the second one.
+    ros_harness.wait_for(lambda: monitor.publish(snapshot) or len(looks) > 6, what="three looks")
     assert not [kind for kind, _ in running.warnings.entries if kind.startswith("graph.")]

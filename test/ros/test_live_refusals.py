@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from typing import Any
 
@@ -88,19 +89,27 @@ def test_an_edit_that_raises_is_refused_and_taken_back(start, edited_asset):
 
 def test_an_edit_beside_a_request_that_is_refused_is_followed(start, edited_asset):
     bridge = start(load_plan(edited_asset)).bridge
-    changed = threading.Event()
-    bridge.changes.on_change(lambda _report: changed.set())
+    reports: queue.Queue[Any] = queue.Queue()
+    go_on = threading.Event()
+
+    def note(report: Any) -> None:
+        reports.put(report)
+        assert go_on.wait(TIMEOUT_S)
 
     def edit(_stage: Any) -> None:
         raise ValueError("the editor gives up")
 
-    # While it is held, nobody carries anything out: both are found at once.
-    with lock_of(bridge.plan.stage), bridge.changes._condition:
+    bridge.changes.on_change(note)
+    bridge.change(variants=head("both"))
+    reports.get(timeout=TIMEOUT_S)
+    # Until the first change's listener returns, nobody carries anything out: both are found at once.
+    with lock_of(bridge.plan.stage):
         bridge.plan.stage.GetPrimAtPath("/World/mast").SetActive(False)
-        refused = bridge.change(edit=edit)
+    refused = bridge.change(edit=edit)
+    go_on.set()
     with pytest.raises(BridgeError, match="the editor gives up"):
         refused.result(TIMEOUT_S)
-    assert changed.wait(TIMEOUT_S)
+    reports.get(timeout=TIMEOUT_S)
     assert not any("/mast/" in name for name in names(bridge))
 
 

@@ -19,11 +19,13 @@ from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.controllers.diff_drive import DiffDrives
 from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
+from usd_ros_bridge.ros.endpoints import publisher as publishers
 from usd_ros_bridge.ros.endpoints.publisher import PublisherBatch
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
 from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publications
+from usd_ros_bridge.runtime.schedule import mark_each
 from usd_ros_bridge.spatial.pose import Pose
 
 SECOND_NS = 1_000_000_000
@@ -165,15 +167,14 @@ def running(ros_harness):
 
 @pytest.fixture
 def sent_together(monkeypatch):
-    """The publishers whose messages were written together, message by message."""
+    """The publishers whose messages were written and sent together, message by message."""
     sent = []
-    send = PublisherBatch._send
 
-    def counted(batch, data, pieces, time_ns):
-        sent.extend(publisher for publisher, _, _ in pieces)
-        send(batch, data, pieces, time_ns)
+    def noted(members, time_ns):
+        sent.extend(members)
+        mark_each(members, time_ns)
 
-    monkeypatch.setattr(PublisherBatch, "_send", counted)
+    monkeypatch.setattr(publishers, "mark_each", noted)
     return sent
 
 

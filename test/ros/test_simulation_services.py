@@ -402,8 +402,7 @@ def test_quitting_ends_spin_after_the_answer(start, ros_harness):
     running = start(world(), FreeBodies())
     client = Simulator(ros_harness)
     assert client.set_state(SimulationState.STATE_QUITTING).result == OK
-    running._thread.join(5.0)
-    assert not running._thread.is_alive()
+    assert running.has_ended(5.0)
 
 
 def test_host_is_not_ended(ros_harness):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from rclpy.context import Context
 from tf_sender import sending
 
 from ros_plans import arm, layout, plan
 from usd_ros_bridge.model.plan import TfOutput
+from usd_ros_bridge.ros.tf.monitor import TopicMonitor
 
 GLOBAL = TfOutput(tf="/tf", tf_static="/tf_static")
 
@@ -97,43 +100,51 @@ def test_two_bridges_of_one_name_in_one_process_find_each_other(start, ros_harne
     ros_harness.wait_for(lambda: not findings(first), what="the finding to go")
 
 
-def test_bridges_of_one_name_with_trees_of_their_own_leave_each_other_alone(start, ros_harness, monkeypatch):
+def test_bridges_of_one_name_with_trees_of_their_own_leave_each_other_alone(
+    start, ros_harness, monkeypatch, looks
+):
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 0.2)
     cart = TfOutput(tf="/cart/tf", tf_static="/cart/tf_static")
     first = start(plan())
     second = start(
         plan(robots=(arm("/cart", path="/cart", outputs=(cart,)),), layout=layout("/cart")),
     )
-    rounds = [count_rounds(each) for each in (first, second)]
-    ros_harness.wait_for(lambda: all(len(each) > 20 for each in rounds), what="twenty looks of each")
+    ros_harness.wait_for(
+        lambda: all(looks(each) > 20 for each in (first, second)), what="twenty looks of each"
+    )
     assert not findings(first)
     assert not findings(second)
 
 
-def count_rounds(running):
-    """A list that grows by one with every look at the graph."""
-    monitor, looks = running.bridge.parts.transforms.monitor, []
-    in_domain = monitor.in_domain
+@pytest.fixture
+def looks(monkeypatch):
+    """`looks(running)`: how often a bridge has looked at its topics, all of them together."""
+    counts = Counter()
+    check = TopicMonitor.check
 
-    def counted(domain_id):
-        looks.append(domain_id)
-        return in_domain(domain_id)
+    def counted(monitor, **options):
+        counts[monitor] += 1
+        check(monitor, **options)
 
-    for each in monitor._rounds.values():
-        each._monitors = counted
-    return looks
+    monkeypatch.setattr(TopicMonitor, "check", counted)
+
+    def of(running):
+        monitor = running.bridge.parts.transforms.monitor
+        domain_id = running.bridge.node.context.get_domain_id()
+        return min((counts[each] for each in monitor.in_domain(domain_id)), default=0)
+
+    return of
 
 
 @pytest.mark.parametrize(("namespace", "told"), [("/", True), ("/arm", True), ("/cart", False)])
-def test_a_tree_on_its_own_topics_and_a_node_on_the_global_ones(start, ros_harness, namespace, told):
+def test_a_tree_on_its_own_topics_and_a_node_on_the_global_ones(start, ros_harness, looks, namespace, told):
     running = start(plan())
-    looks = count_rounds(running)
     with sending("/tf", ("odom", "base"), node="driver", namespace=namespace):
         if told:
             wait_for(ros_harness, running, "split", f"{namespace.rstrip('/')}/driver", "/tf", "base")
         else:
             ros_harness.wait_for(
-                lambda: ros_harness.node.count_publishers("/tf") == 1 and len(looks) > 40, what="looks"
+                lambda: ros_harness.node.count_publishers("/tf") == 1 and looks(running) > 40, what="looks"
             )
             assert not findings(running)
     ros_harness.wait_for(lambda: not findings(running), what="the finding to go")
@@ -202,17 +213,18 @@ def test_what_ceased_is_forgotten_when_it_is_heard_again(start, ros_harness, mon
         publisher.publish(TFMessage(transforms=[transform]))
         return bool(findings(running))
 
-    sessions = set()
+    sessions = [False]
 
-    def listened_twice():
+    def subscribed_twice():
         assert not sends("hat")
-        (guard,) = (
+        (monitor,) = (
             g for g in running.bridge.parts.transforms.monitor.in_domain(ros_domain) if g.name == "/arm/tf"
         )
-        sessions.add(guard._until)
-        return len(sessions) > 3
+        if monitor.subscribed != sessions[-1]:
+            sessions.append(monitor.subscribed)
+        return sessions.count(True) > 2
 
     ros_domain = running.bridge.node.context.get_domain_id()
-    ros_harness.wait_for(listened_twice, timeout=20.0, what="two times of listening without a finding")
+    ros_harness.wait_for(subscribed_twice, timeout=20.0, what="two times of listening without a finding")
     ros_harness.wait_for(lambda: sends("link"), timeout=20.0, what="the finding")
     ros_harness.wait_for(lambda: not sends("hat"), timeout=20.0, what="the finding to go")

@@ -208,16 +208,18 @@ def test_one_variable_is_set_once(environment: dict[str, str]) -> None:
 
 
 @needs_room
-@pytest.mark.parametrize("library", ["libfastdds.so", "libfastrtps.so"])
+@pytest.mark.parametrize(
+    ("variable", "is_newer"),
+    [("FASTDDS_DEFAULT_PROFILES_FILE", True), ("FASTRTPS_DEFAULT_PROFILES_FILE", False)],
+)
 def test_a_thread_for_discovery_is_for_fast_dds_3(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, library: str
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, variable: str, is_newer: bool
 ) -> None:
-    variable = transport._LIBRARIES[library]
     monkeypatch.setattr(transport, "_profiles_variable", lambda: variable)
     assert transport.use_large_message_transport(discovery_thread=True)
-    assert transport.has_discovery_thread() == (library == "libfastdds.so")
+    assert transport.has_discovery_thread() == is_newer
     text = Path(environment[variable]).read_text(encoding="utf-8")
-    assert ("<flow_controller_name>" in text) == (library == "libfastdds.so")
+    assert ("<flow_controller_name>" in text) == is_newer
     del environment[variable]
     assert not transport.has_discovery_thread()
     assert transport.use_large_message_transport()

@@ -368,16 +368,16 @@ def rows(count: int, transforms: int = 10, latency_ns: int = 200_000) -> np.ndar
 
 
 def test_joint_states_are_judged_by_what_arrived() -> None:
-    run = joint_states._judge(rows(500), 60_000.0, "bridge", 10, 1.0)
+    run = joint_states.judge(rows(500), 60_000.0, "bridge", 10, 1.0)
     assert run.cpu_us == pytest.approx(120.0)
     assert run.latency_us == pytest.approx(200.0)
 
 
 def test_joint_states_that_do_not_arrive_are_no_figure() -> None:
     with pytest.raises(BenchmarkError, match="50 of 500 messages"):
-        joint_states._judge(rows(50), 60_000.0, "bridge", 10, 1.0)
+        joint_states.judge(rows(50), 60_000.0, "bridge", 10, 1.0)
     with pytest.raises(BenchmarkError, match="10 were expected"):
-        joint_states._judge(rows(500, transforms=9), 60_000.0, "bridge", 10, 1.0)
+        joint_states.judge(rows(500, transforms=9), 60_000.0, "bridge", 10, 1.0)
 
 
 def test_chains_are_the_same_robot_in_usd_and_urdf(tmp_path: Path) -> None:

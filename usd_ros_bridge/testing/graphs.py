@@ -156,11 +156,11 @@ def _quality(profile: Any) -> str:
 
 def _static_frames(bridge: Bridge) -> Iterator[str]:
     """Yield the frames that late joiners get, topic by topic."""
-    for (domain_id, name), topic in tuple(bridge.parts.transforms._topics.items()):
-        main = bridge.node.context.get_domain_id()
+    main = bridge.node.context.get_domain_id()
+    for (domain_id, name), sent in bridge.parts.transforms.latched().items():
         where = "" if domain_id == main else f" in domain {domain_id}"
-        for sent in tuple(topic.transforms):
-            yield f"static frame on {name}{where}: {transform_line(sent)}"
+        for each in sent:
+            yield f"static frame on {name}{where}: {transform_line(each)}"
 
 
 def transform_line(transform: Any) -> str:

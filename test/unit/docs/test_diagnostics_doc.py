@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_docs import ROOT, codes, page_text, rows, section
@@ -21,7 +22,6 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.diagnostics import SEVERITIES
-from usd_ros_bridge.planning import interfaces, qos
 from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage_reader
 from usd_ros_bridge.usd.read.properties import slots_of
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
@@ -64,15 +64,25 @@ def wrong_type_codes() -> dict[str, set[str]]:
     return {name: codes for name, codes in found.items() if codes}
 
 
+def constant(module: str, name: str) -> Any:
+    """The value of a constant of a module of planning, from its source."""
+    (value,) = (
+        node.value
+        for node in ast.parse((PACKAGE / "planning" / module).read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+    )
+    return ast.literal_eval(value)
+
+
 COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     ("composition.py", "code"): lambda: {
         code for code, _ in (*composition.CODES.values(), composition.OTHER)
     },
     ("stage_reader.py", "metric.code"): lambda: {metric.code for metric in stage_reader.METRICS},
     ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
-    ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in qos._VALUES},
+    ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in constant("qos.py", "_VALUES")},
     ("interfaces.py", "f'{_SECTION[kind]}.role'"): lambda: {
-        f"{s}.role" for s in interfaces._SECTION.values()
+        f"{section}.role" for section in constant("interfaces.py", "_SECTION").values()
     },
 }
 """Expressions for codes that are no literals, by module."""

@@ -438,9 +438,18 @@ def test_a_backend_that_fails_to_open_is_one_line_and_is_closed(member: str) -> 
 
 
 def test_a_context_manager_opens_and_closes() -> None:
-    with Runtime(rover().build(), NullBackend()) as runtime:
+    class Closing(NullBackend):
+        closed = 0
+
+        def close(self) -> None:
+            super().close()
+            self.closed += 1
+
+    backend = Closing()
+    with Runtime(rover().build(), backend) as runtime:
         assert runtime.tick(1)
-    assert not runtime.backend.step.__self__._state  # type: ignore[attr-defined]
+        assert not backend.closed
+    assert backend.closed == 1
 
 
 def test_a_runtime_that_refused_to_open_can_be_closed() -> None:

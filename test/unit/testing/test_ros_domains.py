@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -11,8 +12,10 @@ from usd_ros_bridge.testing import ros_domains
 from usd_ros_bridge.testing.ros_domains import reserve_domain
 
 RESERVE_AND_WAIT = """
-from usd_ros_bridge.testing.ros_domains import reserve_domain
-reservation = reserve_domain()
+from usd_ros_bridge.testing import ros_domains
+ros_domains.MAX_TEST_DOMAIN_ID = 3
+ros_domains._is_silent = lambda _: True
+reservation = ros_domains.reserve_domain()
 print(reservation.domain_id, flush=True)
 input()
 """
@@ -47,16 +50,30 @@ def test_a_process_that_is_killed_frees_its_domain(few_domains, tmp_path):
     )  # fmt: skip
     with process:
         theirs = int(process.stdout.readline())
-        lock = tmp_path / "usd_ros_bridge_test_domains" / f"{theirs}.lock"
-        assert ros_domains._try_lock(lock) is None
+        assert free_domains() == {1, 2, 3} - {theirs}
         process.kill()
-    assert ros_domains._try_lock(lock) is not None
+    assert free_domains() == {1, 2, 3}
 
 
-def test_a_domain_that_somebody_listens_in_is_left_out():
+def test_a_domain_that_somebody_listens_in_is_left_out(monkeypatch, tmp_path):
+    reservation = reserve_domain()
+    monkeypatch.setattr(ros_domains.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(ros_domains, "MAX_TEST_DOMAIN_ID", reservation.domain_id)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
-        reservation = reserve_domain()
-        assert ros_domains._is_silent(reservation.domain_id)
         listener.bind(("127.0.0.1", 7410 + 250 * reservation.domain_id))
-        assert not ros_domains._is_silent(reservation.domain_id)
-        reservation.close()
+        assert reservation.domain_id not in free_domains()
+    assert reservation.domain_id in free_domains()
+    reservation.close()
+
+
+def free_domains():
+    """Reserve all domains that are free, for a moment; return them."""
+    found = set()
+    with ExitStack() as stack:
+        while True:
+            try:
+                reserved = reserve_domain()
+            except RuntimeError:
+                return found
+            stack.callback(reserved.close)
+            found.add(reserved.domain_id)

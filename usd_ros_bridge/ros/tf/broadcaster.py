@@ -445,6 +445,10 @@ class RobotTransforms:
                 continue
             self._revise_robot(index, robot, binding.frames.robots[index], domain, revision)
 
+    def latched(self) -> dict[Key, tuple[Any, ...]]:
+        """Return the static transforms that late joiners receive, by topic."""
+        return {key: tuple(topic.transforms) for key, topic in tuple(self._topics.items())}
+
     def set_rate(self, rate: float | None) -> None:
         """Change how often moving transforms are sent, Hz, None for every tick; in the thread that ticks."""
         self._rate = rate

@@ -48,6 +48,11 @@ class Opened:
     def body(self, path: str) -> int:
         return self.plan.layout.bodies.index(path)
 
+    def restart(self) -> None:
+        """Resets the backend; the next step is its first one again."""
+        self.backend.reset()
+        self.time_ns, self._begun = 0, False
+
     def step(self, steps: int = 1, **targets: dict[str, Any]) -> State:
         """Steps, with targets by array of Commands and name of degree of freedom or path of body.
 

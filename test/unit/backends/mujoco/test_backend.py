@@ -130,8 +130,7 @@ def test_a_replay_is_the_same_to_the_last_bit() -> None:
     for body, address in enumerate(opened.backend.simulation.compiled.free_qpos):
         if address >= 0:
             opened.backend.simulation.set_body_state(body, pose((9.0, 9.0, 9.0)), np.ones(6))
-    opened.backend.reset()
-    opened.time_ns, opened._begun = 0, False
+    opened.restart()
     assert run() == first
 
 
