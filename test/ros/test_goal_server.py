@@ -12,7 +12,7 @@ from rclpy.node import Node
 
 from usd_ros_bridge.model.goals import FollowTrajectoryResult
 from usd_ros_bridge.ros.codecs import ACTIONS
-from usd_ros_bridge.ros.endpoints.goal_server import DeskPort, GoalServer, LiveGoal
+from usd_ros_bridge.ros.endpoints.goal_server import ControllerGoalPort, GoalServer, LiveGoal
 
 NAME = "/goals"
 RESULT = FollowJointTrajectory.Result(error_string="done")
@@ -49,7 +49,9 @@ class Rig:
     def accept(self):
         sent = self.client.send(goal(1.0))
         key = bytes(sent.handle.goal_id.uuid)
-        self._harness.wait_for(lambda: key in self.live and key in self.server.asked, what="the goal")
+        self._harness.wait_for(
+            lambda: key in self.live and key in self.server.result_requests, what="the goal"
+        )
         return sent, self.live[key]
 
     def _start(self, handle):
@@ -137,7 +139,9 @@ def test_feedback_ends_with_the_goal(rig, ros_harness):
 
 def test_a_port_tells_a_client_even_what_cannot_be_told(rig):
     sent, live = rig.accept()
-    port = DeskPort(live, FollowJointTrajectory, ACTIONS["control_msgs/action/FollowJointTrajectory"])
+    port = ControllerGoalPort(
+        live, FollowJointTrajectory, ACTIONS["control_msgs/action/FollowJointTrajectory"]
+    )
     with pytest.raises(AttributeError):
         port.finish("succeeded", "no result")
     port.finish("succeeded", FollowTrajectoryResult())

@@ -91,7 +91,7 @@ class DiffDrives:
         if self._active[row] and not active:
             self._halt[row] = self._busy = True
         self._active[row] = active
-        self._forget(row)
+        self._clear(row)
 
     def set_parameter(self, row: int, name: str, value: float) -> None:
         """Change `cmd_vel_timeout`, seconds; 0 is none."""
@@ -107,7 +107,7 @@ class DiffDrives:
         """
         assert isinstance(sample, TwistSample)
         path = self._paths[row]
-        # Plain floats, at a tenth of what numpy takes for two numbers: hundreds of drives may be told in one tick.
+        # Plain floats, at a tenth of what numpy takes for two numbers: hundreds of drives may be commanded in one tick.
         linear, angular = sample.twist.item(_LINEAR_X), sample.twist.item(_ANGULAR_Z)
         lever, per_metre = self._levers[row]
         if not isfinite((abs(linear) + abs(angular) * lever) * per_metre):
@@ -136,11 +136,11 @@ class DiffDrives:
         if self._halt.any():
             self._write(self._halt, np.zeros_like(self._last), np.zeros_like(self._last), commands)
             self._halt[:] = False
-        told = self._live & self._active & ~np.isnan(self._target[:, 0])
+        commanded = self._live & self._active & ~np.isnan(self._target[:, 0])
         velocity, turning = self._next(time_ns, seconds)
-        self._write(told, velocity, turning, commands)
-        self._last = np.where(told[:, None], velocity, self._last)
-        self._live = told & (self._last.any(axis=1) | self._target.any(axis=1))
+        self._write(commanded, velocity, turning, commands)
+        self._last = np.where(commanded[:, None], velocity, self._last)
+        self._live = commanded & (self._last.any(axis=1) | self._target.any(axis=1))
         self._busy = bool(self._live.any())
 
     def observe(self, state: State) -> None:
@@ -153,7 +153,7 @@ class DiffDrives:
     def reset(self) -> None:
         """Forget commands; odometry starts over at the origin."""
         for row in range(len(self._paths)):
-            self._forget(row)
+            self._clear(row)
         self._halt[:] = False
         self._busy = False
         self.last_ns = None
@@ -169,7 +169,7 @@ class DiffDrives:
 
     # --- Commands ---------------------------------------------------------------------------------------------
 
-    def _forget(self, row: int) -> None:
+    def _clear(self, row: int) -> None:
         self._target[row] = np.nan
         self._last[row] = 0.0
         self._live[row] = False

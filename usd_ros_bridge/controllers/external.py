@@ -44,7 +44,7 @@ class ExternalControls:
         )
         self._pending = np.full((3, len(layout.dofs)), np.nan)
         self._controls: dict[int, float] = {}
-        self._told = np.zeros((3, len(layout.dofs)), dtype=bool)
+        self._commanded = np.zeros((3, len(layout.dofs)), dtype=bool)
         self._stop: list[int] = []
         self._waiting = False
 
@@ -85,7 +85,7 @@ class ExternalControls:
         if self._controls:
             commands.actuator_control[list(self._controls)] = list(self._controls.values())
             self._controls.clear()
-        self._told |= given
+        self._commanded |= given
         self._pending.fill(np.nan)
         self._waiting = False
 
@@ -96,15 +96,15 @@ class ExternalControls:
         """Drop the pending command; the backend drops its own, too."""
         self._controls.clear()
         self._pending.fill(np.nan)
-        self._told[:] = False
+        self._commanded[:] = False
         self._stop.clear()
         self._waiting = False
 
     def _hold(self, rows: NDArray[np.intp], state: State, written: tuple[FloatArray, ...]) -> None:
-        told = self._told[:, rows]
+        commanded = self._commanded[:, rows]
         measured = np.isfinite(state.joint_position[rows])
-        placed = rows[told[_POSITION] & measured]
+        placed = rows[commanded[_POSITION] & measured]
         written[_POSITION][placed] = state.joint_position[placed]
-        written[_VELOCITY][rows[told[_VELOCITY]]] = 0.0
-        written[_EFFORT][rows[told[_EFFORT]]] = 0.0
-        self._told[:, rows] = False
+        written[_VELOCITY][rows[commanded[_VELOCITY]]] = 0.0
+        written[_EFFORT][rows[commanded[_EFFORT]]] = 0.0
+        self._commanded[:, rows] = False

@@ -95,7 +95,7 @@ class _Goal:
 
 
 class Grippers:
-    """All grippers of a plan. What a joint was told holds when its goal has ended, as in parallel_gripper_controller.
+    """All grippers of a plan. A joint's command holds when its goal has ended, as in parallel_gripper_controller.
 
     A goal's velocities limit how fast the commanded positions move, 0 standing for no limit. Its efforts are
     not used: commands know no limit of efforts.
@@ -240,7 +240,7 @@ class Grippers:
                 goal.port.feedback(_state_of(gripper, goal))
 
     def reset(self) -> None:
-        """End all goals aborted and forget what was told; the backend forgets, too."""
+        """End all goals aborted and clear all commands; the backend clears its own, too."""
         for row in tuple(self._goals):
             self._end(row, "aborted")
         self._motions.clear()

@@ -42,7 +42,7 @@ class RigidBodyTwists:
         return bool(self._pending)
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
-        """Stop the body of a controller that is switched off, if it was told anything."""
+        """Stop the body of a controller that is switched off, if it was commanded."""
         if not active and self._moved[row]:
             self._pending[self._bodies[row]] = np.zeros(6)
             self._moved[row] = False

@@ -331,8 +331,8 @@ class Interfaces:
                 rate, robot = self._schedule_of(endpoint)
                 runtime.change_publication(endpoint, rate=rate, robot=robot)
         elif isinstance(endpoint, TopicSubscription):
-            delivery = runtime.bind_sink(row.plan, into=self._maker.deliveries[endpoint])
-            endpoint.update(*codec_for(row.plan, delivery))
+            input_binding = runtime.bind_sink(row.plan, into=self._maker.input_bindings[endpoint])
+            endpoint.update(*codec_for(row.plan, input_binding))
         else:
             endpoint.plan = row.plan
 
@@ -340,7 +340,7 @@ class Interfaces:
         """Listen to other nodes' transforms where a subscription takes poses in their frames."""
         endpoint = row.endpoint
         places = row.plan.type == POSE_STAMPED and isinstance(endpoint, TopicSubscription)
-        if places and self._maker.deliveries[endpoint].accepted:
+        if places and self._maker.input_bindings[endpoint].accepted:
             self._frames.listen(row.plan)
 
     def _clashes(self, plan: BridgePlan) -> dict[int, str]:
@@ -398,12 +398,12 @@ class Interfaces:
             elif isinstance(endpoint, TopicPublisher):
                 yield endpoint.status(publications.status_of(endpoint, now_ns))
             elif isinstance(endpoint, TopicSubscription):
-                delivery = self._maker.deliveries.get(endpoint)
-                yield endpoint.status(None if delivery is None else delivery.status())
+                input_binding = self._maker.input_bindings.get(endpoint)
+                yield endpoint.status(None if input_binding is None else input_binding.status())
             else:
                 yield endpoint.status()
-        for subscription, delivery in self._inputs:
-            yield subscription.status(delivery.status())
+        for subscription, input_binding in self._inputs:
+            yield subscription.status(input_binding.status())
 
     def refused(self) -> dict[str, str]:
         """Return by prim path why interfaces that the plan enables could not be opened."""

@@ -12,7 +12,7 @@ from usd_ros_bridge.runtime.snapshot import Sense
 
 
 def find_sense(backend: Backend) -> Sense | None:
-    """Return what tells a sensor's newest sample, None where the open backend serves none."""
+    """Return the function that returns a sensor's newest sample; None if the open backend serves no sensors."""
     return backend.sense if backend.capabilities.sensors and isinstance(backend, SensorBackend) else None
 
 
@@ -20,7 +20,7 @@ class BackendRunner:
     """Step a backend with the commands; report and count its exceptions.
 
     Attributes:
-        commands: What the next step is told; nothing again after it.
+        commands: Commands of the next step; empty again after it.
         errors: How often the backend raised.
         last_error: One line, "" where it never did.
         steps: How many steps the backend took and came back from.

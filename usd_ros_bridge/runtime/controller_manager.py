@@ -163,23 +163,23 @@ class ControllerManager:
         """
         with self._announced:
             # A goal that is accepted must come after the job: off is known before it is posted, on after that.
-            self._ask(deactivate, False)
+            self._request(deactivate, False)
             post()
-            self._ask(activate, True)
+            self._request(activate, True)
 
-    def _ask(self, paths: Iterable[str], asked: bool) -> None:
+    def _request(self, paths: Iterable[str], requested: bool) -> None:
         for path in paths:
             for slot in self._by_path.get(path, ()):
-                slot.asked = asked
+                slot.requested = requested
 
     def withdraw(self, activate: Iterable[str], deactivate: Iterable[str]) -> None:
         """Drop an announced switch that is done or canceled; keep those announced since."""
         with self._announced:
-            for paths, asked in ((activate, True), (deactivate, False)):
+            for paths, requested in ((activate, True), (deactivate, False)):
                 for path in paths:
                     for slot in self._by_path.get(path, ()):
-                        if slot.asked is asked:
-                            slot.asked = None
+                        if slot.requested is requested:
+                            slot.requested = None
 
     def switch(self, activate: Iterable[str], deactivate: Iterable[str]) -> None:
         """Switch controllers off and on, all of them between two commands.

@@ -61,11 +61,11 @@ class ControllerSlot:
         row: Its row in the group.
         active: Whether it commands.
         reason: Why not, "" where active.
-        asked: Whether it is to be active, where the next tick has yet to switch it; None where it has not.
+        requested: Whether the next tick is to switch it on or off; None: neither.
         values: Parameters that were changed.
     """
 
-    __slots__ = ("active", "asked", "plan", "reason", "row", "runner", "values")
+    __slots__ = ("active", "plan", "reason", "requested", "row", "runner", "values")
 
     def __init__(self, plan: ControllerPlan, runner: ControllerGroupRunner, row: int, reason: str) -> None:
         """Store its group and row, and why it is inactive."""
@@ -74,13 +74,13 @@ class ControllerSlot:
         self.row = row
         self.active = not reason
         self.reason = reason
-        self.asked: bool | None = None
+        self.requested: bool | None = None
         self.values: dict[str, float] = {}
 
     @property
     def takes_goals(self) -> bool:
-        """Return whether it is active once all that was asked for is done. From any thread."""
-        return self.active if self.asked is None else self.asked
+        """Return whether it is active after all requested switches. From any thread."""
+        return self.active if self.requested is None else self.requested
 
     def receive(self, sample: object) -> None:
         """Give the group what arrived."""
@@ -245,7 +245,7 @@ def unmet(goal: object, why: str, plan: ControllerPlan, state: State | None) -> 
     """Return the result of a goal that ends for a reason that its controller does not know of.
 
     Args:
-        goal: What was asked for; its type decides the type of the result.
+        goal: The goal; its type decides the type of the result.
         why: For people.
         plan: Of the controller.
         state: The last one.
@@ -323,7 +323,7 @@ class GoalQueue:
 
     def check(self, goal: object) -> str:
         """Return why a goal is to be rejected, "" where it is acceptable. From any thread."""
-        # A switch that was asked for comes before a goal that arrives later.
+        # A requested switch comes before a goal that arrives later.
         slot = next((each for each in self._slots if each.takes_goals), self._slots[0])
         if not slot.takes_goals:
             return _inactive(slot)

@@ -23,8 +23,8 @@ class Wakeup:
     """End a thread's wait from another thread or from a signal handler. Set before the wait, it ends at once.
 
     Attributes:
-        woke: Whether a wait was ended by `set` since this was last cleared: whoever waits uses the wake-up up, and
-            whoever looks for what arrived is to hear of it.
+        woke: Whether a wait was ended by `set` since this was last cleared: the wait uses the wake-up up, and the inbox
+            has yet to poll its sources.
     """
 
     fd: int | None = None

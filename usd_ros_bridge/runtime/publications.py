@@ -156,7 +156,7 @@ class Publications:
             publication.entry = self._schedule.add(name, rate)
             self._scheduled[publication.entry] = publication
         self.regroup()
-        self.move_on()
+        self.update_wake_time()
 
     def remove(self, publication: Publication) -> None:
         """Remove a publication; one that is not there is ignored."""
@@ -172,7 +172,7 @@ class Publications:
             del self._scheduled[publication.entry]
             publication.entry = -1
         self.regroup()
-        self.move_on()
+        self.update_wake_time()
 
     def change(self, publication: Publication, *, rate: float | None, on_arrival: bool) -> None:
         """Change when a publication is due, arguments as those of `add`. With another rate it is due at once."""
@@ -186,7 +186,7 @@ class Publications:
             self._schedule.set_rate(publication.entry, rate)
             publication.target_rate = rate
             self.regroup()
-            self.move_on()
+            self.update_wake_time()
         else:
             self.remove(publication)
             self.add(publication, name=publication.name, rate=rate, on_arrival=on_arrival)
@@ -219,7 +219,7 @@ class Publications:
         """Change the period of the clock that ticks follow, nanoseconds; 0 without one."""
         self._schedule.set_clock_period(period_ns)
         self._arrivals.clock_period_ns = period_ns
-        self.move_on()
+        self.update_wake_time()
 
     def reset(self) -> None:
         """Make everything due at any time, also with the stamp of the last message."""
@@ -228,12 +228,12 @@ class Publications:
         self.regroup()
         for publication in self._all:
             publication.reset()
-        self.move_on()
+        self.update_wake_time()
 
     # --- The tick ----------------------------------------------------------------------------------------------
 
     def choose(self, time_ns: int, *, previous_ns: int | None = None, arrived: bool = False) -> None:
-        """Find what is due in a tick. `publish` follows, or `move_on` if there is nothing to show.
+        """Find what is due in a tick. `publish` follows, or `update_wake_time` if there is nothing to show.
 
         Args:
             time_ns: Bridge time of the tick, nanoseconds.
@@ -264,7 +264,7 @@ class Publications:
             if publication.enabled and self.publish_each((publication,), snapshot):
                 self._arrivals.mark_published(publication, time_ns)
         self._due_on_arrival = ()
-        self.move_on()
+        self.update_wake_time()
 
     def publish_each(self, members: Iterable[Publication], snapshot: Snapshot) -> int:
         """Publish some publications one by one, and count it. Return how many published."""
@@ -288,7 +288,7 @@ class Publications:
             f"publishing {publication.name} failed: {publication.last_error}",
         )
 
-    def move_on(self) -> None:
+    def update_wake_time(self) -> None:
         """Find when the next tick is needed."""
         self.wake_ns = self._schedule.earliest_ns
         if self._arrivals:

@@ -98,7 +98,7 @@ class Runtime:
         options: Options of the runtime.
         reporter: For warnings.
         inbox: Queue between callbacks and the tick.
-        intake: Bindings of everything that arrives.
+        input_queue: Bindings of everything that arrives.
         tick_queue: Jobs to run between two ticks.
         publications: What is published, and when.
         frame_resolver: Finds poses of other nodes' frames.
@@ -142,7 +142,7 @@ class Runtime:
         self.reporter = reporter or OnceReporter()
         self._meter = TickMeter(self.reporter.report)
         self.inbox = Inbox(depth=self.options.queue_depth, wakeup=wakeup)
-        self.intake = InputQueue(self.inbox, self.reporter.report)
+        self.input_queue = InputQueue(self.inbox, self.reporter.report)
         self.tick_queue = TickQueue(self.inbox.wakeup.set)
         self.publications = Publications(self.reporter.report)
         self.frame_resolver: FrameResolver | None = None
@@ -209,7 +209,7 @@ class Runtime:
             self._binding.close()
         # They refer to the runtime: the cycle would wait for the garbage collector, and the stage with it.
         self.publications.close()
-        self.intake.close()
+        self.input_queue.close()
         self.frame_resolver = None
 
     def __enter__(self) -> Runtime:
@@ -378,15 +378,17 @@ class Runtime:
             report=self.reporter.report,
             resolve=self._resolve_frame,
         )
-        return self.intake.bind_sink(topic, sink, self.controllers, context, lambda: self.commands, into=into)
+        return self.input_queue.bind_sink(
+            topic, sink, self.controllers, context, lambda: self.commands, into=into
+        )
 
     def bind_input(self, backend_input: BackendInput, *, into: InputBinding | None = None) -> InputBinding:
         """Bind a topic that the backend needs; an arrival ends the loop's wait where the state arrives by topic."""
-        return self.intake.bind_input(self.backend, backend_input, into=into)
+        return self.input_queue.bind_input(self.backend, backend_input, into=into)
 
-    def unbind(self, delivery: InputBinding) -> None:
-        """Unbind a delivery, and drop its samples."""
-        self.intake.unbind(delivery)
+    def unbind(self, input_binding: InputBinding) -> None:
+        """Unbind an input, and drop its samples."""
+        self.input_queue.unbind(input_binding)
 
     def goal_queue(self, path: str) -> GoalQueue | None:
         """Return where goals of an action server go, by its prim path; None where no controller serves it."""
@@ -394,7 +396,7 @@ class Runtime:
 
     def post(self, job: Callable[[], None]) -> None:
         """Run a job once in the tick thread, at the start of the next tick, which comes at once. Thread-safe."""
-        self.intake.post(job)
+        self.input_queue.post(job)
 
     def run_posted(self) -> None:
         """Run the posted jobs without a tick; time does not pass."""
@@ -410,7 +412,7 @@ class Runtime:
                 if state is not None:
                     self.snapshot.begin(state)
                 self._was_skipped = False
-            self.intake.run_posted()
+            self.input_queue.run_posted()
             self.publications.disable(self.controllers.disabled)
             self.ticking = None
 
@@ -539,7 +541,7 @@ class Runtime:
             state = snapshot.state if self._has_state else None
             self._control_grid.end_tick(controllers, time_ns, state, stepped=stepped)
         if not self._has_state:
-            self.publications.move_on()
+            self.publications.update_wake_time()
             return False
         self.publications.publish(snapshot, time_ns)
         # A tick that controllers need is never skipped: skipped ticks need not ask them.
@@ -574,7 +576,7 @@ class Runtime:
             backend_errors=self._backend_runner.errors,
             last_backend_error=self._backend_runner.last_error,
             publications=self.publications.status(self._last_time or 0),
-            sinks=self.intake.status(),
+            sinks=self.input_queue.status(),
             reports=self.reporter.reported(),
         )
 

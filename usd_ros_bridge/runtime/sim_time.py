@@ -59,7 +59,7 @@ class TimeControl:
                 step_ns: Length of the backend's step, nanoseconds.
                 real_time_factor: Seconds of bridge time in a second; 0: as many as possible.
                 paused: Start paused.
-                wake: Called when something was asked for.
+                wake: Called after a request.
 
         Raises:
                 OptionError: The factor is not possible.
@@ -75,7 +75,7 @@ class TimeControl:
         self._listeners: list[OnChange] = []
         self._closed = False
         self.before_steps_end: Callable[[], object] = lambda: None
-        """Called in the thread that ticks before whoever asked for steps is told that they are done."""
+        """Called in the thread that ticks before the futures of steps are done."""
 
     # --- For everybody -----------------------------------------------------------------------------------------
 
@@ -136,21 +136,21 @@ class TimeControl:
             The bridge time at which they are done, nanoseconds. It fails with BridgeError where time is not paused,
             where it is resumed, reset or ended meanwhile. `cancel` ends them where they are.
         """
-        asked = _Steps(steps)
+        requested = _Steps(steps)
         if steps < 1:
-            asked.done.set_exception(BridgeError(f"{steps} steps are not possible: at least one"))
-            return asked.done
+            requested.done.set_exception(BridgeError(f"{steps} steps are not possible: at least one"))
+            return requested.done
         with self._lock:
             refusal = self._refusal() or ("time is not paused: pause it to step" if self.playing else "")
             if not refusal:
-                self._steps.append(asked)
+                self._steps.append(requested)
         if refusal:
-            asked.done.set_exception(BridgeError(refusal))
+            requested.done.set_exception(BridgeError(refusal))
         elif self._state == "stopped":
             self._change("paused")
         else:
             self._wake()
-        return asked.done
+        return requested.done
 
     def reset(self, *, keep_time: bool = False) -> Future[int]:
         """Reset everything to the state at rest, between two ticks; the state of time stays as it is.
@@ -178,7 +178,7 @@ class TimeControl:
     # --- For the thread that ticks -----------------------------------------------------------------------------
 
     def resets(self) -> list[Reset]:
-        """Return the resets that were asked for, once, and end the steps before them."""
+        """Return and remove the requested resets; end the steps before them."""
         if not self._resets:
             return []
         with self._lock:
@@ -188,7 +188,7 @@ class TimeControl:
         return resets
 
     def end_of_steps(self, now_ns: int) -> int | None:
-        """Return the bridge time until which steps were asked for, nanoseconds; None while none are."""
+        """Return the bridge time until which steps were requested, nanoseconds; None while none are."""
         while self._steps:
             first = self._steps[0]
             if first.end_ns is None:
@@ -257,7 +257,7 @@ WINDOW_NS = 1_000_000_000
 """Wall time over which the achieved factor is measured."""
 
 _CATCH_UP = 2
-"""How much faster than asked for bridge time may pass, at most, to catch up."""
+"""How much faster than requested bridge time may pass, at most, to catch up."""
 
 
 class RealTimePacer:
@@ -391,7 +391,7 @@ class Timekeeper:
             if done.set_running_or_notify_cancel():
                 try:
                     runtime.reset(keep_time=keep_time)
-                except Exception as error:  # noqa: BLE001 - whoever asked is told
+                except Exception as error:  # noqa: BLE001 - it goes to the future
                     done.set_exception(error)
                 else:
                     done.set_result(runtime.now_ns)
@@ -424,7 +424,7 @@ class Timekeeper:
         """
         stepped = self._runtime.tick(time_ns)
         if not self._control.playing:
-            # Whoever waits for steps is told at once.
+            # Futures of steps are done at once.
             self._control.end_of_steps(self._runtime.now_ns)
         return stepped
 

@@ -37,7 +37,7 @@ class UnknownFilter:
         """Return (count,) `values`, or UNKNOWN."""
         if not values.size or (first := values[0]) == first:
             return values
-        # What np.full made is told by its bytes, at a fifth of the cost.
+        # Arrays of np.full are recognized by their bytes, at a fifth of the cost.
         if values.tobytes() == self._nothing or np.isnan(values).all():
             return UNKNOWN
         return values
@@ -142,13 +142,13 @@ class Snapshot:
         times = state.robot_time_ns
         self._robot_times = None if times is None else times.tolist()
         self.common_ns = state.time_ns if times is None else None
-        self._forget()
+        self._clear_cache()
         if not self._all_started:
-            self._remember_start()
+            self._store_start()
         if self._tracking:
             self._observe()
         for row, motion in self._motions.items():
-            self._follow(row, motion)
+            self._observe_motion(row, motion)
 
     def hold(self, time_ns: int) -> None:
         """Show the last state again, as standing still at `time_ns`; one that came by topic keeps its own time."""
@@ -344,7 +344,7 @@ class Snapshot:
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._edge_pose = self._body_pose = self._frame_pose = self._velocity = self._effort = None
         if self._single:
             self._single.clear()
@@ -371,10 +371,10 @@ class Snapshot:
         motion = self._motions.get(row)
         if motion is None:
             motion = self._motions[row] = BodyMotion()
-            self._follow(row, motion)
+            self._observe_motion(row, motion)
         return motion
 
-    def _follow(self, row: int, motion: BodyMotion) -> None:
+    def _observe_motion(self, row: int, motion: BodyMotion) -> None:
         time_ns = self.robot_time_ns(self._body_robot[row])
         motion.observe(time_ns, self.body(row), self._measured_twist(row))
 
@@ -387,7 +387,7 @@ class Snapshot:
             time[owned] = state.robot_time_ns[self._kinematics.body_robot[owned]]
         return time
 
-    def _remember_start(self) -> None:
+    def _store_start(self) -> None:
         fresh = ~self._started & (self._body_time() >= 0)
         if fresh.any():
             self._start[fresh] = self.body_pose[fresh]

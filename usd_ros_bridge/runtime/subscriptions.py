@@ -51,7 +51,7 @@ class InputQueue:
         """
         self._inbox = inbox
         self._report = report
-        self._deliveries: list[InputBinding] = []
+        self._bindings: list[InputBinding] = []
         self._jobs = Jobs(report)
         # A job that gave way to another one unread would be missed by whoever waits for it.
         inbox.configure(self._jobs, depth=sys.maxsize, wakes=True)
@@ -111,27 +111,27 @@ class InputQueue:
         made = InputBinding(self._inbox, backend_input.topic, receive, report=self._report)
         return self._add(made, into, wakes=backend.capabilities.topic_driven)
 
-    def unbind(self, delivery: InputBinding) -> None:
-        """Unbind a delivery and drop its samples; ignore one that is not bound."""
-        if delivery in self._deliveries:
-            self._deliveries.remove(delivery)
-        self._inbox.forget(delivery)
+    def unbind(self, input_binding: InputBinding) -> None:
+        """Unbind an input and drop its samples; ignore one that is not bound."""
+        if input_binding in self._bindings:
+            self._bindings.remove(input_binding)
+        self._inbox.forget(input_binding)
 
     def close(self) -> None:
-        """Unbind all deliveries and drop their samples. Idempotent."""
-        for delivery in tuple(self._deliveries):
-            self.unbind(delivery)
+        """Unbind all inputs and drop their samples. Idempotent."""
+        for input_binding in tuple(self._bindings):
+            self.unbind(input_binding)
 
     def status(self) -> tuple[SinkStatus, ...]:
         """Return the counters of every subscription, from any thread."""
-        return tuple(delivery.status() for delivery in tuple(self._deliveries))
+        return tuple(input_binding.status() for input_binding in tuple(self._bindings))
 
     def _add(self, made: InputBinding, into: InputBinding | None, *, wakes: bool = False) -> InputBinding:
         if into is not None:
             into.rebind(made)
             made = into
         else:
-            self._deliveries.append(made)
+            self._bindings.append(made)
         if wakes or into is not None:
             self._inbox.configure(made, wakes=wakes)
         return made

@@ -198,7 +198,7 @@ class Request:
         knots: Its points.
         stamp_ns: When it starts, 0 for now.
         tolerances: What it must keep to.
-        port: Whom to tell, None for a trajectory that came on the topic.
+        port: Port of the goal; None for a trajectory of the topic.
     """
 
     knots: Knots

@@ -28,10 +28,10 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     covariances: list[Floats] = []
 
     def values(snapshot: Snapshot) -> Values | None:
-        reckoned = snapshot.odometry(robot)
-        if reckoned is not None:
-            covariances[:] = (reckoned.pose_covariance, reckoned.twist_covariance)
-            pose, twist = reckoned.pose, reckoned.twist
+        odometry = snapshot.odometry(robot)
+        if odometry is not None:
+            covariances[:] = (odometry.pose_covariance, odometry.twist_covariance)
+            pose, twist = odometry.pose, odometry.twist
             return (pose, twist) if finite(pose) and finite(twist) else None
         if carrier.fixed:
             return None

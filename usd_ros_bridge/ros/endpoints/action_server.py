@@ -19,7 +19,13 @@ from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.codecs import ACTIONS
 from usd_ros_bridge.ros.domains import Domain
-from usd_ros_bridge.ros.endpoints.goal_server import DeskPort, GoalServer, HandledGoal, LiveGoal, goal_key
+from usd_ros_bridge.ros.endpoints.goal_server import (
+    ControllerGoalPort,
+    GoalServer,
+    HandledGoal,
+    LiveGoal,
+    goal_key,
+)
 from usd_ros_bridge.ros.endpoints.handlers import Bound, Handlers
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.group_runner import GoalQueue
@@ -89,7 +95,7 @@ class ActionServer:
         # By identity of the request: rclpy names the goal to nobody before it is accepted.
         self._prepared: dict[int, _Prepared] = {}
         self._live: dict[bytes, LiveGoal] = {}
-        # When each goal began that ended soon after: its client may not have asked for the result yet.
+        # When each goal began that ended soon after: its client may not have requested the result yet.
         self._brief: dict[bytes, float] = {}
         self._cancels: dict[bytes, Callable[[], object]] = {}
         self._handled = 0
@@ -110,7 +116,7 @@ class ActionServer:
         )
 
     def close(self) -> None:
-        """End goals aborted, tells clients where possible, and destroys the server. Idempotent."""
+        """End goals aborted, inform clients where possible, and destroy the server. Idempotent."""
         server = self._server
         if server is None or self._closed:
             return
@@ -245,7 +251,7 @@ class ActionServer:
             )
 
     def _start_queued(self, queue: GoalQueue, goal: object, live: LiveGoal) -> None:
-        port = DeskPort(live, self._class, ACTIONS[self.plan.type])
+        port = ControllerGoalPort(live, self._class, ACTIONS[self.plan.type])
         with self._lock:
             self._cancels[live.key] = partial(queue.cancel, port)
         queue.start(goal, port)
@@ -299,7 +305,7 @@ class ActionServer:
     def _linger(self, server: GoalServer, young: set[bytes]) -> None:
         """Wait a moment for clients that are about to ask for the result of a goal that they sent just now."""
         deadline = time.monotonic() + _LINGER_S
-        while young - server.asked and time.monotonic() < deadline:
+        while young - server.result_requests and time.monotonic() < deadline:
             # Callbacks of a node of the bridge's own wait for this, once its thread has ended; others run elsewhere.
             with suppress(Exception):
                 self._domain.poll()

@@ -95,12 +95,12 @@ class BackendInputs:
         """Close the inputs that the live backend does not need; while no callback runs."""
         wanted = {self._key(each) for each in self._runtime.inputs}
         for key in self._open.keys() - wanted:
-            subscription, delivery = self._open.pop(key)
+            subscription, input_binding = self._open.pop(key)
             try:
                 subscription.close()
             except Exception as error:  # noqa: BLE001 - the others are still to be closed
                 self._report("ros.close", f"an interface failed to close: {describe(error)}")
-            self._runtime.unbind(delivery)
+            self._runtime.unbind(input_binding)
 
     def _key(self, backend_input: BackendInput) -> Hashable:
         plan = self._runtime.plan
@@ -128,7 +128,7 @@ class BackendInputs:
         plan = self._runtime.plan
         direct = self._runtime.capabilities.topic_driven and len(self._runtime.inputs) <= _MAX_DIRECT
         domain = self._domains.get(plan.robots[backend_input.robot].domain_id)
-        delivery = self._runtime.bind_input(backend_input)
+        input_binding = self._runtime.bind_input(backend_input)
         try:
             subscription = TopicSubscription(
                 path="",
@@ -138,13 +138,13 @@ class BackendInputs:
                 domain=domain,
                 qos=QosPlan(reliability=backend_input.reliability, depth=backend_input.depth),
                 codec=codec,
-                deliver=delivery.deliver,
-                direct=delivery if direct else None,
+                deliver=input_binding.deliver,
+                direct=input_binding if direct else None,
                 report=self._report,
                 inform=self._inform,
             )
             subscription.open()
         except BaseException:
-            self._runtime.unbind(delivery)
+            self._runtime.unbind(input_binding)
             raise
-        self._open[self._key(backend_input)] = subscription, delivery
+        self._open[self._key(backend_input)] = subscription, input_binding

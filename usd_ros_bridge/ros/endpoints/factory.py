@@ -89,19 +89,19 @@ def encoding_for(topic: TopicPlan, plan: BridgePlan, can: Capabilities) -> tuple
     return encoding, ""
 
 
-def codec_for(topic: TopicPlan, delivery: InputBinding) -> tuple[MessageCodec | None, str]:
+def codec_for(topic: TopicPlan, input_binding: InputBinding) -> tuple[MessageCodec | None, str]:
     """Return the codec that decodes a subscription's messages; None and why, where nothing takes them."""
     codec = CODECS.get(topic.type, NO_CODEC)
-    if delivery.accepted and codec.decode is None:
+    if input_binding.accepted and codec.decode is None:
         return None, f"messages of type {topic.type} are not understood here"
-    return codec if delivery.accepted else None, delivery.reason
+    return codec if input_binding.accepted else None, input_binding.reason
 
 
 class EndpointFactory:
     """Make and open the endpoints of interfaces.
 
     Attributes:
-        deliveries: Where the samples of each subscription go.
+        input_bindings: Where the samples of each subscription go.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class EndpointFactory:
         self._unmatched = publish_unmatched
         self._catalog = AmentCatalog()
         self._messages = EncodedMessages()
-        self.deliveries: dict[TopicSubscription, InputBinding] = {}
+        self.input_bindings: dict[TopicSubscription, InputBinding] = {}
 
     def make(
         self,
@@ -161,9 +161,9 @@ class EndpointFactory:
 
     def forget(self, subscription: TopicSubscription) -> None:
         """Unbind a closed subscription from its sink."""
-        delivery = self.deliveries.pop(subscription, None)
-        if delivery is not None:
-            self._runtime.unbind(delivery)
+        input_binding = self.input_bindings.pop(subscription, None)
+        if input_binding is not None:
+            self._runtime.unbind(input_binding)
 
     def _open(self, endpoint: Endpoint) -> None:
         try:
@@ -213,8 +213,8 @@ class EndpointFactory:
         return publisher
 
     def _make_subscription(self, topic: TopicPlan, message_class: Any, domain: Domain) -> TopicSubscription:
-        delivery = self._runtime.bind_sink(topic)
-        codec, reason = codec_for(topic, delivery)
+        input_binding = self._runtime.bind_sink(topic)
+        codec, reason = codec_for(topic, input_binding)
         feed = MessageFeed(
             topic.path, message_class, handlers=self._handlers, workers=self._workers, report=self._report
         )
@@ -230,13 +230,13 @@ class EndpointFactory:
             domain=domain,
             qos=topic.qos,
             codec=codec,
-            deliver=delivery.deliver,
+            deliver=input_binding.deliver,
             feed=feed,
             reason=reason,
             report=self._report,
             inform=self._inform,
         )
-        self.deliveries[subscription] = delivery
+        self.input_bindings[subscription] = input_binding
         return subscription
 
     def _make_service(

@@ -54,8 +54,8 @@ class GoalServer(RclpyActionServer):
             start: Called with the handle of a goal that was accepted and is executing, or canceling already.
             on_cancel: Called with the handle of a goal that a client wants canceled.
         """
-        self.asked: set[bytes] = set()
-        """Goals, by their ids, whose result somebody has asked for."""
+        self.result_requests: set[bytes] = set()
+        """Ids of the goals whose result was requested."""
         self._start = start
         # rclpy sets it when an executor may use the server already.
         self._logger = node.get_logger().get_child("action_server")
@@ -76,9 +76,9 @@ class GoalServer(RclpyActionServer):
         with suppress(InvalidHandle):
             await super().execute(taken_data)
         if "result" in taken_data:
-            self.asked.add(bytes(taken_data["result"][1].goal_id.uuid))
+            self.result_requests.add(bytes(taken_data["result"][1].goal_id.uuid))
         for expired in taken_data.get("expired", ()):
-            self.asked.discard(bytes(expired.goal_id.uuid))
+            self.result_requests.discard(bytes(expired.goal_id.uuid))
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:  # noqa: ARG002 - rclpy's signature
         """Start a goal instead of running a callback for it."""
@@ -132,7 +132,7 @@ class GoalServer(RclpyActionServer):
     def stranded(self, followed: Container[bytes]) -> list[Any]:
         """Return the handles of goals that have not ended and that nobody follows.
 
-        rclpy leaves a goal there when it could not tell the client that it was accepted.
+        rclpy leaves a goal there when it could not inform the client that it was accepted.
 
         Args:
             followed: Goals, by their ids, that somebody follows.
@@ -263,8 +263,8 @@ class LiveGoal:
             return True
 
 
-class DeskPort:
-    """The `GoalPort` of a goal that a controller follows."""
+class ControllerGoalPort:
+    """The `GoalPort` of a goal that a controller follows: encodes feedback and the result for its client."""
 
     def __init__(self, live: LiveGoal, action_class: Any, codec: ActionCodec) -> None:
         """Store whose goal it is and how to reach its client."""
@@ -283,7 +283,7 @@ class DeskPort:
         try:
             message = self._codec.result(self._class, result)
         except Exception as error:
-            # The client is told all the same; the runtime reports.
+            # The client gets its result all the same; the runtime reports.
             self._live.finish("aborted", self._codec.unfinished(self._class, describe(error)))
             raise
         self._live.finish(outcome, message)
@@ -309,7 +309,7 @@ class HandledGoal:
 
     @property
     def cancel_requested(self) -> bool:
-        """Return whether the handler should end: the client asked, the time is over, or the bridge closes."""
+        """Return whether the handler should end: the client canceled it, the time is over, or the bridge closes."""
         return self._stopped or self._live.over
 
     @property

@@ -456,7 +456,7 @@ class SourceFeed:
         self._handlers = handlers
         self._workers = workers
         self._report = report
-        self._asked: Future[Any] | None = None
+        self._pending: Future[Any] | None = None
 
     @property
     def bound(self) -> Bound[Any] | None:
@@ -465,15 +465,15 @@ class SourceFeed:
 
     def ask(self, bound: Bound[Any], time_ns: int, publish: Callable[[Any], None]) -> bool:
         """Request a message, which `publish` gets in another thread; return whether the source was free."""
-        if self._asked is not None and not self._asked.done():
+        if self._pending is not None and not self._pending.done():
             self.skipped += 1
             self._report(
                 f"source.slow:{self._path}",
                 f"{self._path}: its source is slower than its rate: times are skipped",
             )
             return False
-        self._asked = self._workers.submit(f"source {self._path}", bound.handler, time_ns)
-        self._asked.add_done_callback(lambda future: self._finish(future, publish))
+        self._pending = self._workers.submit(f"source {self._path}", bound.handler, time_ns)
+        self._pending.add_done_callback(lambda future: self._finish(future, publish))
         return True
 
     def _finish(self, future: Future[Any], publish: Callable[[Any], None]) -> None:

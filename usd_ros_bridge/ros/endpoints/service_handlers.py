@@ -53,7 +53,7 @@ class ServerFinder(Protocol):
         ...
 
     def prepare(self, plan: ServicePlan) -> None:
-        """Get ready to be asked; from the thread that opens."""
+        """Find the handler in advance; from the thread that opens."""
         ...
 
 
@@ -135,7 +135,7 @@ def run_in_tick(runtime: Runtime, job: Callable[[], T]) -> Future[T]:
             return
         try:
             future.set_result(job())
-        except Exception as error:  # noqa: BLE001 - whoever asked is told
+        except Exception as error:  # noqa: BLE001 - it goes to the future
             future.set_exception(error)
 
     runtime.post(run)

@@ -172,8 +172,8 @@ class TopicSubscription:
     `match_publisher` it starts with the weakest request, which fits all, and is made anew with the strongest that all
     discovered publishers fit, whenever they change. Both happen outside of callbacks, as jobs of the domain.
 
-    Messages come serialized, through the executor, whose thread reads and delivers them; or, where `direct` names a
-    delivery and all that is needed is there, straight to the loop's thread, which takes and reads them in its tick.
+    Messages come serialized, through the executor, whose thread reads and delivers them; or, with `direct` set
+    and all that is needed is there, straight to the loop's thread, which takes and reads them in its tick.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class TopicSubscription:
             qos: What to ask for.
             codec: Decodes messages; None counts them without deserializing.
             deliver: Takes samples, from the executor's thread.
-            direct: Where to attach instead, to be asked by each tick; None for the executor's way.
+            direct: Binding that polls the subscription in each tick instead; None: through the executor.
             feed: Takes messages first, where a handler is bound; None where none can be.
             reason: Why nothing takes them, "" where something does.
             report: For faults.
@@ -216,11 +216,11 @@ class TopicSubscription:
         self._type_name = type_name
         self._class = message_class
         self._domain = domain
-        self._asked = qos
+        self._requested_qos = qos
         self._qos = quality.permissive(qos) if qos.match_publisher else qos
         self._read = None if codec is None else codec.make_reader(message_class)
         self._deliver = deliver
-        self._delivery = direct if direct is not None and domain.threaded else None
+        self._binding = direct if direct is not None and domain.threaded else None
         self._direct: DirectSubscription | None = None
         self._feed = feed
         self._report = report
@@ -241,19 +241,19 @@ class TopicSubscription:
         """Create the subscription, through the node so that remap rules apply."""
         with self._lock:
             self._create()
-        if self._delivery is not None:
-            self._delivery.attach(self.poll)
+        if self._binding is not None:
+            self._binding.attach(self.poll)
 
     def update(self, codec: MessageCodec | None, reason: str) -> None:
-        """Use another decoder for the same delivery."""
+        """Use another decoder for the same binding."""
         if (codec is None) != (self._read is None):
             self._read = None if codec is None else codec.make_reader(self._class)
         self.reason = reason
 
     def close(self) -> None:
         """Destroy the subscription. Idempotent."""
-        if self._delivery is not None:
-            self._delivery.detach(self.poll)
+        if self._binding is not None:
+            self._binding.detach(self.poll)
         with self._lock:
             self._closed = True
             self._destroy()
@@ -309,11 +309,11 @@ class TopicSubscription:
     def _create(self) -> None:
         callbacks = SubscriptionEventCallbacks(
             incompatible_qos=self._on_incompatible,
-            matched=self._on_matched if self._asked.match_publisher else None,
+            matched=self._on_matched if self._requested_qos.match_publisher else None,
             use_default_callbacks=False,
         )
         profile = quality.profile(self._qos)
-        if self._delivery is not None:
+        if self._binding is not None:
             try:
                 self._direct = DirectSubscription(
                     self._domain.node,
@@ -321,7 +321,7 @@ class TopicSubscription:
                     self.name,
                     profile,
                     events=callbacks,
-                    wakeup=self._delivery.wakeup,
+                    wakeup=self._binding.wakeup,
                 )
             except DirectUnavailableError:
                 self._direct = None
@@ -370,9 +370,9 @@ class TopicSubscription:
 
     def _on_incompatible(self, event: Any) -> None:
         policy = policy_name(event.last_policy_kind)
-        if self._asked.match_publisher:
+        if self._requested_qos.match_publisher:
             self._domain.defer(self._match)
-        elif policy == "reliability" and self._asked.reliability == "reliable":
+        elif policy == "reliability" and self._requested_qos.reliability == "reliable":
             self._domain.defer(self._relax)
         else:
             self._report(
@@ -395,7 +395,8 @@ class TopicSubscription:
             self._domain.defer(self._match, urgent=False)
             return
         self._change(
-            quality.matching(self._asked, (info.qos_profile for info in found)), "to match its publishers"
+            quality.matching(self._requested_qos, (info.qos_profile for info in found)),
+            "to match its publishers",
         )
 
     def _change(self, wanted: QosPlan, why: str) -> None:
@@ -405,5 +406,5 @@ class TopicSubscription:
             self._destroy()
             self._qos = wanted
             self._create()
-        asked = f"{wanted.reliability.replace('_', ' ')}, {wanted.durability.replace('_', ' ')}"
-        self._inform(f"qos.changed:{self.name}", f"{self._where}: subscribes as {asked} now, {why}")
+        requested = f"{wanted.reliability.replace('_', ' ')}, {wanted.durability.replace('_', ' ')}"
+        self._inform(f"qos.changed:{self.name}", f"{self._where}: subscribes as {requested} now, {why}")

@@ -323,13 +323,13 @@ Key = tuple[int, str]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class TransformRevision:
+class PreparedTransforms:
     """Transforms of a plan, ready to be sent.
 
     Attributes:
         plan: The plan.
         now_ns: Stamp of the static transforms.
-        fresh: Topics that were opened for it.
+        opened: Topics that were opened for it.
         shares: Static transforms by topic, and by whose they are.
         robots: Index, frames and places of each robot that has moving frames, by its path.
         trees: What is sent, for the monitor.
@@ -337,7 +337,7 @@ class TransformRevision:
 
     plan: BridgePlan
     now_ns: int
-    fresh: list[Key] = field(default_factory=list)
+    opened: list[Key] = field(default_factory=list)
     shares: dict[TfTopic, dict[Hashable, list[Any]]] = field(default_factory=dict)
     robots: dict[str, tuple[int, RobotFrames, list[tuple[TfTopic, TfOutput]]]] = field(default_factory=dict)
     trees: list[BridgeTree] = field(default_factory=list)
@@ -401,20 +401,20 @@ class RobotTransforms:
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
         """Open the topics that a plan to come needs; as `PlanComponent.prepare`."""
-        revision = self._open_topics(plan, binding, self._runtime.now_ns)
+        prepared = self._open_topics(plan, binding, self._runtime.now_ns)
         alike = binding.snapshot is self._runtime.snapshot
 
         def commit() -> None:
             self._plan = plan
             if not alike:
-                self._broadcast(revision)
+                self._broadcast(prepared)
 
         return PreparedChange(
-            commit=commit, rollback=partial(self._rollback, revision), cleanup=self._close_unused
+            commit=commit, rollback=partial(self._rollback, prepared), cleanup=self._close_unused
         )
 
-    def _rollback(self, revision: TransformRevision) -> None:
-        for key in revision.fresh:
+    def _rollback(self, prepared: PreparedTransforms) -> None:
+        for key in prepared.opened:
             self._topics.pop(key).close()
 
     def _close_unused(self) -> None:
@@ -424,18 +424,18 @@ class RobotTransforms:
         for key in topics.keys() - used.keys():
             topics[key].close()
 
-    def _open_topics(self, plan: BridgePlan, binding: PlanBinding, now_ns: int) -> TransformRevision:
+    def _open_topics(self, plan: BridgePlan, binding: PlanBinding, now_ns: int) -> PreparedTransforms:
         """Find out which transforms a plan sends where, and open new topics; from any thread."""
-        revision = TransformRevision(plan=plan, now_ns=now_ns)
+        prepared = PreparedTransforms(plan=plan, now_ns=now_ns)
         try:
-            self._open_robots(revision, binding)
+            self._open_robots(prepared, binding)
         except BaseException:
-            self._rollback(revision)
+            self._rollback(prepared)
             raise
-        return revision
+        return prepared
 
-    def _open_robots(self, revision: TransformRevision, binding: PlanBinding) -> None:
-        for index, robot in enumerate(revision.plan.robots):
+    def _open_robots(self, prepared: PreparedTransforms, binding: PlanBinding) -> None:
+        for index, robot in enumerate(prepared.plan.robots):
             if not robot.tf_outputs:
                 continue
             try:
@@ -443,7 +443,7 @@ class RobotTransforms:
             except DomainLimitError as error:
                 self._runtime.reporter.report(f"tf:{robot.path}", f"{robot.path}: no transforms: {error}")
                 continue
-            self._revise_robot(index, robot, binding.frames.robots[index], domain, revision)
+            self._prepare_robot(index, robot, binding.frames.robots[index], domain, prepared)
 
     def latched(self) -> dict[Key, tuple[Any, ...]]:
         """Return the static transforms that late joiners receive, by topic."""
@@ -462,7 +462,7 @@ class RobotTransforms:
         return list(self.rows(now_ns))
 
     def rows(self, now_ns: int) -> Iterator[InterfaceStatus]:
-        """Yield the rows of `status`, each made when it is asked for."""
+        """Yield the rows of `status`, each made when it is needed."""
         for topic in tuple(self._topics.values()):
             yield topic.status(self._rate, now_ns)
 
@@ -484,25 +484,25 @@ class RobotTransforms:
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _revise_robot(
+    def _prepare_robot(
         self,
         index: int,
         robot: RobotPlan,
         frames: RobotFrames,
         domain: Domain,
-        revision: TransformRevision,
+        prepared: PreparedTransforms,
     ) -> None:
         places = []
         for output in robot.tf_outputs:
-            moving = self._topic(output.tf, domain, revision, static=False) if frames.moving else None
-            static = self._topic(output.tf_static, domain, revision, static=True) if frames.static else None
+            moving = self._topic(output.tf, domain, prepared, static=False) if frames.moving else None
+            static = self._topic(output.tf_static, domain, prepared, static=True) if frames.static else None
             if static is not None:
-                share = static_transforms(robot, frames, output, revision.now_ns)
-                revision.shares.setdefault(static, {})[robot.path, output] = share
+                share = static_transforms(robot, frames, output, prepared.now_ns)
+                prepared.shares.setdefault(static, {})[robot.path, output] = share
             if moving is not None:
                 places.append((moving, output))
             ids = [frame_ids(robot, robot.frames[n], output.prefix) for n in (*frames.moving, *frames.static)]
-            revision.trees.append(
+            prepared.trees.append(
                 BridgeTree(
                     domain=domain,
                     output=output,
@@ -513,9 +513,9 @@ class RobotTransforms:
                 )
             )
         if places:
-            revision.robots[robot.path] = (index, frames, places)
+            prepared.robots[robot.path] = (index, frames, places)
 
-    def _topic(self, name: str, domain: Domain, revision: TransformRevision, *, static: bool) -> TfTopic:
+    def _topic(self, name: str, domain: Domain, prepared: PreparedTransforms, *, static: bool) -> TfTopic:
         key = (domain.domain_id, name)
         topic = self._topics.get(key)
         if topic is None:
@@ -524,18 +524,18 @@ class RobotTransforms:
             )
             topic.open()
             self._topics[key] = topic
-            revision.fresh.append(key)
+            prepared.opened.append(key)
         return topic
 
-    def _broadcast(self, revision: TransformRevision) -> None:
-        """Send what a revision says from here on; publishers and schedules that there were, stay."""
-        had_trees, self._trees = bool(self._trees), revision.trees
+    def _broadcast(self, prepared: PreparedTransforms) -> None:
+        """Send these transforms from now on; publishers that exist stay, with their schedule."""
+        had_trees, self._trees = bool(self._trees), prepared.trees
         for topic in self._topics.values():
-            if topic.is_static and topic.set_static(revision.shares.get(topic, {})):
-                topic.publish_static(revision.now_ns)
+            if topic.is_static and topic.set_static(prepared.shares.get(topic, {})):
+                topic.publish_static(prepared.now_ns)
         wanted = {
             (path, topic, output): (index, frames)
-            for path, (index, frames, places) in revision.robots.items()
+            for path, (index, frames, places) in prepared.robots.items()
             for topic, output in places
         }
         for key in self._publishers.keys() - wanted.keys():
