@@ -22,7 +22,7 @@ from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, load_plan
-from usd_ros_bridge.cli.live_view import render
+from usd_ros_bridge.cli.views import render_status
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 8.0
@@ -53,7 +53,7 @@ def main() -> None:
         while not end.is_set():
             executor.spin_once(timeout_sec=0.1)
         console = Console(record=True, width=132)
-        console.print(render(bridge.status()))
+        console.print(render_status(bridge.status()))
     # The reader's own monospaced font will do: a picture in a repository fetches nothing.
     drawing = re.sub(
         r"@font-face \{.*?\}|<!--.*?-->", "", console.export_svg(title="make run"), flags=re.DOTALL

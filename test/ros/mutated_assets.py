@@ -647,8 +647,7 @@ def make_mutant(seed: int, number: int, folder: Path) -> tuple[Path, list[str]]:
 def stages_of(asset: Path, number: int, meshes: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what is done with an asset, in turn, by name."""
     from usd_ros_bridge.api import load_plan
-    from usd_ros_bridge.cli.plan_view import print_plan
-    from usd_ros_bridge.cli.terminal import TerminalConsole
+    from usd_ros_bridge.cli.views import TerminalConsole, print_plan
     from usd_ros_bridge.errors import BridgeError
     from usd_ros_bridge.export.mesh_files import MeshCache
     from usd_ros_bridge.export.plan_json import plan_to_json

@@ -19,8 +19,7 @@ import pytest
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.cli.plan_view import print_plan
-from usd_ros_bridge.cli.terminal import MOST_ROWS, TerminalConsole
+from usd_ros_bridge.cli.views import MOST_ROWS, TerminalConsole, print_plan
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.summary import plan_summary_text

@@ -1,10 +1,10 @@
-"""The group of commands, and how all of them end: with an exit status, and errors as one line on stderr."""
+"""Entry point of the command line: exit statuses, and errors as one line on stderr."""
 
 from __future__ import annotations
 
 from usd_ros_bridge.process_settings import EXIT_INTERRUPTED, EXIT_USAGE, ending_at_once, fail, tune_process
 
-with ending_at_once(success=False):  # A signal while modules are imported is no traceback.
+with ending_at_once(success=False):  # No traceback for a signal during imports.
     import sys
     from collections.abc import Sequence
     from typing import NoReturn
@@ -12,12 +12,7 @@ with ending_at_once(success=False):  # A signal while modules are imported is no
     import click
 
     from usd_ros_bridge import __version__
-    from usd_ros_bridge.cli.diff_command import diff
-    from usd_ros_bridge.cli.inspect_command import inspect
-    from usd_ros_bridge.cli.resolver_command import resolver
-    from usd_ros_bridge.cli.run_command import run
-    from usd_ros_bridge.cli.scaffold_command import scaffold
-    from usd_ros_bridge.cli.urdf_command import urdf
+    from usd_ros_bridge.cli.commands import diff, inspect, resolver, run, scaffold, urdf
     from usd_ros_bridge.errors import BridgeError
 
 

@@ -18,10 +18,8 @@ from pxr import Usd
 from rich.console import RenderableType
 
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.cli.live_view import render
 from usd_ros_bridge.cli.main import main
-from usd_ros_bridge.cli.plan_view import print_plan
-from usd_ros_bridge.cli.terminal import TerminalConsole, plain
+from usd_ros_bridge.cli.views import TerminalConsole, plain, print_plan, render_status
 from usd_ros_bridge.errors import AssetError, escaped
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.summary import plan_summary_text
@@ -158,7 +156,7 @@ def test_the_live_table_shows_no_control_characters() -> None:
         moving_frames=1, static_frames=1, robots=tuple(robots), diagnostics=(finding,),
         reports=(Reported(kind=EVIL, message=EVIL, count=2),),
     )  # fmt: skip
-    assert_clean(printed(render(status)))
+    assert_clean(printed(render_status(status)))
 
 
 def test_markup_in_a_cell_is_text() -> None:

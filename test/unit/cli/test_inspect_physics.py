@@ -13,7 +13,7 @@ from rich.console import Console
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import add_physics, load_plan
-from usd_ros_bridge.cli.plan_view import print_plan
+from usd_ros_bridge.cli.views import print_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.physics import Body, Collider, Joint, Mesh, PhysicsScene, Visual
 from usd_ros_bridge.model.plan import BridgePlan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from usd_ros_bridge.cli.live_view import MAX_FINDINGS, live_view, render
+from usd_ros_bridge.cli.views import MAX_FINDINGS, live_view, render_status
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import FramePlan, RobotPlan
 from usd_ros_bridge.reporting import Reported
@@ -44,7 +44,7 @@ def status(**changes: object) -> BridgeStatus:
 def drawn(shown: BridgeStatus, *, width: int = 160) -> str:
     console = Console(width=width, record=True, force_terminal=False)
     with console.capture() as capture:
-        console.print(render(shown))
+        console.print(render_status(shown))
     return capture.get()
 
 

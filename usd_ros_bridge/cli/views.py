@@ -1,18 +1,30 @@
-"""`inspect` for people: a plan as rich tables and a tree of frames."""
+"""Views for people: the plan of `inspect`, the differences of `diff`, and the live table of `run`.
+
+Text from assets and peers is made safe for a terminal: no markup, no control characters, bounded.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import sys
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.live import Live
 from rich.rule import Rule
+from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from usd_ros_bridge.cli.terminal import MOST_ROWS, SEVERITY_STYLES, number, plain, table, vector
+from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.model.change import (
     CHANGE_MARKS,
     ChangeKind,
@@ -35,17 +47,115 @@ from usd_ros_bridge.model.plan import (
     TopicPlan,
 )
 
+if TYPE_CHECKING:
+    from usd_ros_bridge.reporting import Reported
+    from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
+
+PIPED_WIDTH = 200
+
+MOST_ROWS = 500
+"""Limit for tables and trees of rich: rows of a table, frames of a tree."""
+
+MAX_CELL = 256
+
+SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
+
+class TerminalConsole(Console):
+    """Console that prints text without markup and control characters."""
+
+    def __init__(self, **options: Any) -> None:
+        """Create a console.
+
+        Args:
+            options: Those of rich.
+        """
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield segments with escaped text. Rich adds its own sequences later, from the styles."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(escaped(text, keep="\n"), style)
+
+
+class LongTable:
+    """Long table as plain columns: rich takes 0.1 ms for each cell of its own tables."""
+
+    def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
+        """Store the content.
+
+        Args:
+            title: Line above the table.
+            columns: Headings.
+            rows: Cells.
+        """
+        self._title = title
+        self._lines = [columns, *([str(cell) for cell in row] for row in rows)]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
+        yield Segment(self._title)
+        yield Segment.line()
+        for cells in self._lines:
+            padded = "  ".join([cell.ljust(width) for cell, width in zip(cells, widths, strict=True)])
+            yield Segment(padded.rstrip())
+            yield Segment.line()
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> RenderableType:
+    """Return a table of rich, or a `LongTable` for many rows."""
+    if len(rows) > MOST_ROWS:
+        return LongTable(title, columns, rows)
+    made = Table(*columns, title=title, title_justify="left")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def standard_output() -> Console:
+    """Return a console on standard output: as wide as the terminal, or wide enough for most tables without one."""
+    return TerminalConsole(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def write_json(value: Any) -> None:
+    """Write a value to standard output as indented JSON of printable ASCII."""
+    text = json.dumps(value, indent=2, allow_nan=False)
+    # JSON does not escape this control character.
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def plain(value: object, *, style: str = "") -> Text:
+    """Return `value` as rich text without markup, with escaped control characters, bounded."""
+    text = str(value)
+    if len(text) > MAX_CELL:
+        text = text[:MAX_CELL] + "..."
+    return Text(escaped(text), style=style)
+
+
+def number(value: float | None, *, digits: int = 4) -> Text:
+    """Return a number right-aligned and short, or an empty cell for None."""
+    return Text("" if value is None else f"{value:.{digits}g}", justify="right")
+
+
+def vector(values: tuple[float, ...]) -> str:
+    """Return short numbers in brackets. -0 and rounding noise become 0."""
+    return "[" + ", ".join(f"{0.0 if abs(v) < 5e-7 else v:.4g}" for v in values) + "]"
+
+
+# --- The plan ----------------------------------------------------------------------------------------------------
+
 
 def print_plan(plan: BridgePlan, console: Console) -> None:
-    """Print everything that the plan says, robots first, diagnostics last."""
+    """Print the whole plan, robots first, diagnostics last."""
     console.print(Rule(plain(plan.asset, style="bold")))
     for robot in plan.robots:
         console.print(_robot(robot))
     for renderable in _interfaces(plan):
         console.print(renderable)
     if plan.physics is not None:
-        for table in physics_tables(plan.physics):
-            console.print(table)
+        for each in physics_tables(plan.physics):
+            console.print(each)
     if plan.diagnostics:
         console.print(diagnostics_table(plan.diagnostics))
     console.print(_summary(plan))
@@ -82,7 +192,7 @@ def _robot(robot: RobotPlan) -> RenderableType:
 
 
 def _frames(robot: RobotPlan) -> RenderableType:
-    """Return a tree of the frames; a table where there are very many: the width of a tree grows with its depth."""
+    """Return a tree of the frames, or a table if there are many: the width of a tree grows with its depth."""
     if len(robot.frames) <= MOST_ROWS:
         return _frame_tree(robot)
     rows: list[Sequence[Text | str]] = []
@@ -183,7 +293,7 @@ def qos_text(qos: QosPlan) -> Text:
 
 
 def state_text(item: InterfacePlan | ControllerPlan | TopicPlan) -> Text:
-    """Return `enabled`, or why not; in yellow where a controller may be switched on all the same."""
+    """Return `enabled`, or the reason why not; in yellow if a controller can still be activated."""
     if item.enabled:
         return Text("enabled", style="green")
     switchable = isinstance(item, ControllerPlan) and item.switchable
@@ -202,7 +312,7 @@ def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
 
 
 def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
-    """Yield a line about the scene, then tables of what it has."""
+    """Yield a line about the scene, then tables of its contents."""
     yield _physics_summary(scene)
     if scene.bodies:
         yield _bodies(scene.bodies)
@@ -264,7 +374,7 @@ def _moments(values: Sequence[float]) -> str:
 def _physics_joints(joints: Sequence[Joint], bodies: Sequence[Body]) -> RenderableType:
     columns = ("joint", "type", "body0", "body1", "axes", "drive (stiffness, damping)", "limits")
     rows: list[Sequence[Text | str]] = []
-    # A cell has several lines where a joint has several axes; a long table has lines only.
+    # Several axes of a joint are several lines in a cell. A long table has one line per row.
     between = "\n" if len(joints) <= MOST_ROWS else "; "
     for joint in joints:
         kind = joint.type + (" (loop)" if joint.closes_loop else "")
@@ -349,6 +459,8 @@ def _shape(shape: Shape) -> str:
     return type(shape).__name__
 
 
+# --- Differences of two plans ------------------------------------------------------------------------------------
+
 _STYLES: dict[ChangeKind, str] = {"added": "green", "removed": "red", "changed": "yellow"}
 _TITLES = {
     "robot": "robots",
@@ -362,11 +474,11 @@ _TITLES = {
 
 
 def print_difference(found: PlanDifference, console: Console) -> None:
-    """Print everything that differs, by kind, and how much it is."""
+    """Print all differences by kind, then their numbers."""
     for kind, items in groupby(found, key=lambda item: item.kind):
         console.print(Text(_TITLES[kind], style="bold"))
         for item in items:
-            # A line stays a line, for `grep`.
+            # No wrapping, for `grep`.
             console.print(_difference_line(item), soft_wrap=True)
             for field in item.fields:
                 console.print(_field_line(field), soft_wrap=True)
@@ -396,3 +508,171 @@ def _field_line(field: FieldChange) -> Text:
         " -> ",
         plain(value_text(field.new), style="green"),
     )
+
+
+# --- The live table ----------------------------------------------------------------------------------------------
+
+REFRESH_SECONDS = 0.25
+MAX_FINDINGS = 8
+MAX_ROBOTS = 6
+MAX_NAME = 48
+MAX_REASON = 60
+
+SLOW = 0.95
+"""Part of the real-time factor below which time counts as slow."""
+
+TIME_STYLES = {"playing": "green", "paused": "yellow", "stopped": "yellow"}
+STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
+
+
+@contextmanager
+def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = None) -> Iterator[None]:
+    """Show `status()` on a terminal, refreshed by a thread, for the duration of a `with` block.
+
+    Args:
+        status: Called from the refreshing thread.
+        console: Standard output by default.
+    """
+    ended = threading.Event()
+    with Live(
+        render_status(status()),
+        console=console or TerminalConsole(),
+        auto_refresh=False,
+        vertical_overflow="crop",
+    ) as live:
+
+        def refresh() -> None:
+            while not ended.wait(REFRESH_SECONDS):
+                live.update(render_status(status()), refresh=True)
+
+        thread = threading.Thread(target=refresh, name="live view", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def render_status(status: BridgeStatus) -> RenderableType:
+    """Return the live table of one status."""
+    parts: list[RenderableType] = [_head(status), _interface_rows(status), *_frame_lines(status)]
+    findings = _findings(status)
+    if findings.row_count:
+        parts.append(findings)
+    parts.append(Text("Ctrl-C ends", style="dim"))
+    return Group(*parts)
+
+
+def _head(status: BridgeStatus) -> Text:
+    return Text.assemble(
+        plain(status.asset, style="bold cyan"),
+        "  backend ",
+        plain(status.backend, style="bold"),
+        *_time(status),
+        f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
+        (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
+    )
+
+
+def _time(status: BridgeStatus) -> Iterator[str | tuple[str, str]]:
+    """Yield the simulation time, its state, and its speed, if the bridge owns time."""
+    passing = status.time
+    if passing is None:
+        return
+    yield f"  time {(status.time_ns or 0) * 1e-9:.2f} s "
+    yield passing.state, TIME_STYLES[passing.state]
+    if passing.achieved_factor is not None:
+        asked = passing.real_time_factor
+        slow = passing.achieved_factor < SLOW * asked
+        yield f" x{passing.achieved_factor:.2f}", "yellow" if slow else ""
+        if slow:
+            yield f" of {asked:g}"
+
+
+def _frame_lines(status: BridgeStatus) -> Iterator[Text]:
+    """Yield one line for each robot: its frames, moving and static ones in different colours."""
+    for robot in status.robots[:MAX_ROBOTS]:
+        line = Text.assemble(
+            "frames ", plain(robot.namespace, style="bold"), ": ", overflow="ellipsis", no_wrap=True
+        )
+        tops = dict.fromkeys(frame.parent for frame in robot.frames if frame.parent_index < 0)
+        line.append(plain(", ".join(tops), style="dim"))
+        for frame in robot.frames:
+            line.append(" ").append(plain(frame.id, style="green" if frame.static else "magenta"))
+        yield line
+    more = f", in {len(status.robots)} robots" if len(status.robots) > 1 else ""
+    yield Text.assemble(
+        (f"{status.moving_frames} moving", "magenta"), ", ", (f"{status.static_frames} static", "green"), more
+    )
+
+
+def _interface_rows(status: BridgeStatus) -> Table:
+    with_domain = len({interface.domain_id for interface in status.interfaces}) > 1
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    names = [interface.name for interface in status.interfaces]
+    made.add_column("interface", no_wrap=True)
+    made.add_column("name", no_wrap=True, min_width=min(max(map(len, names), default=0), MAX_NAME))
+    made.add_column("type", no_wrap=True)
+    if with_domain:
+        made.add_column("domain", justify="right")
+    for title in ("Hz authored", "Hz", "peers", "count"):
+        made.add_column(title, justify="right", no_wrap=True)
+    made.add_column("state", no_wrap=True)
+    for interface in status.interfaces:
+        made.add_row(*_row(interface, with_domain=with_domain))
+    return made
+
+
+def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableType]:
+    off = interface.state == "disabled"
+    asked = "" if interface.authored_rate is None else f"{interface.authored_rate:g}"
+    # A publisher without subscribers has no rate, which is not the same as 0 Hz.
+    unasked = interface.state == "idle" and bool(interface.reason)
+    achieved = "" if off or unasked or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
+    # The reason of a silent publisher is long, and among the reports. That of a disabled interface may be only here.
+    state = f"off: {interface.reason}"[:MAX_REASON] if off else interface.state
+    if interface.served_by and interface.state == "idle":
+        # The server is more useful than `idle`. A controller is shown by the last part of its path.
+        state = interface.served_by.rpartition("/")[2][:MAX_REASON]
+    if interface.errors:
+        state += f" ({interface.errors} failed)"
+    role = interface.role if interface.kind == "topic" else f"{interface.kind} {interface.role}"
+    domain = [str(interface.domain_id or "")] if with_domain else []
+    return [
+        plain(role, style="dim"),
+        plain(interface.name, style="" if off else "bold"),
+        plain(interface.type),
+        *domain,
+        asked,
+        achieved,
+        "" if off else str(interface.matched),
+        "" if off else str(interface.count),
+        plain(state, style="red" if interface.errors else STATE_STYLES[interface.state]),
+    ]
+
+
+def _findings(status: BridgeStatus) -> Table:
+    """Return the newest reports and the worst diagnostics, and the number of the others."""
+    made = Table(show_header=False, box=None, pad_edge=False)
+    rows: list[tuple[Text, Text]] = [
+        (Text("warning", style=SEVERITY_STYLES["warning"]), plain(_counted(report)))
+        for report in reversed(status.reports)
+    ]
+    for diagnostic in sorted(status.diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
+        style = SEVERITY_STYLES[diagnostic.severity]
+        rows.append(
+            (
+                Text(diagnostic.severity, style=style),
+                plain(f"[{diagnostic.code}] {diagnostic.path}: {diagnostic.message}"),
+            )
+        )
+    for row in rows[:MAX_FINDINGS]:
+        made.add_row(*row)
+    if len(rows) > MAX_FINDINGS:
+        made.add_row("", Text(f"and {len(rows) - MAX_FINDINGS} more; `inspect` lists them", style="dim"))
+    return made
+
+
+def _counted(report: Reported) -> str:
+    return report.message if report.count == 1 else f"{report.message} ({report.count}x)"

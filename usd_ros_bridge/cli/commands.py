@@ -1,0 +1,337 @@
+"""Commands of `usd_ros_bridge`: inspect, run, diff, scaffold, resolver, urdf. Imports are late, for a fast `--help`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.cli.common import (
+    PLAN,
+    READ,
+    asset_options,
+    given_options,
+    installed_types,
+    load_asset,
+    split_options,
+    table_options,
+)
+from usd_ros_bridge.errors import AssetError, BridgeError, OptionError, StrictError, choices, escaped
+from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.process_settings import ending_at_once, gc_paused
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.model.diagnostics import Diagnostic
+    from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+    from usd_ros_bridge.model.scaffold import Scaffold, Survey
+    from usd_ros_bridge.options import ReadOptions
+
+EXIT_DIFFERENT = 1
+
+_LIVE_ROS_ARGS = ["--ros-args", "--disable-stdout-logs"]
+"""Log lines would break the live table, which shows the same reports."""
+
+
+@click.command()
+@asset_options
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option(
+    "--physics", is_flag=True, help="Also print the physics scene: bodies, joints, drives, colliders."
+)
+def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
+    """Print the ROS interfaces, frames and joints of ASSET, and its faults."""
+    from usd_ros_bridge.cli.views import print_plan, standard_output, write_json
+
+    read, plan_options = split_options(options)
+    with gc_paused():
+        plan = load_asset(
+            options["asset"],
+            read_options=read,
+            plan_options=plan_options,
+            catalog=installed_types(),
+            physics=physics,
+        )
+        if as_json:
+            from usd_ros_bridge.export.plan_json import plan_to_json
+
+            write_json(plan_to_json(plan))
+        else:
+            print_plan(plan, standard_output())
+    if strict and has_errors(plan.diagnostics):
+        raise StrictError(f"{options['asset']} has errors")
+
+
+@click.command()
+@asset_options
+@table_options("backend", "backend_options", "real_time_factor", "beyond_limits", "start_paused", "watch")
+@click.pass_obj
+def run(ros_args: list[str] | None, /, **options: Any) -> None:
+    """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
+    with ending_at_once():
+        try:
+            from usd_ros_bridge.ros.node import run_node
+        except ImportError as error:
+            raise BridgeError(
+                f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
+            ) from error
+        from usd_ros_bridge.cli.views import live_view
+
+        on_terminal = sys.stdout.isatty()
+        run_node(
+            given=given_options(options),
+            ros_args=[*(ros_args or []), *(_LIVE_ROS_ARGS if on_terminal else [])],
+            view=live_view if on_terminal else None,
+        )
+
+
+def _variants_option(side: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        f"--{side}-variant",
+        f"{side}_variants",
+        multiple=True,
+        metavar="/PRIM:SET=CHOICE",
+        help=f"Select a variant of {side.upper()}.",
+    )
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new", required=False)
+@_variants_option("old")
+@_variants_option("new")
+@table_options(*PLAN, *READ)
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+def diff(
+    old: str,
+    new: str | None,
+    old_variants: tuple[str, ...],
+    new_variants: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Print what differs in ROS interfaces, controllers, joints and frames between OLD and NEW.
+
+    Without NEW, compare two variants of OLD. The exit status is 0 if nothing differs, 1 if something does, and 2
+    if they cannot be compared.
+    """
+    from usd_ros_bridge.cli.views import print_difference, standard_output, write_json
+    from usd_ros_bridge.planning.diff import difference
+
+    if new is None and not (old_variants or new_variants):
+        raise click.UsageError("nothing to compare OLD with: name NEW, or a variant by --new-variant")
+    found = difference(
+        _plan_side(old, old_variants, options), _plan_side(old if new is None else new, new_variants, options)
+    )
+    if as_json:
+        from usd_ros_bridge.export.plan_json import difference_to_json
+
+        write_json(difference_to_json(found))
+    else:
+        print_difference(found, standard_output())
+    if found:
+        sys.exit(EXIT_DIFFERENT)
+
+
+def _plan_side(asset: str, variants: tuple[str, ...], options: dict[str, Any]) -> BridgePlan:
+    read, plan_options = split_options({**options, "variants": variants})
+    return load_asset(asset, read_options=read, plan_options=plan_options, catalog=installed_types())
+
+
+@click.command()
+@click.argument("asset")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the layer to FILE, which opens as the robot with its interfaces.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option(
+    "--no-sublayer", is_flag=True, help="Do not include ASSET: write a layer for ASSET's own subLayers."
+)
+@table_options("variants", *READ)
+def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
+    """Write a ROS layer for a robot without one, and print its content and the reasons.
+
+    The layer goes over ASSET, which is not changed.
+    """
+    from usd_ros_bridge.planning.robot_scaffold import has_ros_layer, plan_scaffold
+    from usd_ros_bridge.usd import quiet
+    from usd_ros_bridge.usd.scaffold_survey import survey
+    from usd_ros_bridge.usd.write_layer import check_output, layer_text, write_layer
+
+    read, _ = split_options(options)
+    with quiet():
+        plan = _load_for_scaffold(asset, read)
+        if not plan.robots:
+            raise AssetError(f"{asset} has no robot: nothing is below the default prim")
+        found = survey(plan.stage, [robot.path for robot in plan.robots])
+        if has_ros_layer(plan, found):
+            raise AssetError(f"{asset} has a ROS layer already: {_schemas(found)}")
+        check_output(output, plan.stage, overwrite=force)
+        result = plan_scaffold(plan, found, wrap=not no_sublayer)
+        text = layer_text(
+            result, plan.stage, asset=asset, output=output, sublayer=not no_sublayer, variants=read.variants
+        )
+    write_layer(text, output)
+    _print_decisions(result, output)
+
+
+def _load_for_scaffold(asset: str, read: ReadOptions) -> BridgePlan:
+    from usd_ros_bridge.options import PlanOptions
+
+    return load_asset(
+        asset,
+        read_options=read,
+        # The layer declares links without mass as frames.
+        plan_options=PlanOptions(implicit_interfaces=False, frames_from_xforms=False),
+        catalog=installed_types(),
+        physics=True,
+    )
+
+
+def _schemas(found: Survey) -> str:
+    return ", ".join(f"{number} {name}" for name, number in found.ros_prims.items())
+
+
+def _print_decisions(result: Scaffold, output: Path) -> None:
+    from rich.text import Text
+
+    from usd_ros_bridge.cli.views import plain, standard_output
+
+    styles = {"written": "green", "left out": "red", "note": "yellow"}
+    console = standard_output()
+    for decision in result.decisions:
+        mark, rest = str(decision).split(" ", 1)
+        line = Text.assemble((mark, styles[decision.outcome]), " ", plain(rest))
+        console.print(line, soft_wrap=True)
+    console.print(plain(f"{output}: {len(result.opinions)} prims", style="bold"), soft_wrap=True)
+
+
+@click.command()
+@click.option("--build", "builds", is_flag=True, help="Compile the plugin and print its folder.")
+@click.option(
+    "--headers",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="OpenUSD's headers [default: pxr-ar-dev beside usd-core].",
+)
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Folder for the plugin [default: the one that the bridge searches].",
+)
+def resolver(builds: bool, headers: Path | None, directory: Path | None) -> None:
+    """Print how package:// is resolved here (REP 0158 section 1.2.5), or compile the plugin that resolves it."""
+    if builds:
+        from usd_ros_bridge.usd.resolver.build import build
+
+        click.echo(build(headers=headers, directory=directory))
+        return
+    if headers is not None or directory is not None:
+        raise click.UsageError("--headers and --directory go with --build")
+    click.echo(escaped(_resolver_summary(), keep="\n"))
+
+
+def _resolver_summary() -> str:
+    from usd_ros_bridge.usd.resolver import (
+        PLUGIN_FILE,
+        Way,
+        default_directory,
+        openusd_version,
+        register_resolver,
+    )
+
+    way = {
+        Way.PLUGIN: "the compiled resolver",
+        Way.LINKS: "links, by the bridge on stages that it opens",
+        Way.HOST: "a resolver of the host's",
+    }[register_resolver()]
+    directory = default_directory()
+    built = "built" if (directory / PLUGIN_FILE).is_file() else "not built: usd_ros_bridge resolver --build"
+    return f"package:// is resolved by {way}\nOpenUSD {openusd_version()}\n{directory} ({built})"
+
+
+@click.command()
+@asset_options
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE."
+)
+@click.option(
+    "--meshes",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory for mesh files [default: usd_ros_bridge/meshes in the user's cache].",
+)
+@click.option("--robot", default=None, metavar="PRIM", help="Robot to print, if the asset has several.")
+@click.option(
+    "--frames-from-xforms/--no-frames-from-xforms",
+    default=None,
+    help="Make links of all plain Xforms directly below bodies, or of none [default: of links without mass].",
+)
+def urdf(
+    output: Path | None,
+    meshes: Path | None,
+    robot: str | None,
+    frames_from_xforms: bool | None,
+    strict: bool,
+    **options: Any,
+) -> None:
+    """Print a robot of ASSET as URDF.
+
+    Links are the frames of /tf and joints those of joint_states, of the selected variants. Standard output gets only
+    the document, diagnostics go to standard error.
+    """
+    from usd_ros_bridge.export.mesh_files import MeshCache
+    from usd_ros_bridge.export.urdf import robot_urdf
+
+    read, plan_options = split_options(options)
+    if frames_from_xforms is not None:
+        plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
+    plan = load_asset(options["asset"], read_options=read, plan_options=plan_options, physics=True)
+    number = _robot_index(options["asset"], plan.robots, robot)
+    found = robot_urdf(plan, number, meshes=MeshCache(meshes))
+    of_asset = [each for each in plan.diagnostics if each.severity != "info"]
+    _print_diagnostics([*of_asset, *found.diagnostics])
+    if strict and has_errors([*of_asset, *found.diagnostics]):
+        raise StrictError(f"{options['asset']} has errors")
+    if output is None:
+        sys.stdout.write(found.text)
+        return
+    try:
+        output.write_text(found.text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _robot_index(asset: str, robots: Sequence[RobotPlan], wanted: str | None) -> int:
+    """Return the index of the robot named `wanted`, or of the only robot.
+
+    Raises:
+        AssetError: The asset has no robot.
+        OptionError: It has several and none is named, or none of that name.
+    """
+    paths = [each.path for each in robots]
+    if not paths:
+        raise AssetError(
+            f"{asset} has no robot: no prim has RosContextAPI, and nothing is below the default prim"
+        )
+    if wanted is None and len(paths) == 1:
+        return 0
+    if wanted is None:
+        raise OptionError(f"{asset} has several robots; name one by --robot: {choices(paths)}")
+    if wanted not in paths:
+        raise OptionError(f"{asset} has no robot {wanted}; there is: {choices(paths)}")
+    return paths.index(wanted)
+
+
+def _print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+    for diagnostic in diagnostics:
+        print(escaped(str(diagnostic)), file=sys.stderr)
