@@ -19,10 +19,10 @@ export PYTHON
 
 .PHONY: help setup setup-tests run test bench lint format test-robots test-assets test-newton test-resolver check-examples clean
 
-help: ## what there is
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup: ## install what the bridge needs into .venv
+setup: ## install the bridge and its requirements into .venv
 	@$(SETUP)
 
 setup-tests:
@@ -31,10 +31,10 @@ setup-tests:
 run: setup ## run the bridge on ASSET
 	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
 
-test: setup-tests ## every test that needs no full ROS installation, by two workers
+test: setup-tests ## all tests that need no full ROS installation, with two workers
 	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n 2 --dist worksteal $(ARGS)
 
-bench: setup-tests ## what the bridge costs, into benchmarks/results.json; ARGS="--only frames --quick"
+bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)
 
 lint: setup-tests ## ruff, mypy --strict and the import contracts
@@ -45,7 +45,7 @@ lint: setup-tests ## ruff, mypy --strict and the import contracts
 	"$(BIN)/lint-imports" || status=1; \
 	exit $$status
 
-format: setup-tests ## let ruff format the code
+format: setup-tests ## format the code with ruff
 	@"$(BIN)/ruff" check --fix-only --quiet .
 	@"$(BIN)/ruff" format .
 
@@ -55,14 +55,14 @@ test-robots: setup-tests ## converted robots on /tf against pinocchio
 test-assets: setup-tests ## real robots and models in MuJoCo against pinocchio and their originals
 	@VENV="$(VENV)" tools/test_robots.sh assets $(ARGS)
 
-test-newton: ## the newton backend, in an environment of its own (about 1 GB)
+test-newton: ## the newton backend, in a separate environment (about 1 GB)
 	@tools/test_newton.sh $(ARGS)
 
-test-resolver: ## package:// by the compiled resolver, in an environment of its own (about 280 MB)
+test-resolver: ## package:// by the compiled resolver, in a separate environment (about 280 MB)
 	@tools/test_resolver.sh $(ARGS)
 
 check-examples: ## the public REP 0158 compliance checker on every example (needs Python 3.12)
 	@tools/check_examples.sh
 
-clean: ## remove the environments and what was built
+clean: ## remove the environments and builds
 	rm -rf .venv .venv-* build install log

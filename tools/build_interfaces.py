@@ -1,9 +1,9 @@
-"""Builds the interface packages of interfaces/ into this virtual environment with the rosidl generators.
+"""Build the interface packages of interfaces/ into this virtual environment with the rosidl generators.
 
-Run by the environment's own Python: `.venv/bin/python tools/build_interfaces.py --distro kilted`. It does what
+Run it with the environment's own Python: `.venv/bin/python tools/build_interfaces.py --distro kilted`. It does what
 rosidl_generate_interfaces() does in CMake for the parts that rclpy on Fast DDS uses (C structures, Python
-modules, the C type supports of Fast DDS and of introspection), with gcc alone: no CMake, no colcon, and none of
-the build-machine paths that the wheels' CMake files carry.
+modules, the C type supports of Fast DDS and of introspection), with gcc alone: no CMake, no colcon, and no
+paths of the build machine, which the wheels' CMake files have.
 """
 
 from __future__ import annotations

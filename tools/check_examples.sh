@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Run the public REP 0158 compliance checker over every example, in every variant. Exit status 0: no error, and no
-# warning but the known ones (tools/check_examples.py lists and explains them). --verbose prints each of them.
+# Run the public REP 0158 compliance checker on every example, in every variant. Exit status 0: no error, and only the
+# known warnings (tools/check_examples.py lists and explains them). --verbose prints each of them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# A sourced ROS 2 or an activated environment must not leak into the checker's own.
+# Keep a sourced ROS 2 or an activated environment out of the checker's environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 venv=.venv-checker

@@ -1,4 +1,4 @@
-"""Draws docs/live.svg: the live table of a real bridge on the rover, with a listener and a driver beside it."""
+"""Draw docs/live.svg: the live table of a real bridge on the rover, with other nodes that subscribe and drive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import threading
 from pathlib import Path
 
-# Read when rclpy makes a context: the picture needs nobody else on the network, and nobody needs it.
+# rclpy reads these when it makes a context. The picture needs no other node on the network.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 101))
 

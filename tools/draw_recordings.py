@@ -1,6 +1,6 @@
-"""Draws recordings of controllers as SVG: the rover's way and speeds, and the arm's joints with the ends of its goals.
+"""Draw recordings of controllers as SVG: the rover's path and speeds, and the arm's joints with the ends of its goals.
 
-`record_controllers.py` calls it. Only what a bag holds is drawn, and the same bag gives the same file.
+`record_controllers.py` calls it. The same bag gives the same file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Drives the rover through its world under MuJoCo, and draws what its camera, its lidar and its odometry said.
+"""Drive the rover through its world under MuJoCo, and draw the messages of its camera, lidar and odometry.
 
 `python tools/draw_world.py docs/rover_world.png` opens a real bridge in lockstep, sends `cmd_vel`, and receives
-`image_raw`, `scan` and `odom` over DDS like anybody else, and draws those. It needs
+`image_raw`, `scan` and `odom` over DDS like any node, and draws them. It needs
 `pip install -r tools/recordings-requirements.txt`.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Read when rclpy makes a context: a drive needs nobody else on the network.
+# rclpy reads these when it makes a context. The drive needs no other node on the network.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.setdefault("ROS_DOMAIN_ID", str(random.randint(1, 101)))
 

@@ -1,10 +1,10 @@
-"""Records the rover driven by cmd_vel and the arm on trajectories, one of which is cancelled, and draws both.
+"""Record the rover with cmd_vel and the arm on trajectories, one of them canceled, and draw both.
 
 `python tools/record_controllers.py DIRECTORY` writes the rosbag2s DIRECTORY/rover and DIRECTORY/arm from real bridges
-with the kinematic backend, then docs/rover_drive.svg and docs/arm_trajectory.svg from what the bags hold. Bridges are
-stepped, and each step waits for what it sent: two recordings hold the same numbers.
+with the kinematic backend, then docs/rover_drive.svg and docs/arm_trajectory.svg from the bags. Bridges are
+stepped, and each step waits for its messages: two recordings contain the same numbers.
 
-It needs `pip install -r tools/recordings-requirements.txt`; without matplotlib, `--no-drawings` writes the bags alone.
+It needs `pip install -r tools/recordings-requirements.txt`; without matplotlib, `--no-drawings` writes only the bags.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Read when rclpy makes a context: a recording needs nobody else on the network.
+# rclpy reads these when it makes a context. A recording needs no other node on the network.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.setdefault("ROS_DOMAIN_ID", str(random.randint(1, 101)))
 

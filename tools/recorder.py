@@ -1,4 +1,4 @@
-"""Records topics into a rosbag2: the bytes that rclpy hands out, at the bridge time that they belong to."""
+"""Record topics into a rosbag2: the bytes from rclpy, at their bridge time."""
 
 from __future__ import annotations
 

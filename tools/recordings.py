@@ -1,4 +1,4 @@
-"""What recordings of controllers say, as numbers: `record_controllers.py` writes them. Nothing of ROS is needed."""
+"""Read recordings of controllers as numbers. `record_controllers.py` writes them. ROS is not needed."""
 
 from __future__ import annotations
 

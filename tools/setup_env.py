@@ -1,11 +1,11 @@
-"""Sets up the virtual environment that `make run`, `make test` and `make lint` use, and keeps it current.
+"""Set up the virtual environment of `make run`, `make test` and `make lint`, and keep it current.
 
-Standard library only: it runs before anything is installed. Each step has a key, a hash of what it depends on,
-kept in <venv>/.setup/state.json: a step whose key stands there is not repeated. A step is entered there when it
-has ended, so an interruption at any point costs that step alone; one exception is pip, which cannot be trusted to
-repair what was cut off half-way, so the environment is then made anew.
+Standard library only: it runs before anything is installed. Each step has a key, a hash of its inputs, in
+<venv>/.setup/state.json. A step with a known key is not repeated. A key is stored at the end of its step, so an
+interruption repeats only that step. After an interrupted pip, the environment is created again, because pip cannot
+repair a partial installation.
 
-Where a ROS 2 environment is sourced and this Python can import its rclpy, the environment is laid over it
+If a ROS 2 environment is sourced and this Python can import its rclpy, the environment is created over it
 (--system-site-packages) and no ROS wheel is installed.
 """
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds a Python that the wheels of ROS 2 exist for and lets it do the set-up: tools/setup_env.py.
+# Find a Python that the wheels of ROS 2 support, and run tools/setup_env.py with it.
 set -euo pipefail
 
 supported='import sys; sys.exit(sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info[:2] <= (3, 13))'

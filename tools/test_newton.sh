@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests the newton backend, and what every backend must keep to, in an environment with Newton: `make test-newton`.
+# Test the newton backend, and the rules for all backends, in an environment with Newton: `make test-newton`.
 # The first run installs about 1 GB and compiles Newton's kernels, which takes half a minute. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# A sourced ROS 2 or an activated environment must not leak into Newton's own.
+# Keep a sourced ROS 2 or an activated environment out of Newton's environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 readonly NEWTON_VENV=.venv-newton
@@ -16,7 +16,7 @@ if [[ ! -e "$stamp" ]] || ! "$NEWTON_VENV/bin/python" -c '' 2>/dev/null; then
   "${PYTHON:-python3}" -m venv "$NEWTON_VENV"
   "$NEWTON_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS"
   "$NEWTON_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-deps --editable .
-  # Written last, so an interrupted installation starts anew.
+  # Written last: an interrupted installation is repeated.
   touch "$stamp"
 fi
 exec "$NEWTON_VENV/bin/python" -m pytest -p no:cacheprovider test/newton test/conformance/test_backends.py "$@"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the compiled resolver for package:// and runs the reader's tests with it, and those of packages without it, on the
-# same OpenUSD: `make test-resolver`. Needs a C++17 compiler and Python's headers. Arguments go to pytest.
+# Build the compiled resolver for package://. Run the tests of packages with and without it, and those of the reader with it, on
+# the same OpenUSD: `make test-resolver`. Needs a C++17 compiler and Python's headers. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# A sourced ROS 2 or an activated environment must not leak into this one.
+# Keep a sourced ROS 2 or an activated environment out of this environment.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE AMENT_PREFIX_PATH USD_ROS_PACKAGE_PATH
 unset PXR_PLUGINPATH_NAME PXR_AR_DISABLE_PLUGIN_URI_RESOLVERS
 
@@ -17,20 +17,20 @@ if [[ ! -e "$stamp" ]] || ! "$RESOLVER_VENV/bin/python" -c '' 2>/dev/null; then
   "${PYTHON:-python3}" -m venv "$RESOLVER_VENV"
   "$RESOLVER_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --requirement "$REQUIREMENTS"
   "$RESOLVER_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-deps --editable .
-  # Written last, so an interrupted installation starts anew.
+  # Written last: an interrupted installation is repeated.
   touch "$stamp"
 fi
-# Of this environment alone: what a developer has built for daily use stays as it is.
+# Only in this environment: a developer's own build is not touched.
 export XDG_DATA_HOME="$PWD/$RESOLVER_VENV/share"
 built=$("$RESOLVER_VENV/bin/usd_ros_bridge" resolver --build)
 say() { echo "test-resolver: $*" >&2; }
 tests() { "$RESOLVER_VENV/bin/python" -m pytest -p no:cacheprovider -q -r fE "$@"; }
 readonly PACKAGES=(test/unit/usd/test_packages.py test/unit/usd/test_resolver.py)
 
-# With an expected way, tests fail where another one is in use: no skip can pass for a success.
+# EXPECTED_WAY makes tests fail if another way is in use, so no test is skipped silently.
 say "links"
 EXPECTED_WAY=links XDG_DATA_HOME="$PWD/$RESOLVER_VENV/nothing" tests "${PACKAGES[@]}" "$@"
 say "the plugin, registered by the bridge"
 EXPECTED_WAY=plugin tests "${PACKAGES[@]}" "$@"
-say "the plugin, registered as a host does, and all that reads stages"
+say "the plugin, registered as by a host, and all tests that read stages"
 EXPECTED_WAY=plugin PXR_PLUGINPATH_NAME="$built" tests test/unit/usd --ignore test/unit/usd/test_resolver.py "$@"

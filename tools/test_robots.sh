@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Converts real assets to OpenUSD and compares the bridge with what they come from.
+# Convert real assets to OpenUSD and compare the bridge with the originals.
 #
 # `tools/test_robots.sh robots` (make test-robots): URDFs, /tf against pinocchio.
 # `tools/test_robots.sh assets` (make test-assets): URDFs and MJCFs, the bridge's MuJoCo against pinocchio and MuJoCo.
 #
 # Environment: VENV (the bridge's environment, default .venv), ROBOTS_PYTHON (a Python 3.10 to 3.12 for the conversion
-# environment; searched for where unset). Further arguments go to pytest: `tools/test_robots.sh robots -k ur5`.
+# environment; searched if unset). Further arguments go to pytest: `tools/test_robots.sh robots -k ur5`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,8 +25,8 @@ case "$suite" in
 esac
 shift
 
-# A sourced ROS 2 or a start of the ROS wheels leaves variables that would lead the conversion environment's Python to
-# another pinocchio and other libraries.
+# Variables of a sourced ROS 2 or of the ROS wheels would make the conversion environment's Python use another pinocchio
+# and other libraries.
 clean() {
   env -u PYTHONPATH -u PYTHONHOME -u LD_LIBRARY_PATH -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH \
     -u _ROS_WHEELS_BOOTSTRAP_COMPLETE "$@"
@@ -66,7 +66,7 @@ make_environment() {
     || fail "could not install $REQUIREMENTS"
   clean "$ROBOTS_VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-deps --requirement "$MODELS" \
     || fail "could not install $MODELS"
-  # Written last, so an interrupted installation starts anew.
+  # Written last: an interrupted installation is repeated.
   touch "$stamp"
 }
 

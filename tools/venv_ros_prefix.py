@@ -1,14 +1,13 @@
-"""Makes a virtual environment that holds ROS wheels a ROS 2 prefix that nobody has to source.
+"""Make a virtual environment with ROS wheels a ROS 2 prefix that you need not source.
 
 `make setup` copies this module into site-packages together with a .pth file that imports it at every start of
 the environment's Python. The wheels' own .pth file has re-executed the interpreter by then, with LD_LIBRARY_PATH
-set, because the loader reads that variable only once, at the start of a process. So both things here hold:
+set, because the loader reads that variable only once, at the start of a process. This module does two things:
 
-- AMENT_PREFIX_PATH names this environment, or ament_index_python finds no package at all: last, as an underlay, so
-  that a workspace that was sourced on top of it comes first;
-- LD_LIBRARY_PATH and the guard of the re-execution have done their work and are taken out again, or every child
-  process would inherit them: other programs would load the wheels' libraries, and other environments' Pythons
-  would skip a start-up of their own.
+- It adds this environment to AMENT_PREFIX_PATH, because ament_index_python would find no package. It adds it last,
+  as an underlay, so a sourced workspace comes first.
+- It removes LD_LIBRARY_PATH and the guard of the re-execution, because child processes would inherit them: other
+  programs would load the wheels' libraries, and other environments' Pythons would skip their own start-up.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Helpers for tests of those who use the bridge: domains of their own, and the graph of a bridge as text."""
+"""Helpers for your own tests: reserved ROS domains, and the graph of a bridge as text."""

@@ -1,4 +1,4 @@
-"""Graph of a running bridge as text that can be compared: as peers, people and tf2 see it."""
+"""ROS graph of a running bridge as text, to compare it in tests."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 
 _MOMENTARY = {NO_SUBSCRIBER, "it is being made"}
-"""Reasons of rows that pass by themselves: that of descriptions, too, which a thread makes after the start."""
+"""Reasons of rows that last a moment, for example until a thread has made a description."""
 _DIGITS = 9
 _POLICIES = ("reliability", "durability", "history", "depth")
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What a bridge has at one moment; two bridges that do the same compare equal.
+    """State of a bridge at one moment. Two bridges with the same behaviour compare equal.
 
     Attributes:
-        lines: One for each thing, sorted; equal ones stand more than once.
+        lines: One for each entity and setting, sorted, with repetitions.
     """
 
     lines: tuple[str, ...]
 
     def without(self, beginnings: Sequence[str]) -> Graph:
-        """Return the graph less the lines that begin with one of some texts."""
+        """Return the graph without lines that begin with one of these texts."""
         return Graph(tuple(line for line in self.lines if not line.startswith(tuple(beginnings))))
 
     def difference(self, wanted: Graph) -> str:
-        """Return what is in the way of being `wanted`, a line each: `+` is too much, `-` is missing; "" if equal."""
+        """Return the differences from `wanted`, one a line: `+` is not wanted, `-` is missing; "" if equal."""
         have, want = Counter(self.lines), Counter(wanted.lines)
         lines = [f"+ {line}" for line in sorted((have - want).elements())]
         lines += [f"- {line}" for line in sorted((want - have).elements())]
@@ -49,18 +49,18 @@ class Graph:
 
 
 def graph_of(bridge: Bridge) -> Graph:
-    """Return the graph of a bridge that is open.
+    """Return the graph of an open bridge.
 
-    It holds every entity of the bridge's nodes by name, type and quality of service, the table of `status`, the frames
-    that were last sent as static, what is published at which rate, who takes what arrives, controllers, parameters,
-    and the plan. What depends on the moment is left out: counters, peers, stamps, positions, subscriptions to
-    transforms, which come and go with those who are watched.
+    It contains every entity of the bridge's nodes with name, type and QoS, the table of `status`, the static frames
+    that were sent last, publications with their rates, sinks of subscriptions, controllers, parameters, and the plan.
+    Momentary values are left out: counters, peers, stamps, positions, and subscriptions to transforms, which come and
+    go with other publishers.
 
     Args:
-        bridge: Open. While it is being changed, some of the lines may be of the plan before.
+        bridge: Open. During a change, some of the lines may be from the old plan.
 
     Raises:
-        BridgeError: It is not open.
+        BridgeError: The bridge is not open.
     """
     status = bridge.status()
     lines = [
@@ -80,16 +80,16 @@ def graph_of(bridge: Bridge) -> Graph:
 def settled_difference(
     bridge: Bridge, wanted: Graph, *, step: Callable[[], object] | None = None, timeout_s: float = 20.0
 ) -> str:
-    """Wait until the graph of a bridge is as wanted: entities go when their executor has let go of them.
+    """Wait until the graph of a bridge is as wanted. Entities disappear when their executor has released them.
 
     Args:
         bridge: Open.
         wanted: The graph that it should have.
-        step: Step the bridge, where no thread of its own does.
+        step: Step the bridge, if it has no thread that does.
         timeout_s: Seconds to wait.
 
     Returns:
-        The difference that is left, "" for none.
+        The remaining difference, "" for none.
     """
     deadline = time.monotonic() + timeout_s
     while (difference := graph_of(bridge).difference(wanted)) and time.monotonic() < deadline:
@@ -110,7 +110,7 @@ def _row(row: InterfaceStatus) -> str:
 
 
 def _entities(bridge: Bridge) -> Iterator[str]:
-    """Yield what exists in the middleware, from rclpy's own lists."""
+    """Yield the entities of rclpy's own lists."""
     domains = bridge.parts.domains
     for domain in domains.opened:
         node = domain.node
@@ -127,13 +127,13 @@ def _entities(bridge: Bridge) -> Iterator[str]:
         yield from _actions(node, where)
         others = Counter(type(each).__name__ for each in (*node.waitables, *node.timers, *node.guards))
         for kind, count in others.items():
-            # Those of events are there for every subscription, to transforms too.
+            # Every subscription has event handlers, also those to transforms.
             if kind != "EventHandler":
                 yield f"{count} x {kind}{where}"
 
 
 def _actions(node: Any, where: str) -> Iterator[str]:
-    """Yield actions by name: their objects in rclpy have none, but the middleware knows of its own node at once."""
+    """Yield actions by name, from the middleware: rclpy's objects have no names."""
     named = (node, node.get_name(), node.get_namespace())
     for role, find in (
         ("server", get_action_server_names_and_types_by_node),

@@ -1,7 +1,7 @@
 """Reserve ROS domains that no other test run of the machine uses.
 
-A domain that two suites share lets each see the other's topics, services and `/clock`. One lock file per domain, in the
-machine's temporary directory, keeps them apart; a domain that another program uses without a lock is left out, too.
+Two test suites in one domain get each other's topics, services and `/clock`. One lock file per domain, in the
+machine's temporary directory, prevents that. A domain that another program uses without a lock is skipped, too.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PORTS_PER_DOMAIN = 250
 
 
 class DomainReservation:
-    """A ROS domain that is this process's until it ends or `close` is called.
+    """A ROS domain that belongs to this process until it ends or `close` is called.
 
     Attributes:
         domain_id: The domain, 1 to 101.
     """
 
     def __init__(self, domain_id: int, lock: int) -> None:
-        """Keep a lock that was taken.
+        """Store the lock of a domain.
 
         Args:
             domain_id: The domain.
@@ -45,7 +45,7 @@ class DomainReservation:
 
 
 def reserve_domain() -> DomainReservation:
-    """Reserve a domain that no other process of this machine has reserved or listens in.
+    """Reserve a domain that no other process of this machine has reserved or uses.
 
     Raises:
         RuntimeError: All domains are in use.
@@ -68,9 +68,9 @@ def reserve_domain() -> DomainReservation:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Return a descriptor that holds the lock, or None where another process has it.
+    """Return a descriptor that holds the lock, or None if another process holds it.
 
-    The lock goes with the process, however it ends; child processes do not inherit it.
+    The end of the process releases the lock. Child processes do not inherit it.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
