@@ -254,7 +254,7 @@ class Moved:
         self.reports = []
         self.domains = Domains(report=self.report)
         self.descriptions = Descriptions(
-            first, self.domains, options=BridgeOptions(), in_tick=None, make_way=lambda _: None,
+            first, self.domains, options=BridgeOptions(), in_tick=None, wait_for_tick=lambda _: None,
             report=self.report,
         )  # fmt: skip
         self.descriptions.open()
@@ -337,7 +337,7 @@ def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_aft
         with turn:
             edited.set()
 
-    def make_way(_wants):
+    def wait_for_tick(_wants):
         # Called by the reader, which has the turn, and later on by who makes the description.
         if not editors:
             editors.append(threading.Thread(target=edit))
@@ -346,7 +346,12 @@ def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_aft
 
     domains = Domains(report=lambda *_: None)
     descriptions = Descriptions(
-        first, domains, options=BridgeOptions(), in_tick=None, make_way=make_way, report=lambda *_: None
+        first,
+        domains,
+        options=BridgeOptions(),
+        in_tick=None,
+        wait_for_tick=wait_for_tick,
+        report=lambda *_: None,
     )
     received = listen(ros_harness, "/arm/robot_description")
     try:

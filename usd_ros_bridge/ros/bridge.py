@@ -59,16 +59,12 @@ class BridgeParts:
     transforms: RobotTransforms
     interfaces: Interfaces
     controller_parameters: ControllerParameters
+    live_parameters: LiveParameters
     descriptions: Descriptions
     summary: PlanSummary
+    diagnostics: DiagnosticsPublisher
     changes: ChangeCoordinator
     reloader: AssetReloader
-
-    def rows(self) -> Iterator[InterfaceStatus]:
-        """Yield the status of the plan's interfaces, each made when it is needed."""
-        yield from self.interfaces.rows()
-        yield from self.transforms.rows(self.runtime.now_ns)
-        yield from self.descriptions.status()
 
 
 class Bridge(HandlerRegistry):
@@ -420,25 +416,31 @@ class Bridge(HandlerRegistry):
 
     def _open(self) -> BridgeParts:
         """Open everything, in order. `close` closes what is open, in reverse, if something fails."""
-        domains, report = self._domains, self._reporter.report
-        bind_installed(self._handlers, self._options.handlers, report)
-        # Before any node: a name that does not exist is the only message then.
-        is_auto = self._chosen_backend == AUTO
-        choice = None if is_auto else choose(self.plan, self._chosen_backend, inform=self._inform)
-        self._log.node = domains.main.node
-        if choice is None:
-            follows = bool(domains.main.node.get_clock().ros_time_is_active)
-            choice = choose(self.plan, AUTO, follows_clock=follows, inform=self._inform)
-        runtime, backend_name = open_chosen(choice, self._make_runtime, report)
-        self._resources.callback(runtime.close)
+        bind_installed(self._handlers, self._options.handlers, self._reporter.report)
+        runtime, backend_name = self._open_runtime()
         served = self._served_plan(runtime.plan, runtime.inputs)
         parts = self._make_parts(served, runtime, backend_name)
         self._loop = parts.loop
         self._stops += [runtime.stop, parts.loop.stop]
-        self._open_interfaces(served, parts)
-        monitor = GraphMonitor(lambda: runtime.plan, domains, report=report)
+        self._open_interfaces(parts)
+        self._register_components(parts)
+        self._open_changes(parts)
+        monitor = GraphMonitor(lambda: runtime.plan, self._domains, report=self._reporter.report)
         runtime.add_publication(monitor, name="graph monitor", rate=CHECK_RATE)
         return parts
+
+    def _open_runtime(self) -> tuple[Runtime, str]:
+        """Choose and open the backend. Return the runtime and the backend's name."""
+        plan, name = self.plan, self._chosen_backend
+        # Before there is a node: an unknown name gives one message only.
+        choice = None if name == AUTO else choose(plan, name, inform=self._inform)
+        node = self._log.node = self._domains.main.node
+        if choice is None:
+            follows_clock = bool(node.get_clock().ros_time_is_active)
+            choice = choose(plan, AUTO, follows_clock=follows_clock, inform=self._inform)
+        runtime, backend_name = open_chosen(choice, self._make_runtime, self._reporter.report)
+        self._resources.callback(runtime.close)
+        return runtime, backend_name
 
     def _make_domains(self, node: Any) -> Domains:
         """Return domains whose nodes are created at their first use."""
@@ -465,14 +467,19 @@ class Bridge(HandlerRegistry):
         )
 
     def _make_parts(self, served: BridgePlan, runtime: Runtime, backend_name: str) -> BridgeParts:
-        options, domains, main = self._options, self._domains, self._domains.main
-        clock, loop = find_time(runtime, domains, self._workers)
-        scene, no_scene = scene_access(runtime.plan, edits=options.scene_edits)
-        changes = ChangeCoordinator(
-            runtime,
-            domains,
-            served_plan=self._served_plan,
+        """Make the parts, none of them open; served: the plan with the interfaces that the bridge serves."""
+        options, domains, main, report = (
+            self._options,
+            self._domains,
+            self._domains.main,
+            self._reporter.report,
         )
+        clock, loop = find_time(runtime, domains, self._workers)
+        changes = ChangeCoordinator(runtime, domains, served_plan=self._served_plan)
+        transforms = RobotTransforms(
+            served, domains, runtime, rate=options.tf_rate, publish_unmatched=options.publish_unmatched
+        )
+        scene, no_scene = scene_access(runtime.plan, edits=options.scene_edits)
         interfaces = Interfaces(
             served,
             domains,
@@ -484,106 +491,104 @@ class Bridge(HandlerRegistry):
             inform=self._inform,
             publish_unmatched=options.publish_unmatched,
         )
+        descriptions = Descriptions(
+            served,
+            domains,
+            options=options,
+            in_tick=partial(run_in_tick, runtime),
+            wait_for_tick=runtime.wait_for_tick,
+            report=report,
+        )
+        live_parameters = LiveParameters(
+            main.node,
+            changes,
+            owned=main.owned,
+            controlled=lambda: runtime.controllers.parameter_names().keys(),
+            tf_rate=options.tf_rate,
+            set_tf_rate=lambda rate: runtime.post(lambda: transforms.set_rate(rate)),
+            defer=main.defer,
+            remote_control=options.remote_control,
+            report=report,
+        )
+
+        def rows() -> Iterator[InterfaceStatus]:
+            yield from interfaces.rows()
+            yield from transforms.rows(runtime.now_ns)
+            yield from descriptions.status()
+
         return BridgeParts(
             backend_name=backend_name,
             domains=domains,
             runtime=runtime,
             clock=clock,
             loop=loop,
-            transforms=RobotTransforms(
-                served,
-                domains,
-                runtime,
-                rate=options.tf_rate,
-                publish_unmatched=options.publish_unmatched,
-            ),
+            transforms=transforms,
             interfaces=interfaces,
             controller_parameters=ControllerParameters(main.node, runtime),
-            descriptions=Descriptions(
-                served,
-                domains,
-                options=options,
-                in_tick=partial(run_in_tick, runtime),
-                make_way=runtime.wait_for_tick,
-                report=self._reporter.report,
-            ),
+            live_parameters=live_parameters,
+            descriptions=descriptions,
             summary=PlanSummary(served, main, refused=interfaces.refused),
+            diagnostics=DiagnosticsPublisher(
+                runtime.plan, served, main, runtime, rows=rows, monitor=transforms.monitor
+            ),
             changes=changes,
             reloader=AssetReloader(changes, runtime, main, self._workers),
         )
 
-    def _open_interfaces(self, served: BridgePlan, parts: BridgeParts) -> None:
-        """Open everything that follows from the plan, and register it for changes."""
-        runtime, main, clock, summary = parts.runtime, parts.domains.main, parts.clock, parts.summary
-        diagnostics = DiagnosticsPublisher(
-            runtime.plan,
-            served,
-            main,
-            runtime,
-            rows=parts.rows,
-            guards=parts.transforms.monitor,
-        )
-        parameters, interfaces, transforms = parts.controller_parameters, parts.interfaces, parts.transforms
-        for opened in (transforms, interfaces, parameters, parts.descriptions, summary, diagnostics, clock):
-            self._resources.callback(opened.close)
-        parameters.open()
-        main.start()
-        transforms.open(clock.now_ns() or 0)
-        interfaces.open()
+    def _open_interfaces(self, parts: BridgeParts) -> None:
+        """Open everything that follows from the plan."""
+        for part in (
+            parts.transforms,
+            parts.interfaces,
+            parts.controller_parameters,
+            parts.descriptions,
+            parts.summary,
+            parts.diagnostics,
+            parts.clock,
+        ):
+            self._resources.callback(part.close)
+        parts.controller_parameters.open()
+        parts.domains.main.start()
+        parts.transforms.open(parts.clock.now_ns() or 0)
+        parts.interfaces.open()
         parts.descriptions.open()
-        summary.open()
-        diagnostics.open()
-        live_parameters = self._make_live_parameters(parts)
+        parts.summary.open()
+        parts.diagnostics.open()
+        if isinstance(parts.clock, SimTime):
+            parts.clock.open()
+            parts.clock.serve_simulation(
+                self._handlers,
+                quit_process=self._quit,
+                request_change=parts.changes.request,
+                inform=self._inform,
+            )
+
+    def _register_components(self, parts: BridgeParts) -> None:
+        """Register what changes with the plan, in the order in which it changes."""
         components: tuple[PlanComponent, ...] = (
             self._handlers,
-            transforms,
-            interfaces,
-            live_parameters,
-            parameters,
+            parts.transforms,
+            parts.interfaces,
+            parts.live_parameters,
+            parts.controller_parameters,
             parts.descriptions,
-            diagnostics,
-            summary,
+            parts.diagnostics,
+            parts.summary,
+            *((parts.clock,) if isinstance(parts.clock, SimTime) else ()),
         )
         for component in components:
             parts.changes.register(component)
-        if isinstance(clock, SimTime):
-            parts.changes.register(clock)
-            self._open_sim_time(clock, parts)
-        self._open_changes(parts, live_parameters)
 
-    def _open_sim_time(self, clock: SimTime, parts: BridgeParts) -> None:
-        clock.open()
-        clock.serve_simulation(
-            self._handlers,
-            quit_process=self._quit,
-            request_change=parts.changes.request,
-            inform=self._inform,
-        )
-
-    def _make_live_parameters(self, parts: BridgeParts) -> LiveParameters:
-        runtime, main, transforms = parts.runtime, parts.domains.main, parts.transforms
-        return LiveParameters(
-            main.node,
-            parts.changes,
-            owned=main.owned,
-            controlled=lambda: runtime.controllers.parameter_names().keys(),
-            tf_rate=self._options.tf_rate,
-            set_tf_rate=lambda rate: runtime.post(lambda: transforms.set_rate(rate)),
-            defer=main.defer,
-            remote_control=self._options.remote_control,
-            report=self._reporter.report,
-        )
-
-    def _open_changes(self, parts: BridgeParts, parameters: LiveParameters) -> None:
+    def _open_changes(self, parts: BridgeParts) -> None:
         """Accept requests for changes: by the host, edits, parameters, the service ~/reload, and changed files."""
-        changes, reloader = parts.changes, parts.reloader
-        for opened in (reloader, parameters, changes):
-            self._resources.callback(opened.close)
-        # Ended after the loop, which changes wait for.
+        changes, reloader, live_parameters = parts.changes, parts.reloader, parts.live_parameters
+        for part in (reloader, live_parameters, changes):
+            self._resources.callback(part.close)
+        # They stop after the loop, which changes wait for.
         self._stops[-2:-2] = [changes.stop, reloader.stop]
         changes.open()
         changes.on_change(self._report_change)
-        parameters.open()
+        live_parameters.open()
         reloader.open()
 
     # --- Own ---------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ class Interfaces:
         self._forbidden = forbidden
         self._report = runtime.reporter.report
         self._inform = inform
-        self._maker = EndpointFactory(
+        self._factory = EndpointFactory(
             domains,
             runtime,
             handlers=handlers,
@@ -203,7 +203,7 @@ class Interfaces:
         refused = self._clashes(self._plan)
         for number, (plan, kind) in enumerate(list_interfaces(self._plan)):
             reason = refused.get(number)
-            row = self._maker.refuse(plan, kind, reason) if reason else self._maker.make(plan, kind)
+            row = self._factory.refuse(plan, kind, reason) if reason else self._factory.make(plan, kind)
             self._made.append(row)
             self._attach(row)
             self._listen(row)
@@ -283,10 +283,10 @@ class Interfaces:
         there = {_topic_key(row.plan): row.plan.type for row in changed.dropped if row.kind == "topic"}
         for index, (topic, kind) in enumerate(list_interfaces(plan)):
             if index in refused:
-                changed.rows[index] = self._maker.refuse(topic, kind, refused[index])
+                changed.rows[index] = self._factory.refuse(topic, kind, refused[index])
             missing = changed.rows[index] is None and kind == "topic" and topic.role == "publisher"
             if missing and there.get(_topic_key(topic), topic.type) == topic.type:
-                changed.rows[index] = self._maker.make(topic, kind, binding)
+                changed.rows[index] = self._factory.make(topic, kind, binding)
 
     def _commit(self, changed: Reconciliation) -> None:
         self._plan = changed.plan
@@ -306,7 +306,7 @@ class Interfaces:
         """Open what could not be open beside the old plan: all but publishers, which the tick knows already."""
         for index, (plan, kind) in enumerate(list_interfaces(changed.plan)):
             if changed.rows[index] is None:
-                changed.rows[index] = row = self._maker.make(plan, kind)
+                changed.rows[index] = row = self._factory.make(plan, kind)
                 self._runtime.post(partial(self._attach, row))
         self._made = [row for row in changed.rows if row is not None]
         for row in self._made:
@@ -331,7 +331,7 @@ class Interfaces:
                 rate, robot = self._schedule_of(endpoint)
                 runtime.change_publication(endpoint, rate=rate, robot=robot)
         elif isinstance(endpoint, TopicSubscription):
-            input_binding = runtime.bind_sink(row.plan, into=self._maker.input_bindings[endpoint])
+            input_binding = runtime.bind_sink(row.plan, into=self._factory.input_bindings[endpoint])
             endpoint.update(*codec_for(row.plan, input_binding))
         else:
             endpoint.plan = row.plan
@@ -340,7 +340,7 @@ class Interfaces:
         """Listen to other nodes' transforms where a subscription takes poses in their frames."""
         endpoint = row.endpoint
         places = row.plan.type == POSE_STAMPED and isinstance(endpoint, TopicSubscription)
-        if places and self._maker.input_bindings[endpoint].accepted:
+        if places and self._factory.input_bindings[endpoint].accepted:
             self._frames.listen(row.plan)
 
     def _clashes(self, plan: BridgePlan) -> dict[int, str]:
@@ -398,7 +398,7 @@ class Interfaces:
             elif isinstance(endpoint, TopicPublisher):
                 yield endpoint.status(publications.status_of(endpoint, now_ns))
             elif isinstance(endpoint, TopicSubscription):
-                input_binding = self._maker.input_bindings.get(endpoint)
+                input_binding = self._factory.input_bindings.get(endpoint)
                 yield endpoint.status(None if input_binding is None else input_binding.status())
             else:
                 yield endpoint.status()
@@ -435,7 +435,7 @@ class Interfaces:
             return
         self._close(row.endpoint)
         if isinstance(row.endpoint, TopicSubscription):
-            self._maker.forget(row.endpoint)
+            self._factory.forget(row.endpoint)
         elif isinstance(row.endpoint, ServiceServer):
             self._services.forget(row.plan)
 

@@ -113,14 +113,14 @@ def _read_at_start(name: str) -> str:
 
 
 class ControllerParameters:
-    """Keeps a node's parameters and a runtime's controllers alike.
+    """Keep a node's parameters and a runtime's controllers equal.
 
-    A request is refused, with the reason, where it cannot be carried out; all others are carried out at the start of
-    the next tick. Values that are given at the start (a parameter file) hold before the first.
+    A request that is not possible is refused, with the reason. All others are applied at the start of the next tick.
+    Initial values (a parameter file) hold before the first tick.
     """
 
     def __init__(self, node: Any, runtime: Runtime) -> None:
-        """Store whose parameters and which controllers; `open` declares them."""
+        """Store the arguments; `open` declares."""
         self._node = node
         self._runtime = runtime
         self._numbers: dict[str, tuple[str, str]] = {}
@@ -130,7 +130,7 @@ class ControllerParameters:
         self._is_open = False
 
     def open(self) -> ControllerParameters:
-        """Declare the parameters, and do at once what values given at the start ask for.
+        """Declare the parameters, and apply initial values at once.
 
         Raises:
             OptionError: A value is not possible.
@@ -182,7 +182,7 @@ class ControllerParameters:
             self._node.undeclare_parameter(name)
 
     def show(self, *, but: Collection[str] = ()) -> None:
-        """Show which controllers are active, after a switch that no parameter asked for.
+        """Set the parameters to which controllers are active, after a switch by other means.
 
         Args:
             but: Prim paths of controllers whose parameters are left alone.
@@ -219,7 +219,7 @@ class ControllerParameters:
             self._own.showing = False
 
     def _declare_all(self) -> dict[str, Any]:
-        """Declare what is not declared yet; returns the values of all parameters of the controllers that there are."""
+        """Declare what is not declared yet. Return the values of all parameters of the live controllers."""
         controllers = self._runtime.controllers
         names = controllers.parameter_names()
         self._wanted = {path: controllers.active(path) for path in names}

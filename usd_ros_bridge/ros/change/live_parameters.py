@@ -183,10 +183,10 @@ def _merged(before: Mapping[str, V], changed: Mapping[str, V | None]) -> dict[st
 
 
 class LiveParameters:
-    """Keeps a node's parameters and a running bridge alike.
+    """Keep a node's parameters and a running bridge equal.
 
-    A request is refused, with the reason, where it is known at once that it cannot be carried out. One that is
-    refused later, once it is planned, has the parameters set back, and a report says why.
+    A request is refused, with the reason, if it is known at once that it is not possible. If it is refused later, once
+    it is planned, the parameters are set back, and a report says why.
     """
 
     def __init__(
@@ -202,18 +202,18 @@ class LiveParameters:
         remote_control: RemoteControl,
         report: Report,
     ) -> None:
-        """Store what is to be alike; `open` declares.
+        """Store the arguments; `open` declares.
 
         Args:
             node: The node.
-            changes: The way to change the bridge.
-            owned: Whether the node is the bridge's own: a host's gets parameters of interfaces only.
-            controlled: Returns the prim paths whose parameter `enabled.<path>` is that of controllers.
-            tf_rate: How often moving transforms are sent, Hz; None at every step, which no parameter shows.
-            set_tf_rate: Changes that, from any thread.
-            defer: Has something done where the node's callbacks run.
+            changes: Changes the bridge.
+            owned: Whether the node is the bridge's own. A host's node gets parameters of interfaces only.
+            controlled: Return the prim paths whose parameter `enabled.<path>` belongs to controllers.
+            tf_rate: Rate of moving transforms, Hz; None for every step, which no parameter shows.
+            set_tf_rate: Set that rate, from any thread.
+            defer: Run a job in the thread of the node's callbacks.
             remote_control: What other nodes may do.
-            report: For changes that are refused after all.
+            report: For changes that are refused later.
         """
         self._node = node
         self._changes = changes
@@ -233,7 +233,7 @@ class LiveParameters:
     # --- Life cycle --------------------------------------------------------------------------------------------
 
     def open(self) -> LiveParameters:
-        """Declare the parameters, and asks for what values given at the start say of interfaces; return itself.
+        """Declare the parameters, and request what initial values say of interfaces. Return itself.
 
         Raises:
             OptionError: A value is not possible.

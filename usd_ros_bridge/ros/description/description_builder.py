@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from usd_ros_bridge.usd.session import StageLock
 
 Finish = Callable[[], BridgePlan]
-"""Plans what was read of a stage."""
+"""Make a plan of the records of a stage."""
 InTick = Callable[[Callable[[], Finish]], "Future[Finish]"]
-"""`in_tick(job)`: has a job done in the thread that ticks, where a host's stage may be read."""
-MakeWay = Callable[[Callable[[int], bool]], None]
-"""`make_way(wants)`: waits until the tick in progress is over, unless its thread waits for the caller."""
+"""`in_tick(job)`: run a job in the tick thread, where a host's stage may be read."""
+WaitForTick = Callable[[Callable[[int], bool]], None]
+"""`wait_for_tick(wants)`, as `Runtime.wait_for_tick`."""
 
 _REST = 3.0
 """How long the thread rests after each robot, and after a plan, as a multiple of what that took: a thousand robots, or
@@ -42,10 +42,10 @@ class _Interrupted(Exception):  # noqa: N818 - nothing is wrong
 
 
 class DescriptionReceiver(Protocol):
-    """What gets the descriptions, in the maker's thread."""
+    """Receive descriptions, in the thread that builds them."""
 
     def take(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
-        """Get the description of a robot of a plan that was asked for."""
+        """Receive the description of a robot of a requested plan."""
         ...
 
     def fail(self, plan: BridgePlan, reason: str) -> None:
@@ -54,10 +54,10 @@ class DescriptionReceiver(Protocol):
 
 
 class DescriptionBuilder:
-    """Makes the descriptions of a plan, the latest one that was asked for.
+    """Build the descriptions of the latest requested plan.
 
-    The thread exists while there is something to make. It is no daemon: one that is killed inside of OpenUSD at the
-    end of the interpreter would take the process down with it; it looks often whether it is still wanted.
+    The thread exists while there is something to build. It is no daemon: a daemon that is killed inside OpenUSD at the
+    end of the interpreter crashes the process. It checks often whether it should end.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DescriptionBuilder:
         *,
         meshes: Callable[[], MeshCache | None],
         in_tick: InTick,
-        make_way: MakeWay,
+        wait_for_tick: WaitForTick,
         defer: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         """Store the arguments.
@@ -75,13 +75,13 @@ class DescriptionBuilder:
             taker: Gets the descriptions.
             meshes: Returns where the mesh files of a plan are put, None for nowhere; asked where descriptions are made.
             in_tick: Where a stage that is a host's is read.
-            make_way: Lets a tick pass.
+            wait_for_tick: Wait until the tick in progress ends.
             defer: Has a job done soon: descriptions are made there, one a job, where there is to be no thread.
         """
         self._taker = taker
         self._meshes = meshes
         self._in_tick = in_tick
-        self._make_way = make_way
+        self._wait_for_tick = wait_for_tick
         self._defer = defer
         self._steps: Iterator[None] = iter(())
         self._work = threading.Condition()
@@ -230,12 +230,12 @@ class DescriptionBuilder:
         for robot in range(len(whole.robots)):
             if not self._is_wanted(plan):
                 return
-            self._make_way(_nobody)
+            self._wait_for_tick(_nobody)
             yield robot, exporter.robot(robot)
 
     def _pause(self, turn: StageLock) -> None:
         """Let ticks and editors of the stage pass while it is read, unless that takes too long."""
-        self._make_way(turn.is_wanted_by)
+        self._wait_for_tick(turn.is_wanted_by)
         if self._defer is None and turn.is_wanted:
             since = self._unrest_since
             if since is None or time.monotonic() < since + _LONGEST_UNREST_S:

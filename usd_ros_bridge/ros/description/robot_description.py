@@ -24,7 +24,7 @@ from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, MakeWay
+from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, WaitForTick
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
@@ -37,7 +37,7 @@ _MAKING = "it is being made"
 
 
 class Descriptions:
-    """Publishes the descriptions of a plan's robots, each as soon as it is made; nothing waits for that."""
+    """Publish the descriptions of a plan's robots, each as soon as it is built. Nothing waits for it."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class Descriptions:
         *,
         options: BridgeOptions,
         in_tick: InTick,
-        make_way: MakeWay,
+        wait_for_tick: WaitForTick,
         report: Report,
     ) -> None:
         """Store the arguments.
 
         Args:
-            plan: The robots.
-            domains: Where they live.
-            options: Whether to describe them, and the directory for their meshes.
-            in_tick: Where the stage is read if it is a host's.
-            make_way: Lets a tick pass.
+            plan: The plan.
+            domains: Domains of the robots.
+            options: Options of the bridge.
+            in_tick: Run a job in the tick thread, to read a host's stage.
+            wait_for_tick: Wait until the tick in progress ends.
             report: For what cannot be described.
         """
         self._plan = plan
@@ -67,11 +67,11 @@ class Descriptions:
         self._topics: dict[str, DescriptionTopic] = {}
         self._parameter = DescriptionParameter(domains.main)
         self._closed = False
-        self._maker: DescriptionBuilder | None = DescriptionBuilder(
+        self._builder: DescriptionBuilder | None = DescriptionBuilder(
             self,
             meshes=self._mesh_files,
             in_tick=in_tick,
-            make_way=make_way,
+            wait_for_tick=wait_for_tick,
             defer=None if domains.threaded else domains.main.defer,
         )
 
@@ -101,14 +101,14 @@ class Descriptions:
                 path: self._topics.get(path) or DescriptionTopic(path, place).open()
                 for path, place in wanted.items()
             }
-        if (maker := self._maker) is not None:
-            maker.ask(plan)
+        if (builder := self._builder) is not None:
+            builder.ask(plan)
 
     def close(self) -> None:
-        """End all of it. Idempotent, from any thread."""
-        maker, self._maker = self._maker, None
-        if maker is not None:
-            maker.close()
+        """Destroy the publishers and end the thread. Idempotent, from any thread."""
+        builder, self._builder = self._builder, None
+        if builder is not None:
+            builder.close()
         self._parameter.close()
         with self._lock:
             self._closed = True
@@ -117,7 +117,7 @@ class Descriptions:
                 topic.close()
 
     def status(self) -> list[InterfaceStatus]:
-        """Return a row for each robot."""
+        """Return the status of each robot's topic."""
         with self._lock:
             return [topic.status() for topic in self._topics.values()]
 
@@ -143,7 +143,7 @@ class Descriptions:
         self._report("description", f"robots cannot be described on {ROBOT_DESCRIPTION}: {reason}")
 
     def _places(self, plan: BridgePlan) -> dict[str, TopicLocation]:
-        """Return where each robot is described, or why not, by prim path."""
+        """Return the topic of each robot, or why there is none, by prim path."""
         main = self._domains.main
 
         def key(domain: Domain, name: str) -> tuple[int, str]:
@@ -187,11 +187,11 @@ class Descriptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLocation:
-    """Where a robot is described.
+    """Topic of a robot's description.
 
     Attributes:
         name: Absolute topic name, before remaps.
-        domain: In which domain; None where it is not described.
+        domain: Domain; None if the robot is not described.
         reason: Why not.
     """
 
@@ -313,7 +313,7 @@ def declare_description(node: Any) -> str:
 
 
 class DescriptionParameter:
-    """Shows the description of one robot as a parameter, where the node has it, and lets nobody else change it."""
+    """Set the parameter robot_description if the node has it, and refuse all other values."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -321,21 +321,21 @@ class DescriptionParameter:
         self._watched = False
 
     def open(self) -> None:
-        """Refuse what others ask for from here on."""
+        """Refuse requests of others from here on."""
         node = self._domain.node
         if node.has_parameter(ROBOT_DESCRIPTION):
             node.add_on_set_parameters_callback(self._check)
             self._watched = True
 
     def show(self, text: str) -> None:
-        """Make it say `text`, from any thread."""
+        """Set the parameter to `text`, from any thread."""
         if self._watched:
             self._text = text
             # Requests are handled there, too.
             self._domain.defer(self._set)
 
     def close(self) -> None:
-        """Leave the parameter alone. Idempotent."""
+        """Stop refusing. Idempotent."""
         watched, self._watched = self._watched, False
         if watched:
             self._domain.node.remove_on_set_parameters_callback(self._check)

@@ -28,7 +28,7 @@ MAX_VALUES = 20
 
 
 class Level(IntEnum):
-    """How bad it is, as in diagnostic_msgs/DiagnosticStatus."""
+    """Level of diagnostic_msgs/DiagnosticStatus."""
 
     OK = 0
     WARN = 1
@@ -41,12 +41,12 @@ Values = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one thing is.
+    """Level and message of one status.
 
     Attributes:
-        level: How bad.
-        message: In a few words.
-        values: What there is to know about it, in a fixed order.
+        level: Level.
+        message: A few words.
+        values: Keys and values, in a fixed order.
     """
 
     level: Level
@@ -55,7 +55,7 @@ class Verdict:
 
 
 class GrowthDetector:
-    """Tells whether a count has grown lately."""
+    """Detect recent growth of a count."""
 
     __slots__ = ("_count", "_since")
 
@@ -64,11 +64,11 @@ class GrowthDetector:
         self._since = -HELD_S
 
     def look(self, count: int, now_s: float) -> bool:
-        """Return whether it grew within the last seconds; a count that fell began anew.
+        """Return whether the count grew within the last seconds. A count that fell has started over.
 
         Args:
-            count: What it is now.
-            now_s: When, seconds of a clock that never goes back.
+            count: The count.
+            now_s: Time, seconds of a monotonic clock.
         """
         if count > self._count:
             self._since = now_s
@@ -79,7 +79,7 @@ class GrowthDetector:
 
 
 class InterfaceWatch:
-    """Judges one interface by what its rows say over time."""
+    """Judge one interface by its status over time."""
 
     __slots__ = ("_count", "_dropped", "_errors", "_quiet_ns", "_settling_ns")
 
@@ -92,13 +92,13 @@ class InterfaceWatch:
         self._settling_ns = -1
 
     def judge(self, row: InterfaceStatus, *, wanted: bool, time_ns: int, now_s: float) -> Verdict:
-        """Return how the interface is.
+        """Return the verdict.
 
         Args:
-            row: What it does now.
-            wanted: Whether it is to be there; false where it is switched off on purpose.
+            row: Status of the interface.
+            wanted: Whether it should exist; False if it is disabled on purpose.
             time_ns: Bridge time, nanoseconds.
-            now_s: Wall time, seconds of a clock that never goes back.
+            now_s: Wall time, seconds of a monotonic clock.
         """
         level, message = self._judge(row, wanted=wanted, time_ns=time_ns, now_s=now_s)
         return Verdict(level, message, _values(row))
@@ -122,7 +122,7 @@ class InterfaceWatch:
         return Level.OK, _well(row)
 
     def _pace(self, row: InterfaceStatus, time_ns: int) -> tuple[Level, str] | None:
-        """Return what is wrong with a publisher's rate, None where nothing is or it cannot be known yet."""
+        """Return the fault of a publisher's rate, None if there is none or it is not known yet."""
         asked = row.authored_rate is not None and row.matched > 0 and not (row.reason or row.served_by)
         if not asked or time_ns < max(self._settling_ns, self._quiet_ns):
             self._settling_ns = self._quiet_ns = -1
@@ -181,16 +181,16 @@ _PEERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendFigures:
-    """What a backend has done so far.
+    """Counters of a backend.
 
     Attributes:
-        name: Of its class.
-        steps: How many it took.
-        seconds: Wall time of all of them.
-        longest_s: Wall time of the longest one since the last look.
-        errors: How often it raised.
-        last_error: One line, "" where it never did.
-        overruns: How often there was too little time for a tick.
+        name: Name of its class.
+        steps: Number of steps.
+        seconds: Wall time of all steps.
+        longest_s: Wall time of the longest step since the last round.
+        errors: Number of exceptions.
+        last_error: The last one in one line, "" without any.
+        overruns: Number of ticks that had too little time.
     """
 
     name: str
@@ -203,7 +203,7 @@ class BackendFigures:
 
 
 class BackendWatch:
-    """Judges the backend by its figures over time."""
+    """Judge the backend by its counters over time."""
 
     def __init__(self) -> None:
         self._errors = GrowthDetector()
@@ -211,7 +211,7 @@ class BackendWatch:
         self._before = (0, 0.0)
 
     def judge(self, now: BackendFigures, now_s: float) -> Verdict:
-        """Return how the backend is; times are those since the last look."""
+        """Return the verdict. Times are those since the last round."""
         failed, late = self._errors.look(now.errors, now_s), self._overruns.look(now.overruns, now_s)
         steps, seconds = now.steps - self._before[0], now.seconds - self._before[1]
         if steps < 0:
@@ -236,7 +236,7 @@ class BackendWatch:
 
 
 class LoopWatch:
-    """Judges whether ticks come, and what was found about the asset."""
+    """Judge the ticks, and the diagnostics of the asset."""
 
     def __init__(self) -> None:
         self._ticks = -1
@@ -253,16 +253,16 @@ class LoopWatch:
         owns_time: bool,
         now_s: float,
     ) -> Verdict:
-        """Return how the bridge as a whole is.
+        """Return the verdict on the bridge as a whole.
 
         Args:
-            plan: What it runs.
-            ticks: How many there were.
-            tick_seconds: Mean wall time of recent ones.
+            plan: The plan.
+            ticks: Number of ticks.
+            tick_seconds: Mean wall time of recent ticks.
             time_ns: Bridge time, nanoseconds.
-            reports: What was reported at run time.
+            reports: Reports at run time.
             owns_time: Whether the backend owns time, which may stand still.
-            now_s: Wall time, seconds of a clock that never goes back.
+            now_s: Wall time, seconds of a monotonic clock.
         """
         if ticks != self._ticks:
             self._ticks, self._since_s = ticks, now_s
@@ -288,12 +288,12 @@ class LoopWatch:
         return Verdict(Level.OK, "running", values)
 
 
-def judge_guard(findings: Sequence[TfFinding], watched: int) -> Verdict:
-    """Return how the TF trees are.
+def judge_tf(findings: Sequence[TfFinding], watched: int) -> Verdict:
+    """Return the verdict on the TF trees.
 
     Args:
-        findings: What the guard has found.
-        watched: How many topics it watches.
+        findings: Findings of the monitor.
+        watched: Number of topics that it watches.
     """
     values = (
         ("topics watched", str(watched)),
@@ -308,19 +308,19 @@ def judge_guard(findings: Sequence[TfFinding], watched: int) -> Verdict:
 
 
 def judge_controllers(controllers: Sequence[ControllerStatus]) -> Verdict:
-    """Return how the controllers are: who is active, and why the others are not."""
+    """Return the verdict on the controllers: which are active, and why the others are not."""
     inactive = [each for each in controllers if not each.active]
-    told = [*inactive, *(each for each in controllers if each.active)][:MAX_VALUES]
-    values = tuple((each.path, "active" if each.active else f"inactive: {each.reason}") for each in told)
+    shown = [*inactive, *(each for each in controllers if each.active)][:MAX_VALUES]
+    values = tuple((each.path, "active" if each.active else f"inactive: {each.reason}") for each in shown)
     return Verdict(Level.OK, f"{len(controllers) - len(inactive)} of {len(controllers)} active", values)
 
 
 def switched_off(plan: BridgePlan, live: BridgePlan) -> Collection[str]:
-    """Return the prim paths of interfaces that are disabled because somebody wants it so.
+    """Return the prim paths of interfaces that are disabled on purpose.
 
     Args:
-        plan: What the asset and the options ask for.
-        live: The same without what the backend, which listens there, keeps from being published.
+        plan: The plan.
+        live: The plan without publishers of topics that the backend needs.
     """
     asked = plan.options.enabled
 

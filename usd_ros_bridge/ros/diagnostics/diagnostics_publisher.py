@@ -24,7 +24,7 @@ from usd_ros_bridge.ros.diagnostics.diagnostic_rules import (
     LoopWatch,
     Verdict,
     judge_controllers,
-    judge_guard,
+    judge_tf,
     switched_off,
 )
 from usd_ros_bridge.ros.domains import Domain
@@ -35,10 +35,10 @@ from usd_ros_bridge.runtime.runtime import Runtime
 
 TOPIC = "/diagnostics"
 TURN_ROWS = 100
-"""Interfaces in a message: making it takes some milliseconds, for which nothing else of Python runs."""
+"""Interfaces in a message. Making it takes milliseconds, during which no other Python code runs."""
 TURN_S = 0.1
 MAX_TURNS = 40
-"""In a round: diagnostic_aggregator takes what it has not heard of for five seconds for stale."""
+"""Turns in a round, at most: diagnostic_aggregator marks a status as stale after five seconds."""
 _QOS = QosPlan(reliability="reliable", durability="volatile", depth=100)
 _LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE)
 _OVERRUNS = ("loop.overrun", "time.slow")
@@ -48,10 +48,10 @@ _Key = tuple[str, str, str, str, int | None]
 
 
 class DiagnosticsPublisher:
-    """Publishes on /diagnostics of the main domain, from a wall timer of its node; nothing while nobody listens.
+    """Publish /diagnostics in the main domain, from a wall timer of its node, while somebody subscribes.
 
-    A round goes through all interfaces, some hundred in a message; a fleet's is spread over turns, so that ticks and
-    callbacks come in between.
+    A round covers all interfaces, some hundred in a message. The round of a fleet takes several turns of the timer, so
+    that ticks and callbacks run in between.
     """
 
     def __init__(
@@ -62,22 +62,22 @@ class DiagnosticsPublisher:
         runtime: Runtime,
         *,
         rows: Rows,
-        guards: TfMonitor,
+        monitor: TfMonitor,
     ) -> None:
         """Store the arguments.
 
         Args:
             plan: The plan.
-            live: The same without what the backend keeps from being published.
-            main: Where: all domains' interfaces are told there.
+            live: The plan without publishers of topics that the backend needs.
+            main: Domain of the topic, for the interfaces of all domains.
             runtime: Open.
-            rows: Yields a row for each interface, made when it is asked for.
-            guards: Of the TF topics.
+            rows: Yield the status of each interface, made on demand.
+            monitor: Monitor of the TF topics.
         """
         self._main = main
         self._runtime = runtime
         self._rows = rows
-        self._guards = guards
+        self._monitor = monitor
         self._options = runtime.options
         self._plan = plan
         self._off = switched_off(plan, live)
@@ -85,7 +85,7 @@ class DiagnosticsPublisher:
         self._publisher: Any = None
         self._timer: Any = None
         self._round: Iterator[Any] | None = None
-        self._told: dict[_Key, _InterfaceRecord] = {}
+        self._records: dict[_Key, _InterfaceRecord] = {}
         self._names: set[str] = set()
         self._general: dict[str, _Status] = {}
         self._backend = BackendWatch()
@@ -114,10 +114,10 @@ class DiagnosticsPublisher:
             self._set_timer()
 
     def close(self) -> None:
-        """End it. Idempotent."""
+        """Destroy the publisher and the timer. Idempotent."""
         timer, self._timer = self._timer, None
         publisher, self._publisher = self._publisher, None
-        # They are those of whoever holds this; a round holds this itself.
+        # Break reference cycles: a round refers to this object.
         self._rows, self._round = _no_rows, None
         if timer is not None:
             self._main.destroy(timer)
@@ -146,7 +146,7 @@ class DiagnosticsPublisher:
         self._turns = turns
         period_s = 1.0 / self._options.diagnostics_rate
         turn_s = period_s if turns == 1 else max(period_s / turns, TURN_S)
-        # Not the node's clock: where time stands still, that is to be told.
+        # Not the node's clock: /diagnostics go on while time stands still.
         self._timer = self._main.node.create_timer(
             turn_s, self._turn, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
@@ -172,24 +172,26 @@ class DiagnosticsPublisher:
             self._runtime.reporter.report("diagnostics", f"{TOPIC} cannot be told: {describe(error)}")
 
     def _statuses(self) -> Iterator[Any]:
-        """Yield one round, made as it is asked for."""
+        """Yield the statuses of one round, made on demand."""
         name = self._main.node.get_fully_qualified_name().lstrip("/")
         yield from self._general_statuses(name)
         main, time_ns = self._main.domain_id, self._runtime.time_ns or 0
-        before = self._told
+        before = self._records
         here: dict[_Key, _InterfaceRecord] = {}
         for row in self._rows():
             key: _Key = (row.kind, row.role, row.path, row.name, row.domain_id)
-            told = before.get(key)
-            if told is None:
+            record = before.get(key)
+            if record is None:
                 free = _free(f"{name}: {_shown(row, main)}", row, self._names)
                 self._names.add(free)
-                told = before[key] = _InterfaceRecord(free, self._robot(row))
-            here[key] = told
+                record = before[key] = _InterfaceRecord(free, self._robot(row))
+            here[key] = record
             wanted = row.path not in self._off
-            told.status.show(told.watch.judge(row, wanted=wanted, time_ns=time_ns, now_s=time.monotonic()))
-            yield told.status.message
-        self._told, self._names = here, {each.name for each in here.values()}
+            record.status.show(
+                record.watch.judge(row, wanted=wanted, time_ns=time_ns, now_s=time.monotonic())
+            )
+            yield record.status.message
+        self._records, self._names = here, {each.name for each in here.values()}
 
     def _general_statuses(self, name: str) -> Iterator[Any]:
         runtime, now_s = self._runtime, time.monotonic()
@@ -216,7 +218,7 @@ class DiagnosticsPublisher:
         verdicts = {
             "bridge": loop,
             "backend": self._backend.judge(figures, now_s),
-            "tf": judge_guard(self._guards.findings(), self._guards.watched),
+            "tf": judge_tf(self._monitor.findings(), self._monitor.watched),
         }
         if runtime.controllers.present:
             verdicts["controllers"] = judge_controllers(runtime.controllers.status())
@@ -227,7 +229,7 @@ class DiagnosticsPublisher:
             yield status.message
 
     def _robot(self, row: InterfaceStatus) -> str:
-        """Return what an interface belongs to: the prim of its robot, else the asset."""
+        """Return the prim path of the robot that an interface belongs to, else the asset."""
         path = row.path
         while path and path not in self._robots:
             path = path.rpartition("/")[0]
@@ -235,7 +237,7 @@ class DiagnosticsPublisher:
 
 
 class _Status:
-    """A DiagnosticStatus that is kept: of what it says little changes from round to round."""
+    """A DiagnosticStatus that is kept, as little of it changes from round to round."""
 
     __slots__ = ("_keys", "_values", "message")
 
@@ -262,7 +264,7 @@ class _Status:
 
 
 class _InterfaceRecord:
-    """What is kept of an interface between two rounds."""
+    """Record of an interface that is kept between two rounds."""
 
     __slots__ = ("name", "status", "watch")
 
@@ -273,13 +275,13 @@ class _InterfaceRecord:
 
 
 def _shown(row: InterfaceStatus, main: int) -> str:
-    """Return what an interface is called: role and name, and the domain where that is another one."""
+    """Return a label of an interface: role and name, and its domain unless that is the main one."""
     where = "" if row.domain_id in (None, main) else f" in domain {row.domain_id}"
     return f"{row.role} {row.name}{where}"
 
 
 def _free(name: str, row: InterfaceStatus, taken: set[str]) -> str:
-    """Return a name that no other interface has: several may share topic and role."""
+    """Return a name that no other interface has, as several may share topic and role."""
     if name in taken:
         name = f"{name} of {row.path or row.kind}"
     number = 2

@@ -37,16 +37,16 @@ NOTHING_SPAWNED: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """Something that can be looked at and moved.
+    """A robot, body or link that services report and move.
 
     Attributes:
         name: Unique.
-        path: Prim path of the body that stands for it: a robot's root body.
-        robot: Index in BridgePlan.robots of the robot that it is, or that it is a link of; -1 for a prop.
-        kinematic: Whether it moves only where it is put.
-        category: What kind of thing it is.
-        description: For people.
-        tags: For filters.
+        path: Prim path of its body; of a robot, its root body.
+        robot: Index in BridgePlan.robots of the robot, also of a link's robot; -1 for other bodies.
+        kinematic: Whether forces do not move it.
+        category: Category.
+        description: Text for people.
+        tags: Tags for filters.
     """
 
     name: str

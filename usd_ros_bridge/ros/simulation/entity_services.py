@@ -1,4 +1,4 @@
-"""Services about entities: what there is, how it moves, and putting it elsewhere. All of it in the tick's thread."""
+"""Services about entities: lists, states and information. All of them run in the tick thread."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAX_TAG = 256
 
 
 class EntityServices:
-    """Answers requests about entities; each method is one service and raises RefusedError where it cannot be met."""
+    """Answer requests about entities. Each method is one service; it raises RefusedError for what is not possible."""
 
     def __init__(self, runtime: Runtime, backend: EntityBackend) -> None:
         """Store the arguments.

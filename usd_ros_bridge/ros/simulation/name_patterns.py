@@ -46,7 +46,7 @@ class TooCostlyError(ValueError):
 
 
 class _Characters(NamedTuple):
-    """What one character may be: any of these, or none of these."""
+    """Set of characters: any of these, or all but these."""
 
     ranges: tuple[tuple[str, str], ...] = ()
     classes: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class _Node:
 
 
 class _Parser:
-    """Reads an expression; what is not valid raises ValueError."""
+    """Parse an expression; raise ValueError if it is not valid."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -75,7 +75,7 @@ _MAX_FAULTS = 5
 
 
 class _SpawnRequest(NamedTuple):
-    """What is to be spawned: a file, under a name, at `world_from_prim` (7,)."""
+    """Request to spawn: a file, a name, and the pose `world_from_prim` (7,)."""
 
     file: Path
     name: str
@@ -83,7 +83,7 @@ class _SpawnRequest(NamedTuple):
 
 
 class SpawnServices:
-    """Answers requests to spawn and delete; raises RefusedError where one cannot be met."""
+    """Answer requests to spawn and delete; raise RefusedError for what is not possible."""
 
     def __init__(
         self,

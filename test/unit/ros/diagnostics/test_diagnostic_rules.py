@@ -24,7 +24,7 @@ from usd_ros_bridge.ros.diagnostics.diagnostic_rules import (
     Level,
     LoopWatch,
     judge_controllers,
-    judge_guard,
+    judge_tf,
     switched_off,
 )
 from usd_ros_bridge.ros.tf.monitor import TfFinding
@@ -251,9 +251,9 @@ def test_what_was_found_about_the_asset_is_told():
 def test_trees_that_are_torn_apart_are_errors_and_trees_that_do_not_meet_warnings():
     split = TfFinding(topic="/tf", kind="split", nodes=("/n",), message="two trees")
     parents = TfFinding(topic="/r/tf", kind="parents", nodes=("/n",), message="two parents")
-    assert judge_guard((), 4).level is Level.OK
-    assert judge_guard((split,), 4).level is Level.WARN
-    verdict = judge_guard((parents, split), 4)
+    assert judge_tf((), 4).level is Level.OK
+    assert judge_tf((split,), 4).level is Level.WARN
+    verdict = judge_tf((parents, split), 4)
     assert (verdict.level, verdict.message) == (Level.ERROR, "two parents (1 more)")
     assert dict(verdict.values) == {
         "topics watched": "4",
