@@ -650,8 +650,7 @@ def stages_of(asset: Path, number: int, meshes: Path) -> Iterator[tuple[str, Cal
     from usd_ros_bridge.cli.views import TerminalConsole, print_plan
     from usd_ros_bridge.errors import BridgeError
     from usd_ros_bridge.export.mesh_files import MeshCache
-    from usd_ros_bridge.export.plan_json import plan_to_json
-    from usd_ros_bridge.export.summary import plan_summary_text
+    from usd_ros_bridge.export.plan_json import plan_summary_text, plan_to_json
     from usd_ros_bridge.export.urdf import UrdfExporter
 
     plans: list[Any] = []

@@ -21,8 +21,7 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.cli.views import MOST_ROWS, TerminalConsole, print_plan
 from usd_ros_bridge.errors import BackendError
-from usd_ros_bridge.export.plan_json import plan_to_json
-from usd_ros_bridge.export.summary import plan_summary_text
+from usd_ros_bridge.export.plan_json import plan_summary_text, plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.usd.read.properties import PrimProperties

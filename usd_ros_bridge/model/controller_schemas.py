@@ -1,4 +1,4 @@
-"""Controller schemas, one row each: what reading, planning and running must know of one.
+"""Controller schemas, one row each, for reading, planning and running.
 
 The control extension schemas of ros-simulation/openusd-schemas, and the gripper, which has none.
 """

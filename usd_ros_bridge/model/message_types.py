@@ -61,7 +61,7 @@ class MessageType:
         best_effort: The system_default reliability is best effort, in both roles: a stream of measurements.
         latched: The system_default durability is transient local.
         latched_name: As `latched`, for topics whose last name segment is this.
-        of_body: Its messages speak of a body; on a prim of the whole robot, of the robot's base.
+        of_body: Its messages are about a body; on a prim of the whole robot, of the robot's base.
         in_world: Its messages place a body in the world: the header's frame is the robot's parent frame.
         has_child_frame: Its messages name the body in child_frame_id.
         of_joints: Its messages are about the joints of the interface's context.

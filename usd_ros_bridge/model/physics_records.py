@@ -1,6 +1,6 @@
 """Records of what engines need beside joints and bodies: masses, colliders, materials, groups, looks, sensors.
 
-Read only where physics is asked for, because meshes are large. As in `records`: values exactly as composed, in stage
+Read only if physics is requested, because meshes are large. As in `records`: values exactly as composed, in stage
 units, None where nothing is authored.
 """
 
@@ -77,7 +77,7 @@ class GeometryRecord(Record):
 
     Attributes:
         type_name: Cube, Sphere, Cylinder, Capsule, Cone, Plane or Mesh (or what derives from one); any other type for
-            a collider that nobody knows.
+            an unknown collider.
         world_from_prim: Local-to-world matrix, scale included, in stage units.
         detached_at: Nearest prim at or above that resets the transform stack, "" for none: what is above does not
             carry it.

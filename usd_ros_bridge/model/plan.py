@@ -379,7 +379,7 @@ class BridgePlan:
         default_prim: Prim path of the stage's default prim, "" where it has none.
         max_prims: Most prims of the instances of the stage's PointInstancers, of which physics is read.
         options: How it was made, so that it can be made again.
-        catalog: Which types were known, likewise; None where only their form was checked.
+        catalog: The types that were known, likewise; None if only their form was checked.
         variants: Selections that were made on the session layer.
         contexts: Outermost contexts of the whole stage, those that `options.contexts` leaves out included.
     """

@@ -72,7 +72,7 @@ class Record:
         invalid: USD names of properties whose authored value has a type that cannot be used; their fields are None.
             The reader has reported each of them.
         specs: Number of the prim specs that the prim is composed from. Records of one type and number, as a thousand
-            references to one robot give them, have the same values but for paths. 0 where that is not known.
+            references to one robot give them, have the same values but for paths. 0 if that is unknown.
     """
 
     path: str

@@ -121,7 +121,7 @@ class StageMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StageRecords:
-    """Everything planning needs to know of a stage. All tuples are in traversal order.
+    """All input of planning from a stage. All tuples are in traversal order.
 
     Attributes:
         asset: The asset as the caller named it.

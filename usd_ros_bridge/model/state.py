@@ -62,7 +62,7 @@ class State:
         body_twist: (B, 6) linear then angular velocity of the body's origin in the world frame, or None: the
             runtime differentiates poses.
         robot_time_ns: (R,) time of each robot's state where they differ (states that arrive by topic), -1 where
-            nothing is known yet: nothing that moves is then shown of that robot. None: `time_ns` holds for all.
+            the robot has no state yet: its moving parts are then not shown. None: `time_ns` holds for all.
     """
 
     time_ns: int

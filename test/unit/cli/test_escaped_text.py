@@ -21,8 +21,7 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.cli.main import main
 from usd_ros_bridge.cli.views import TerminalConsole, plain, print_plan, render_status
 from usd_ros_bridge.errors import AssetError, escaped
-from usd_ros_bridge.export.plan_json import plan_to_json
-from usd_ros_bridge.export.summary import plan_summary_text
+from usd_ros_bridge.export.plan_json import plan_summary_text, plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.export.urdf.document import document_text
 from usd_ros_bridge.model.diagnostics import Diagnostic

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from usd_ros_bridge.export.summary import MAX_FINDINGS, VERSION, plan_summary, plan_summary_text
+from usd_ros_bridge.export.plan_json import MAX_FINDINGS, SUMMARY_VERSION, plan_summary, plan_summary_text
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import (
     ActionPlan,
@@ -110,7 +110,7 @@ def example(**changes) -> BridgePlan:
 
 def test_a_summary_says_what_there_is():
     assert plan_summary(example()) == {
-        "version": VERSION,
+        "version": SUMMARY_VERSION,
         "asset": "r.usda",
         "variants": {"/r": {"head": "lidar", "arm": "long"}},
         "robots": [

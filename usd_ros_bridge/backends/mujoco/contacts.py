@@ -21,7 +21,7 @@ from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder, set_solver_
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, PhysicsScene
 
 BOUND_PRIORITY = 1
-"""Priority of geoms with a bound material over those without, whose friction nobody authored."""
+"""Priority of geoms with a bound material over those without, whose friction is not authored."""
 FRICTIONLESS = 1e-5
 """Friction that MuJoCo treats as zero."""
 _STEPS_PER_BOUNCE = 12.0
@@ -338,7 +338,7 @@ def _add_pairs(builder: SpecBuilder, filtered: CollisionFilter, unclassified: se
                 add_pair(builder, collider, other)
     builder.report(
         "mujoco.filter",
-        f"collision filters tell more kinds of colliders apart than MuJoCo has bits for ({MOST_CLASSES}): "
+        f"collision filters distinguish more kinds of colliders than MuJoCo has bits for ({MOST_CLASSES}): "
         f"{len(unclassified)} colliders are paired one by one, which costs time",
     )
 

@@ -98,26 +98,13 @@ def make_initial_state(
         report: Receives joints that start outside their limits.
     """
     qpos, qvel, ctrl = model.qpos0.copy(), np.zeros(model.nv), np.zeros(model.nu)
-    dofs = [(joint, dof) for joint in scene.joints for dof in joint.dofs]
-    moved: list[tuple[str, float, float]] = []
-    for index, (joint, dof) in enumerate(dofs):
-        if addresses[0][index] >= 0:
-            start = _within_limits(joint, dof)
-            qpos[addresses[0][index]] = start + dof.reference
-            if abs(start - dof.position) > _OUTSIDE:
-                moved.append((joint.path, dof.position, start))
-            qvel[addresses[1][index]] = dof.velocity
+    _write_joints(scene, addresses, (qpos, qvel), balls, report)
+    for index, dof in enumerate(dof for joint in scene.joints for dof in joint.dofs):
         if dof.drive is not None:
             targets = dof.drive.target_position, dof.drive.target_velocity
             for actuators, target in zip(servos, targets, strict=True):
                 if actuators[index] >= 0:
                     ctrl[actuators[index]] = target
-    _report_moved(moved, report)
-    if len(balls):
-        angles = np.array([[dofs[index][1].position for index in row] for row in balls.dofs])
-        rates = np.array([[dofs[index][1].velocity for index in row] for row in balls.dofs])
-        balls.write_angles(qpos, angles)
-        balls.write_rates(qvel, angles, rates)
     free_bodies = np.flatnonzero(free_addresses[0] >= 0).tolist()
     trees, gravity_scale = [], []
     for index in free_bodies:
@@ -136,6 +123,34 @@ def make_initial_state(
         trees=tuple(trees),
         leapfrog=not scene.mujoco_options,
     )
+
+
+def _write_joints(
+    scene: PhysicsScene,
+    addresses: tuple[IndexArray, IndexArray],
+    state: tuple[FloatArray, FloatArray],
+    balls: BallJoints,
+    report: Report,
+) -> None:
+    """Write the authored positions and velocities of all degrees of freedom to `qpos` and `qvel`."""
+    qpos, qvel = state
+    dofs = [(joint, dof) for joint in scene.joints for dof in joint.dofs]
+    moved: list[tuple[str, float, float]] = []
+    for index, (joint, dof) in enumerate(dofs):
+        if addresses[0][index] >= 0:
+            start = _within_limits(joint, dof)
+            qpos[addresses[0][index]] = start + dof.reference
+            if abs(start - dof.position) > _OUTSIDE:
+                moved.append((joint.path, dof.position, start))
+            qvel[addresses[1][index]] = dof.velocity
+    _report_moved(moved, report)
+    if len(balls):
+        angles, rates = (
+            np.array([[getattr(dofs[index][1], name) for index in row] for row in balls.dofs])
+            for name in ("position", "velocity")
+        )
+        balls.write_angles(qpos, angles)
+        balls.write_rates(qvel, angles, rates)
 
 
 def _write_free_body(body: Body, qpos: FloatArray, qvel: FloatArray) -> None:

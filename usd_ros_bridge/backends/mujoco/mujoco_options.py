@@ -89,7 +89,7 @@ OPTION_PARSERS: Mapping[str, OptionParser] = {
 }
 
 DEFAULT_TIMESTEP = 0.002
-"""s: length of a step that nobody authored."""
+"""s: length of a step without an authored one."""
 
 
 def enum_members(kind: str, prefix: str, *names: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class RayScene:
         self._robot_of_geom = of_body[self._model.geom_bodyid]
         self._groups = self._model.geom_group.copy()
         hit = (self._groups == COLLIDER_GROUP) | (self._groups == HIDDEN_GROUP)
-        # In MuJoCo rays pass through fully transparent geoms; a lidar knows no purposes and no opacity.
+        # In MuJoCo rays pass through fully transparent geoms; a lidar ignores purposes and opacity.
         self._model.geom_rgba[hit, 3] = 1.0
         self._mask = np.zeros(6, dtype=np.uint8)
         self._mask[[COLLIDER_GROUP, HIDDEN_GROUP]] = 1

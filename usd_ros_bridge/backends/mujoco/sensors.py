@@ -65,7 +65,7 @@ def make_sensors(
 ) -> dict[str, SensorReader]:
     """Return the sensors of a simulation's scene, except cameras, by the prim path of the interface.
 
-    An Imu on a kinematic body is left out: for MuJoCo that body has no velocity, and the bridge knows its motion.
+    An Imu on a kinematic body is left out: for MuJoCo that body has no velocity, and the bridge computes its motion.
     Noise depends on the seed, the prim and the stamp alone: a reset changes nothing about it.
 
     Args:

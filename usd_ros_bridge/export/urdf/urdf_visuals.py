@@ -1,4 +1,4 @@
-"""Visuals and collisions of links: the shapes of a plan as what URDF's geometry knows."""
+"""Visuals and collisions of links: the shapes of a plan as geometries of URDF."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from std_msgs.msg import String
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.export.mesh_files import MeshCache
-from usd_ros_bridge.export.summary import plan_summary_text
+from usd_ros_bridge.export.plan_json import plan_summary_text
 from usd_ros_bridge.export.urdf import Urdf
 from usd_ros_bridge.model.message_types import STRING
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
