@@ -1,4 +1,4 @@
-"""The command line as a user meets it: a process, its two streams and its exit status."""
+"""The command line as a user meets it: its two streams and its exit status, of a process where that matters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from cli_calls import call_cli as bridge
 
 ROOT = Path(__file__).parents[3]
 ASSETS = ROOT / "test" / "assets"
@@ -37,7 +39,7 @@ CONTROLLER_KEYS = ["path", "schema", "interfaces", "joints", "enabled", "reason"
 DIAGNOSTIC_KEYS = ["code", "severity", "path", "attribute", "message", "remedy"]
 
 
-def bridge(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def bridge_process(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "usd_ros_bridge.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
 
@@ -72,7 +74,9 @@ def test_json_has_exactly_the_documented_keys() -> None:
 
 
 def test_json_is_the_same_twice() -> None:
-    assert bridge("inspect", ROVER, "--json").stdout == bridge("inspect", ROVER, "--json").stdout
+    processes = [bridge_process("inspect", ROVER, "--json") for _ in range(2)]
+    assert processes[0].stdout == processes[1].stdout
+    assert processes[0].returncode == 0
 
 
 def test_tables_name_every_interface_frame_and_joint() -> None:
@@ -170,6 +174,13 @@ def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: list[str], n
     assert result.stdout == ""
     line = one_line(result)
     assert [text for text in named if text not in line] == []
+
+
+def test_a_process_ends_with_the_same() -> None:
+    arguments = ["inspect", "no_such_file.usda"]
+    process, call = bridge_process(*arguments), bridge(*arguments)
+    assert process.returncode == 2
+    assert (process.returncode, process.stdout, process.stderr) == (call.returncode, call.stdout, call.stderr)
 
 
 def test_an_unreadable_file_is_status_2(tmp_path: Path) -> None:

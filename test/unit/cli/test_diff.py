@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cli_calls import call_cli
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.planning.diff import PlanItems
 
@@ -22,8 +22,7 @@ ITEM_KEYS = ["kind", "change", "label", "name", "path", "robot", "detail", "fiel
 
 
 def diff(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "usd_ros_bridge.cli", "diff", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    return call_cli("diff", *arguments)
 
 
 def overlay(path: Path, asset: Path, text: str) -> Path:

@@ -1,13 +1,14 @@
-"""`usd_ros_bridge urdf` as a user meets it: a process, its two streams, its files and its exit status."""
+"""`usd_ros_bridge urdf` as a user meets it: its two streams, its files and its exit status."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+
+from cli_calls import call_cli
 
 ROOT = Path(__file__).parents[3]
 ASSETS = ROOT / "test" / "assets"
@@ -16,16 +17,7 @@ FLEET = ROOT / "examples" / "fleet" / "fleet.usda"
 
 
 def urdf(*arguments: str | Path, meshes: Path) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "usd_ros_bridge.cli",
-        "urdf",
-        *map(str, arguments),
-        "--meshes",
-        str(meshes),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    return call_cli("urdf", *arguments, "--meshes", meshes)
 
 
 def test_the_document_alone_is_on_standard_output(tmp_path: Path) -> None:
