@@ -39,7 +39,7 @@ class StrictError(BridgeError):
 
 
 class ChangeRefusedError(BridgeError):
-    """A change of a running bridge was refused: what runs goes on as it was."""
+    """A change of a running bridge was refused: the running version continues."""
 
 
 class HandlerTimeoutError(BridgeError):

@@ -39,8 +39,8 @@ from simulation_interfaces.srv import (
 
 from ros_plans import plan
 from usd_ros_bridge import Bridge, BridgeOptions
+from usd_ros_bridge.ros import bridge_time
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
-from usd_ros_bridge.ros.time import bridge_time
 
 HELD = BridgeOptions(start_paused=True)
 

@@ -20,6 +20,7 @@ from usd_ros_bridge.ranges import TIMEOUT
 from usd_ros_bridge.reporting import NodeLog, OnceReporter, Report, limited
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen
 from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
+from usd_ros_bridge.ros.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.change.asset_reloader import AssetReloader
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.change.live_parameters import LiveParameters
@@ -34,7 +35,6 @@ from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick,
 from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.parameters import ControllerParameters
 from usd_ros_bridge.ros.tf.broadcaster import RobotTransforms
-from usd_ros_bridge.ros.time.bridge_time import RosClock, SimTime, find_time, with_sim_time
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controller_manager import ControllerStatus
 from usd_ros_bridge.runtime.loop import Loop

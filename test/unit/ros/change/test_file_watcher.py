@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("watchfiles", reason="watchfiles is not installed: make setup")
 
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.ros.change.file_watcher import FileWatcher
+from usd_ros_bridge.ros.change.asset_reloader import FileWatcher
 
 LONG_S = 15.0
 

@@ -1,9 +1,11 @@
-"""Bridge time: ROS time of the bridge's node, or simulation time where the backend owns it."""
+"""Bridge time: ROS time of the bridge's node; or simulated time, with /clock and services, if the backend owns it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import struct
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -11,38 +13,151 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 
 from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.model.change import ChangeReport
-from usd_ros_bridge.model.message_types import SET_BOOL, SIMULATOR_FEATURES, TRIGGER
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.message_types import CLOCK, SET_BOOL, SIMULATOR_FEATURES, TRIGGER
+from usd_ros_bridge.model.periods import SECOND_NS
+from usd_ros_bridge.model.plan import BridgePlan, QosPlan
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus, TimeStatus
 from usd_ros_bridge.ros.domains import Domain, Domains
+from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
+from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
-from usd_ros_bridge.ros.time.clock_publisher import ClockPublisher
+from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
+from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime
+from usd_ros_bridge.runtime.schedule import RateMeter
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
+from usd_ros_bridge.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from usd_ros_bridge.ros.simulation.simulation_interfaces import SimulationInterfaces
 
 FACTOR = "real_time_factor"
 """The node's parameter that may be set while the bridge runs."""
+CLOCK_TOPIC = "/clock"
+CLOCK_QOS = QosPlan(reliability="best_effort", durability="volatile", depth=1)
+_CHECK_NS = SECOND_NS
+
+# Plain CDR, little endian: builtin_interfaces/Time of whole seconds and nanoseconds.
+_LAYOUT = struct.Struct("<4siI")
+_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
+
+
+class ClockPublisher(Publication):
+    """Publish bridge time in each domain, also while it stands still."""
+
+    def __init__(self, *, rate: float, now_ns: Callable[[], int], report: Report) -> None:
+        """Store the arguments.
+
+        Args:
+            rate: Hz of bridge time, for status.
+            now_ns: Return bridge time, nanoseconds.
+            report: For other nodes that publish /clock, too.
+        """
+        super().__init__()
+        self._rate = rate
+        self._now_ns = now_ns
+        self._report = report
+        self._handles: list[tuple[Domain, PublisherHandle, RateMeter]] = []
+        self._data = bytearray(_LAYOUT.size)
+        self._next_check_ns = 0
+
+    def open(self, domains: Iterable[Domain]) -> None:
+        """Create a publisher in each domain that has none yet."""
+        there = {id(domain) for domain, _, _ in self._handles}
+        for domain in domains:
+            if id(domain) in there:
+                continue
+            publisher = domain.node.create_publisher(Clock, CLOCK_TOPIC, qos_profiles.profile(CLOCK_QOS))
+            self._handles.append((domain, PublisherHandle(publisher), RateMeter()))
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """Publish the time of the state."""
+        self._publish(snapshot.time_ns)
+        return True
+
+    def publish_now(self) -> None:
+        """Publish bridge time at once: its rate does not pass while time stands still."""
+        self._publish(self._now_ns())
+
+    def reset(self) -> None:
+        """Publish the time that starts over."""
+        self.publish_now()
+
+    def _publish(self, time_ns: int) -> None:
+        _LAYOUT.pack_into(self._data, 0, _LITTLE_ENDIAN, *divmod(time_ns, SECOND_NS))
+        for _, handle, meter in self._handles:
+            handle.send(self._data)
+            meter.mark(time_ns)
+        now = time.monotonic_ns()
+        if now >= self._next_check_ns:
+            self._next_check_ns = now + _CHECK_NS
+            self._find_other_clocks()
+
+    def close_in(self, domains: Collection[Domain]) -> None:
+        """Destroy the publishers in some domains."""
+        left = [each for each in self._handles if each[0] in domains]
+        self._handles = [each for each in self._handles if each[0] not in domains]
+        for domain, handle, _ in left:
+            handle.close(domain.destroy)
+
+    def close(self) -> None:
+        """Destroy the publishers. Idempotent."""
+        handles, self._handles = self._handles, []
+        for domain, handle, _ in handles:
+            handle.close(domain.destroy)
+
+    def status(self, time_ns: int) -> list[InterfaceStatus]:
+        """Return the status in each domain, at a bridge time in nanoseconds."""
+        return [self._row(domain, handle, meter, time_ns) for domain, handle, meter in tuple(self._handles)]
+
+    def _row(
+        self, domain: Domain, handle: PublisherHandle, meter: RateMeter, time_ns: int
+    ) -> InterfaceStatus:
+        rate, matched = meter.rate(time_ns), handle.subscriptions()
+        return InterfaceStatus(
+            kind="topic",
+            role="publisher",
+            path="",
+            name=handle.publisher.topic_name,
+            type=CLOCK,
+            domain_id=domain.domain_id,
+            authored_rate=self._rate,
+            achieved_rate=rate,
+            matched=matched,
+            count=meter.count,
+            state="active" if rate > 0.0 else "idle",
+            reason="" if matched else NO_SUBSCRIBER,
+        )
+
+    def _find_other_clocks(self) -> None:
+        """Report a second clock: nodes that follow both see time jump back and forth."""
+        for domain, handle, _ in self._handles:
+            name = handle.publisher.topic_name
+            if domain.node.count_publishers(name) > 1:
+                self._report(
+                    f"clock.taken:{domain.domain_id}",
+                    f"another node publishes {name} in domain {domain.domain_id}, too: whoever follows it sees time "
+                    "jump back and forth (publish_clock:=false switches this one off)",
+                )
 
 
 class RosClock:
-    """The `Clock` of the loop, which follows the node's. Which one is decided when it is opened, by `use_sim_time`.
+    """Clock of the loop that follows the node's clock. `use_sim_time` decides at `open` which one it is.
 
-    Simulated time stands still between two messages on /clock and is unknown until the first. The node's executor has
-    to run, or no message on /clock arrives.
+    Simulated time stands still between two messages on /clock and is unknown until the first. Messages on /clock
+    arrive only while the node's executor runs.
     """
 
     def __init__(self, node: Any) -> None:
@@ -83,7 +198,7 @@ class RosClock:
 
     def _on_jump(self, _: Any) -> None:
         now = int(self._ros_clock.now().nanoseconds)
-        # Zero is what a ROS clock shows before it has heard anything.
+        # A ROS clock shows zero before the first message.
         if now > 0 and isinstance(self._clock, ExternalClock):
             self._clock.advance(now)
 
@@ -146,19 +261,19 @@ class SimTime:
     """Bridge time of a backend that owns it.
 
     Attributes:
-        control: Pauses, steps and resets, from any thread.
+        control: Pause, step and reset, from any thread.
     """
 
     def __init__(self, runtime: Runtime, domains: Domains, workers: Workers) -> None:
         """Store the arguments.
 
         Args:
-                runtime: Open; its backend owns time.
-                domains: Where the time is told.
-                workers: Where requests to services wait.
+            runtime: Open; its backend owns time.
+            domains: Domains with /clock.
+            workers: Run requests to services.
 
         Raises:
-            BridgeError: The node follows /clock, which this is to publish.
+            BridgeError: The node follows /clock, which the bridge publishes.
         """
         options = runtime.options
         main = domains.main
@@ -185,15 +300,15 @@ class SimTime:
         if options.remote_control == "all":
             self._servers = TimeServices(self.control).servers(main, workers, report)
         if self._clock is not None:
-            # Before all others: who gets a message knows the time by then.
+            # Before all other publications: peers know the time when another message arrives.
             runtime.add_publication(self._clock, name="/clock", rate=options.clock_rate)
-        # /clock is due at its own rate only: time that stands still is told at once.
-        self.control.before_steps_end = self._tell
+        # /clock is due at its own rate only: time that stands still is published at once.
+        self.control.before_steps_end = self._publish_clock
         self._watched = False
         self._simulation: SimulationInterfaces | None = None
 
     def open(self) -> None:
-        """Begin to tell the time and to serve; after all domains of the plan are open."""
+        """Publish /clock and open the services; after all domains of the plan are open."""
         if self._clock is not None:
             self._clock.open(self._domains.opened)
         for server in self._servers:
@@ -201,11 +316,11 @@ class SimTime:
         self._node.add_on_set_parameters_callback(self._check)
         self._node.add_post_set_parameters_callback(self._on_parameters)
         self._watched = True
-        self._tell()
+        self._publish_clock()
 
     def make_loop(self) -> SimTimeLoop:
-        """Return what ticks."""
-        return SimTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._tell)
+        """Return the loop."""
+        return SimTimeLoop(self._runtime, self.control, keeper=self._keeper, idle=self._publish_clock)
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
         """Prepare for other entities and domains, as `PlanComponent.prepare`."""
@@ -269,7 +384,7 @@ class SimTime:
         self._simulation.open()
 
     def close(self) -> None:
-        """End all of it. Idempotent."""
+        """Close all of it. Idempotent."""
         self.control.close()
         self.control.before_steps_end = _nothing
         if self._simulation is not None:
@@ -302,12 +417,12 @@ class SimTime:
             self._runtime.reset()
 
     def interfaces(self) -> list[InterfaceStatus]:
-        """Return rows of /clock and the services."""
+        """Return the status of /clock and the services."""
         rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
         return [*rows, *(server.status() for server in self._servers)]
 
     def status(self) -> TimeStatus:
-        """Return how time passes."""
+        """Return the status of time."""
         control = self.control
         return TimeStatus(
             state=control.state,
@@ -315,7 +430,7 @@ class SimTime:
             achieved_factor=control.achieved_factor,
         )
 
-    def _tell(self) -> None:
+    def _publish_clock(self) -> None:
         if self._clock is not None:
             self._clock.publish_now()
 
@@ -329,7 +444,7 @@ class SimTime:
 
     def _check(self, parameters: Sequence[Any]) -> Any:
         if any(parameter.name == "use_sim_time" and parameter.value for parameter in parameters):
-            # As at the start. The node's clock changes with the answer: this callback is asked before rclpy's own.
+            # As at the start. This callback runs before rclpy's own, which would change the node's clock.
             return SetParametersResult(
                 successful=False, reason=f"use_sim_time cannot be true: {self._follower_fault(self._runtime)}"
             )
@@ -350,12 +465,12 @@ def _nothing() -> None:
 def find_time(
     runtime: Runtime, domains: Domains, workers: Workers
 ) -> tuple[RosClock | SimTime, Loop | SimTimeLoop]:
-    """Return whose time a bridge goes by, and the loop that ticks by it: its backend's own, else its node's.
+    """Return the time of a bridge and its loop: those of a backend that owns time, else those of the node.
 
     Args:
         runtime: Open.
-        domains: Where time is told, or heard.
-        workers: Where requests to services wait.
+        domains: Domains of the bridge.
+        workers: Run requests to services.
 
     Raises:
         BridgeError: The node follows /clock, but the backend owns time.

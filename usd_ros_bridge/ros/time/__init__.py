@@ -1,1 +1,0 @@
-"""Time: the bridge's clock, and simulation time for others where the backend owns it."""
