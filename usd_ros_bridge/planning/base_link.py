@@ -1,4 +1,4 @@
-"""Base links: the body that is a robot's own pose, and who publishes its transform."""
+"""Base links: the body whose pose is the robot's, and the source of its transform."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Context:
         domain_id: Effective domain id, None for the process's default.
         root: Path of the outermost context.
         parent_frame: Frame that the outermost context's frame hangs from.
-        label: What tells the context from its neighbours: its own namespace as one word, else its prim's name.
+        label: Name that distinguishes it from its neighbours: its own namespace as one word, else its prim's name.
         unserved: Why all interfaces in it must stay disabled, "" where they need not.
     """
 
@@ -285,7 +285,7 @@ def _default_root(records: StageRecords, findings: DiagnosticCollector) -> str:
     roots = [path for path in records.xforms if path.count("/") == 1]
     only = roots[0] if len(roots) == 1 else ""
     used = "its only root prim is used" if only else "none of its root prims is used"
-    # Reading reports the missing metadata; here it is said what follows from it.
+    # Reading reports the missing metadata; this is the consequence.
     findings.warning(
         "1.2.5.default_prim",
         only,

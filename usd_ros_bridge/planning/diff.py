@@ -186,10 +186,10 @@ class Item:
     Attributes:
         kind: What it is.
         label: What it is, closer.
-        name: As people know it.
+        name: Name for people.
         path: Prim path.
         robot: Index of its robot in its plan, -1 for none.
-        detail: What tells most about it.
+        detail: Its most important property.
         keys: What a counterpart has in common with it, the best first; as many as others of the kind have. None fits
             nothing.
         facts: Everything that is compared.

@@ -1,6 +1,6 @@
 """Wheels by their names: which joints of a robot make a differential drive, and its dimensions from geometry.
 
-For `scaffold`, where nothing is declared; a declared drive says all of this itself.
+For `scaffold`, where nothing is declared; a declared drive has all of this itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class DriveGeometry:
 
 
 class NoDriveError(Exception):
-    """Wheels are there and make no differential drive; says why."""
+    """The robot has wheels, and they make no differential drive. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

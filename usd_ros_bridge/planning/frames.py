@@ -40,7 +40,7 @@ class FrameDraft:
         path: Prim path.
         robot: Index of the robot.
         parent: Path of the frame it hangs from, TOP for the robot's parent_frame.
-        carrier: Path of what moves it, "" where nothing does.
+        carrier: Path of the prim that moves it, "" for none.
         static: Whether it goes to /tf_static.
         edge: Index of the edge that ends here and starts in the parent, -1 where there is none.
         turn: Axis of the prim that the frame's X is along.
@@ -58,7 +58,7 @@ class FrameDraft:
 
 
 class FramePlanner:
-    """Finds the frames of all robots."""
+    """Planner of the frames of all robots."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class FramePlanner:
         joined = [self._joined_bodies(number) for number in range(len(self._kinematics.robots))]
         for draft in sorted(self._drafts.values(), key=lambda d: d.path.count("/")):
             if draft.path in self._index.bodies:
-                self._hang_body(draft)
+                self._attach_body(draft)
             else:
-                self._hang_xform(draft, joined[draft.robot])
+                self._attach_xform(draft, joined[draft.robot])
             self._apply_authored_routing(draft)
         self._name_all()
         return self._ordered()
@@ -261,10 +261,10 @@ class FramePlanner:
                     "apply it to a child Xform that is turned by 180 degrees about X",
                 )
 
-    # --- What they hang from ----------------------------------------------------------------------------------
+    # --- Parents of frames ----------------------------------------------------------------------------------
 
     def _joined_bodies(self, number: int) -> list[str]:
-        """The bodies that joints connect to the context or to the base, sorted as text for prefix look-ups."""
+        """Return the bodies that joints connect to the context or the base, sorted as text for prefix look-ups."""
         robot, base = self._kinematics.robots[number], self._bases[number]
         joined = [base.body] if base.body else []
         for position, tree in enumerate(robot.trees):
@@ -275,7 +275,7 @@ class FramePlanner:
     def _context_frame(self, robot: RobotTree) -> str:
         return robot.context.path if robot.context.path in self._drafts else TOP
 
-    def _hang_body(self, draft: FrameDraft) -> None:
+    def _attach_body(self, draft: FrameDraft) -> None:
         robot = self._kinematics.robots[draft.robot]
         edges, into = robot.edges, self._edge_into[draft.robot]
         draft.carrier = draft.path
@@ -302,7 +302,7 @@ class FramePlanner:
             draft.edge = number
 
     def _single_parent(self, draft: FrameDraft, robot: RobotTree) -> str:
-        """A floating root hangs from the context; a single body that authors a frame, from its nearest ancestor."""
+        """Return the context for a floating root, the nearest ancestor for a single body that authors a frame."""
         explicit = draft.path in self._records or draft.path in self._contexts.by_path
         if explicit and draft.path not in robot.bodies and draft.path != self._bases[draft.robot].body:
             above = self._drafts.get(self._nearest.above(draft.path))
@@ -310,7 +310,7 @@ class FramePlanner:
                 return above.path
         return self._context_frame(robot)
 
-    def _hang_xform(self, draft: FrameDraft, joined: Sequence[str]) -> None:
+    def _attach_xform(self, draft: FrameDraft, joined: Sequence[str]) -> None:
         index, robot = self._index, self._kinematics.robots[draft.robot]
         draft.carrier = index.carrier_at(draft.path)
         if draft.path == robot.context.path:
@@ -340,7 +340,7 @@ class FramePlanner:
         draft.static = draft.carrier == above_carrier
 
     def _first_below(self, path: str, joined: Sequence[str]) -> str:
-        """The first joined body, in traversal order, that is a frame below `path`."""
+        """Return the first joined body, in traversal order, that is a frame below `path`."""
         prefix = path + "/"
         below = []
         for body in joined[bisect_left(joined, prefix) :]:
@@ -407,13 +407,14 @@ class FramePlanner:
             self._name(draft, table, links.get(draft.path, "") if use_isaac else "")
 
     def _name(self, draft: FrameDraft, table: names.UniqueNames, isaac: str) -> None:
-        authored = self._authored_id(draft.path)
+        path = draft.path
+        authored = self._authored_id(path) if path in self._records else ""
         wanted = authored or (names.valid_frame_id(isaac) if isaac else "")
         make_valid = names.valid_frame_id
-        if not wanted and (kept := self._kept_id(draft.path, table)):
+        if not wanted and (kept := self._kept_id(path, table)):
             wanted, make_valid = kept, names.kept_frame_id
-        wanted = wanted or names.valid_name(prim_name(draft.path))
-        draft.name = table.claim_near(wanted, draft.path, make_valid)
+        wanted = wanted or names.valid_name(prim_name(path))
+        draft.name = table.claim_near(wanted, path, make_valid)
         if draft.name == wanted:
             return
         owner = table.owner(wanted) or "the robot's parent_frame or odometry"
@@ -513,7 +514,7 @@ def place_frames(
     parents = np.array([position.get(draft.parent, -1) for draft in flat], dtype=np.intp)
     world_from_parent = np.concatenate((world_from_frame, transforms.IDENTITY[None]))[parents]
     parent_from_frame = transforms.relative(world_from_parent, world_from_frame)
-    parent_from_frame = parent_from_frame[_twins(prims, carriers, parents, index)]
+    parent_from_frame = parent_from_frame[_model_frames(prims, carriers, parents, index)]
     on_edges = [number for number, draft in enumerate(flat) if draft.edge >= 0]
     if on_edges:
         edges = [kinematics.edge_offsets[flat[number].robot] + flat[number].edge for number in on_edges]
@@ -537,7 +538,7 @@ def _carrier_poses(
     return result
 
 
-def _twins(
+def _model_frames(
     prims: NDArray[np.intp], carriers: NDArray[np.intp], parents: NDArray[np.intp], index: StageIndex
 ) -> NDArray[np.intp]:
     """Return which frame has the transform of each, to the last bit: the same one in the robot that is repeated.
@@ -552,11 +553,11 @@ def _twins(
     own = np.arange(len(prims))
     frames = np.full(len(models), -1, dtype=np.intp)
     frames[prims] = own
-    twins = frames[models[prims]]
+    of_models = frames[models[prims]]
     tops = np.append(prims, -1)[parents]
-    same = (twins >= 0) & (robots[prims] >= 0) & (robots[tops] == robots[prims])
-    same &= (models[tops] == tops[twins]) & (models[carriers] == carriers[twins])
-    return np.where(same, twins, own)
+    same = (of_models >= 0) & (robots[prims] >= 0) & (robots[tops] == robots[prims])
+    same &= (models[tops] == tops[of_models]) & (models[carriers] == carriers[of_models])
+    return np.where(same, of_models, own)
 
 
 def _as_plans(

@@ -310,7 +310,7 @@ class _Drafter:
 
 
 def _unusable(record: InterfaceRecord) -> str:
-    """Names an attribute whose value is of a type that cannot be used; reading has reported it."""
+    """Return why an attribute's value cannot be used, "" if all can; reading has reported it."""
     ignored = set()
     if isinstance(record, TopicRecord) and record.role == "subscription":
         ignored.add("ros:topic:publish_rate")
@@ -358,7 +358,7 @@ def check_duplicates(drafts: Iterable[InterfaceDraft], findings: DiagnosticColle
     by_name: dict[tuple[str, str, int | None], InterfaceDraft] = {}
     result = []
     for draft in drafts:
-        # One that is off at first is in nobody's way: assets switch between such (REP 0158 section 2.3).
+        # Interfaces that start disabled do not conflict: assets switch between them (REP 0158 section 2.3).
         if draft.reason:
             result.append(draft)
             continue

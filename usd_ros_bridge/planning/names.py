@@ -18,7 +18,7 @@ MAX_RESOLVED = {"topic": 247, "service": 241, "action": 220}
 (`Request`, `Reply`) and actions (`/_action/send_goal` and its service suffix) append to it."""
 
 MAX_HEIGHT = 64
-"""How many prims up an ancestor is looked for that tells two equal names apart."""
+"""How many prims up to search for an ancestor that distinguishes two equal names."""
 
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_]*/(msg|srv|action)/[A-Za-z][A-Za-z0-9_]*\Z")

@@ -90,7 +90,7 @@ def check_joints(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InterfacePlacer:
-    """Completes interfaces once robots and frames are known."""
+    """Complete interfaces once robots and frames are planned."""
 
     index: StageIndex
     robots: Sequence[RobotPlan]

@@ -225,7 +225,7 @@ class RobotScaffold:
             self._say("written", "joint names", f"{written}, as ros:joint:name", self._robot.path)
 
     def _massless_bodies(self) -> None:
-        """Converters drop masses of 0, or author them: UsdPhysics would give each such link 1 kg."""
+        """Author massless_bodies for converted robots: converters drop masses of 0, and UsdPhysics takes 1 kg."""
         robot = self._robot
         creators = self._survey.creators.get(robot.path, ())
         creator = next((each for each in creators if each.startswith(CONVERTERS)), "")

@@ -31,12 +31,12 @@ _SAME_POSE = 1e-9
 """Metres, scales and components of unit quaternions by which poses in equal robots differ at most: rounding."""
 
 MAX_MAGNITUDE = 1e9
-"""Largest coordinate, scale, unit or joint position that is taken for meant."""
+"""Largest coordinate, scale, unit or joint position that is accepted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What turns a stage's lengths and directions into those of the ROS world.
+    """Factors and rotation from the stage's units and axes to those of the ROS world.
 
     Attributes:
         meters: Metres per stage unit.

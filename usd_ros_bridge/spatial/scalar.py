@@ -147,7 +147,7 @@ def acceleration_at(rotation: Floats, twist: Floats, acceleration: Floats, lever
 
 
 class Mounting:
-    """Where a sensor sits on its body, and what of that makes a difference.
+    """Pose of a sensor on its body.
 
     Attributes:
         lever: Its position in the body, m; None where it is the body's origin.

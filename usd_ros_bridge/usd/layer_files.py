@@ -62,7 +62,7 @@ FileVersion = tuple[int, int, int]
 
 
 class LayerFiles:
-    """Opens the layer files of one stage. Any thread may use it, one at a time.
+    """Opener of the layer files of one stage. Any thread may use it, one at a time.
 
     Attributes:
         versions: Of the files that were opened, by path, from just before each was read: what is saved while it is

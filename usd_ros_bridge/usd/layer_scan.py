@@ -24,7 +24,7 @@ from usd_ros_bridge.errors import AssetError, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.layer_files import FileRefusedError, LayerFiles, exceeded, layer_text
 from usd_ros_bridge.usd.packages import SCHEME, PackageMap, is_package_path, split_package_path
-from usd_ros_bridge.usd.resolver import Way, context_with, way_in_use
+from usd_ros_bridge.usd.resolver import PackageResolution, context_with, resolution_in_use
 
 _NOT_FOLLOWED: Final = "is not followed"
 _ASSET_MARKS: Final = (b"@", b"clips", b"${")
@@ -71,7 +71,7 @@ class RefusedArc:
 
 @dataclass(slots=True, eq=False)
 class LayerScan:
-    """What the layers of an asset depend on, before any is composed.
+    """Dependencies of the layers of an asset, before any is composed.
 
     Attributes:
         context: Resolver context for package://, None where the asset needs none.
@@ -121,8 +121,8 @@ class _Scanner:
         self._seen: set[tuple[str, str]] = set()
         self._refused: set[tuple[str, str, str]] = set()
         self._found: dict[str, Any] = {root.identifier: root}
-        self._way = way_in_use()
-        if self._way is Way.PLUGIN and packages.explicit:
+        self._way = resolution_in_use()
+        if self._way is PackageResolution.PLUGIN and packages.explicit:
             self._scan.context = context_with(packages.explicit, self._search_path())
 
     def run(self, variables: Mapping[str, Any]) -> LayerScan:
@@ -224,7 +224,7 @@ class _Scanner:
             return True
         name, path = split_package_path(asset_path)
         # A host may bring a resolver of its own for the scheme: then where packages are is its business.
-        if self._way is Way.HOST and path is not None:
+        if self._way is PackageResolution.HOST and path is not None:
             return True
         refused = self._packages.refuses(asset_path)
         if refused is not None:
@@ -232,7 +232,7 @@ class _Scanner:
             self._refuse(layer, asset_path, is_arc=is_arc, why=why, remedy=remedy)
             return False
         directory = self._packages.directory(name)
-        if self._way is Way.LINKS and directory is not None:
+        if self._way is PackageResolution.LINKS and directory is not None:
             self._link(name, directory)
         return True
 

@@ -46,7 +46,7 @@ class StageSession:
 
     @property
     def lock(self) -> StageLock:
-        """The lock of the stage: held by readers outside of the tick, and by all who edit."""
+        """Lock of the stage. Hold it to edit the stage, or to read it outside of the tick."""
         return lock_of(self.stage)
 
     def variant_editor(self, selections: Sequence[VariantSelection] = ()) -> VariantEditor:

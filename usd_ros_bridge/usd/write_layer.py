@@ -31,12 +31,12 @@ def layer_text(
     """Return a scaffold as the text of a layer.
 
     Args:
-        scaffold: What the layer says.
+        scaffold: Content of the layer.
         stage: The asset, opened: the layer has its units, axes and default prim.
         asset: How the caller names the asset.
         output: Where the layer will be.
         sublayer: Whether the layer brings the asset along; without, it is for the asset's own sublayers.
-        variants: Selections that the layer makes, because what it says holds for them.
+        variants: Selections that the layer makes, because its content holds for them.
     """
     layer = Sdf.Layer.CreateAnonymous(SUFFIX)
     _write_metadata(layer, stage)

@@ -95,7 +95,7 @@ def test_a_mirrored_cone_points_the_other_way(axis: str) -> None:
     np.testing.assert_allclose(axis_in_body(collider), -np.eye(3)["XYZ".index(axis)], atol=1e-12)
 
 
-def test_uneven_scale_of_what_is_round_is_told() -> None:
+def test_uneven_scale_of_what_is_round_is_reported() -> None:
     text = prim("Sphere", "c", COLLISION, "double radius = 1", ordered("float3 xformOp:scale = (1, 2, 1)"))
     plan = plan_text(world(text))
     assert plan.physics is not None
@@ -110,7 +110,7 @@ def test_a_box_takes_any_scale() -> None:
     assert findings(plan, "1.3.collider.scale") == []
 
 
-def test_a_sheared_collider_is_told() -> None:
+def test_a_sheared_collider_is_reported() -> None:
     inner = prim("Cube", "c", COLLISION, ordered("float xformOp:rotateZ = 45"))
     outer = prim("Xform", "x", "", ordered("float3 xformOp:scale = (1, 4, 1)"), inner)
     assert [f.path for f in findings(plan_text(world(outer)), "1.3.collider.scale")] == ["/World/x/c"]

@@ -19,7 +19,7 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import Payloads, ReadOptions
 from usd_ros_bridge.usd import read_stage
 from usd_ros_bridge.usd.packages import PackageMap, split_package_path
-from usd_ros_bridge.usd.resolver import Way, register_resolver
+from usd_ros_bridge.usd.resolver import PackageResolution, register_resolver
 
 Write = Callable[..., str]
 
@@ -27,13 +27,15 @@ TOPIC = 'def Xform "Robot" (prepend apiSchemas = ["RosTopicAPI"]) {}'
 
 
 WHERE = {
-    Way.LINKS: "the compiled resolver resolves package:// in this process",
-    Way.PLUGIN: "the compiled resolver is not built for this OpenUSD: make test-resolver",
+    PackageResolution.LINKS: "the compiled resolver resolves package:// in this process",
+    PackageResolution.PLUGIN: "the compiled resolver is not built for this OpenUSD: make test-resolver",
 }
 
 
-@pytest.fixture(params=[Way.LINKS, Way.PLUGIN], ids=lambda way: way.value, autouse=True)
-def way(request: pytest.FixtureRequest) -> Way:
+@pytest.fixture(
+    params=[PackageResolution.LINKS, PackageResolution.PLUGIN], ids=lambda way: way.value, autouse=True
+)
+def way(request: pytest.FixtureRequest) -> PackageResolution:
     found = register_resolver()
     assert found.value == os.environ.get("EXPECTED_WAY", found.value)
     if found is not request.param:
@@ -261,13 +263,13 @@ def test_a_package_option_that_is_not_possible(name: str, directory: str) -> Non
 
 
 def test_a_hosts_stage_resolves_as_the_host_does(
-    write: Write, sensors: Path, way: Way, monkeypatch: pytest.MonkeyPatch
+    write: Write, sensors: Path, way: PackageResolution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USD_ROS_PACKAGE_PATH", str(sensors.parent))
     path = write('def Xform "Robot" (prepend references = @package://sensors/lidar.usda@) {}')
     records = read_stage(Usd.Stage.Open(path), asset=path)
     found = [(d.code, d.severity) for d in records.diagnostics]
-    if way is Way.LINKS:
+    if way is PackageResolution.LINKS:
         assert found == [("1.2.5.package", "info"), ("1.2.5.asset", "error")]
     else:
         assert [topic.path for topic in records.topics] == ["/Robot"]

@@ -14,7 +14,7 @@ from usd_ros_bridge.errors import AssetError
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.usd import open_stage, quiet
 from usd_ros_bridge.usd.edit.reload import asset_files, reload
-from usd_ros_bridge.usd.resolver import Way, way_in_use
+from usd_ros_bridge.usd.resolver import PackageResolution, resolution_in_use
 
 PART = """#usda 1.0
 (
@@ -187,7 +187,7 @@ def leaving_from_a_new_file(asset: Asset) -> None:
 def test_what_cannot_be_read_is_refused_and_nothing_is_read(
     asset: Asset, spoil: Callable[[Asset], None], reason: str
 ) -> None:
-    if spoil is other_package and way_in_use() is Way.PLUGIN:
+    if spoil is other_package and resolution_in_use() is PackageResolution.PLUGIN:
         pytest.skip("the compiled resolver needs no links made: it looks for new packages, too")
     asset.write("parts/packaged.usda", PART.format(2))
     spoil(asset)

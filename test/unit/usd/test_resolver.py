@@ -21,7 +21,7 @@ from usd_ros_bridge.usd.edit.reload import reload
 from usd_ros_bridge.usd.packages import PackageMap
 from usd_ros_bridge.usd.resolver import (
     PLUGIN_FILE,
-    Way,
+    PackageResolution,
     build_key,
     context_with,
     default_directory,
@@ -42,7 +42,7 @@ def plugin() -> None:
     """For tests of what only the plugin does."""
     found = register_resolver()
     assert found.value == os.environ.get("EXPECTED_WAY", found.value)
-    if found is not Way.PLUGIN:
+    if found is not PackageResolution.PLUGIN:
         pytest.skip("the compiled resolver is not built for this OpenUSD: make test-resolver")
 
 
@@ -284,11 +284,11 @@ def test_the_ament_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 READ = """
 from usd_ros_bridge.usd import open_stage, quiet, read_stage
 from usd_ros_bridge.options import ReadOptions
-from usd_ros_bridge.usd.resolver import way_in_use
+from usd_ros_bridge.usd.resolver import resolution_in_use
 with quiet():
     stage = open_stage({asset!r}, ReadOptions(packages={{"sensors": {sensors!r}}}))
     records = read_stage(stage, asset={asset!r})
-print(way_in_use().value, [topic.path for topic in records.topics], [d.code for d in records.diagnostics])
+print(resolution_in_use().value, [topic.path for topic in records.topics], [d.code for d in records.diagnostics])
 """
 
 
@@ -455,7 +455,9 @@ def command(*arguments: str) -> tuple[int, str, str]:
 
 def test_the_command_says_how_packages_are_resolved() -> None:
     status, out, err = command()
-    way = {Way.PLUGIN: "the compiled resolver", Way.LINKS: "links"}[register_resolver()]
+    way = {PackageResolution.PLUGIN: "the compiled resolver", PackageResolution.LINKS: "links"}[
+        register_resolver()
+    ]
     assert (status, err) == (0, "")
     assert out.startswith(f"package:// is resolved by {way}")
     assert f"OpenUSD {openusd_version()}\n{default_directory()} (" in out

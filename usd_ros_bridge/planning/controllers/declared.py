@@ -144,7 +144,7 @@ _BEYOND_LIMITS = ":beyond_limits"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerScope:
-    """What the controllers of a stage are planned from.
+    """Input of the planners of controllers.
 
     Attributes:
         index: The stage.

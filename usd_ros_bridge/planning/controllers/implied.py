@@ -44,7 +44,7 @@ _NAMED = 8
 
 
 class ImpliedControllers:
-    """Plans controllers for the interfaces that no controller names."""
+    """Planner of controllers for the interfaces that no controller names."""
 
     def __init__(self, scope: ControllerScope) -> None:
         """Store what to plan from."""
@@ -65,7 +65,7 @@ class ImpliedControllers:
             declared: The declared controllers: joints that they command are theirs.
         """
         alone = self._alone(interfaces)
-        # What an external controller commands is the whole robot: who of the two has it is settled by who is active.
+        # An external controller commands the whole robot: the active one of the two has it.
         others = {JOINT_STATE_BROADCASTER, EXTERNAL}
         taken = {row for plan in declared if plan.schema not in others for row in plan.dofs}
         grippers = self._grippers(alone, taken)

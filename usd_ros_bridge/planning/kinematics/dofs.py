@@ -77,7 +77,7 @@ def joint_motions(
 
 def count_dofs(record: JointRecord, kind: JointType) -> int:
     """Return how many degrees of freedom `joint_motions` finds."""
-    # What is wrong with the limits is said by joint_motions.
+    # joint_motions reports what is wrong with the limits.
     return len(_free_axes(record, kind, (1.0, 1.0, 1.0), DiagnosticCollector())[1])
 
 
@@ -154,7 +154,10 @@ def _generic_limits(
 def _spherical_limits(
     record: JointRecord, findings: DiagnosticCollector
 ) -> dict[DofAxis, tuple[float, float]]:
-    """A cone: the primary axis may swing towards the next axis by angle 0 and towards the one after by angle 1."""
+    """Return the limits of a cone.
+
+    The primary axis may swing towards the next axis by angle 0 and towards the one after by angle 1.
+    """
     primary = "XYZ".index(fallback(record, "axis"))
 
     def cone(name: str, value: float | None) -> tuple[float, float]:

@@ -38,7 +38,7 @@ _DECISIVE = frozenset(
         "physics:axis",
     }
 )
-"""Properties without which nobody knows what a joint connects, and where."""
+"""Properties that decide what a joint connects, and where."""
 
 _WITH_AXIS = frozenset({"revolute", "prismatic", "spherical"})
 
@@ -81,7 +81,7 @@ def read_joints(
     for record in index.records.joints:
         if excluded and not record.exclude_from_articulation:
             continue
-        # Equal joints of equal robots are looked at once.
+        # Equal joints of equal robots are checked once.
         kind = kinds.get(record.specs) or _usable_kind(record, findings, excluded=excluded)
         if kind is None:
             continue
@@ -518,7 +518,7 @@ def _root_body(
     articulation_roots: frozenset[str],
     findings: DiagnosticCollector,
 ) -> str:
-    """The preferred one, else the articulation root, else the first body that is nobody's child, else the first."""
+    """Return the preferred root, else the articulation root, else the first body that is no child, else the first."""
     marked = [body for body in component if body in articulation_roots]
     for body in marked[1:]:
         findings.warning(
@@ -594,15 +594,15 @@ def plan_robot_tree(
     )
 
 
-# --- What bodies hang by, where forces act -------------------------------------------------------------------------
+# --- Attachments of bodies, where forces act -------------------------------------------------------------------------
 
 MOST_COMPARED = 16
 """Joints between the same two bodies that another one may repeat: comparing thousands with each other takes hours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hang:
-    """What a body hangs by.
+class Attachment:
+    """Parent of a body, and the joints in between.
 
     Attributes:
         parent: Prim path of the parent body, "" for the world.
@@ -620,13 +620,13 @@ class ActingJoints:
     Attributes:
         joints: In traversal order.
         trees: Trees of bodies outside robots.
-        hangs: What each body hangs by, those of robots included; a body that is not here is free, or held by loops
-            alone.
+        attachments: Attachment of each body, those of robots included; a body that is not here is free, or held by
+            loops alone.
     """
 
     joints: tuple[TreeJoint, ...] = ()
     trees: tuple[Tree, ...] = ()
-    hangs: Mapping[str, Hang] = field(default_factory=dict)
+    attachments: Mapping[str, Attachment] = field(default_factory=dict)
 
 
 def find_acting_joints(
@@ -657,26 +657,29 @@ def find_acting_joints(
         findings=findings,
     )
     edges = [edge for tree in trees for edge in tree.edges]
-    hangs: dict[str, Hang] = {}
+    attachments: dict[str, Attachment] = {}
     for edge in (*(edge for robot in robots for edge in robot.edges), *edges):
         # A distance joint carries nothing, and nothing carries a body that is moved from outside.
         if edge.joints[0].kind != "distance" and not index.bodies[edge.child].kinematic_enabled:
-            hangs[edge.child] = Hang(edge.parent, tuple(joint.path for joint in edge.joints))
+            attachments[edge.child] = Attachment(edge.parent, tuple(joint.path for joint in edge.joints))
     in_props = {joint.path for edge in edges for joint in edge.joints}
     in_trees = in_robots | in_props
     acting = [joint for joint in joints if joint.path in in_trees]
-    others = _attach([joint for joint in left_out if joint.path not in in_props], acting, hangs, index)
+    others = _attach([joint for joint in left_out if joint.path not in in_props], acting, attachments, index)
     found = [joint for joint in acting if joint.path in in_props] + others + loops
     found.sort(key=lambda joint: index.order(joint.path))
-    return ActingJoints(tuple(found), tuple(trees), hangs)
+    return ActingJoints(tuple(found), tuple(trees), attachments)
 
 
 def _attach(
-    joints: Iterable[TreeJoint], acting: Iterable[TreeJoint], hangs: dict[str, Hang], index: StageIndex
+    joints: Iterable[TreeJoint],
+    acting: Iterable[TreeJoint],
+    attachments: dict[str, Attachment],
+    index: StageIndex,
 ) -> list[TreeJoint]:
-    """Hang free roots by joints that no tree has (between two robots, say). Return those joints and all loops.
+    """Attach free roots by joints that no tree has (between two robots, say). Return those joints and all loops.
 
-    A joint that says once more what another of the same bodies says (the second hinge of a door) is left out.
+    A joint that repeats another one of the same bodies (the second hinge of a door) is left out.
     """
     same_ends: dict[frozenset[str], list[TreeJoint]] = {}
     for joint in acting:
@@ -691,15 +694,15 @@ def _attach(
         if joint.kind == "distance":
             continue
         for parent, child in ((joint.body0, joint.body1), (joint.body1, joint.body0)):
-            if not child or child in hangs or index.bodies[child].kinematic_enabled:
+            if not child or child in attachments or index.bodies[child].kinematic_enabled:
                 continue
-            if _root(parent, hangs) != child:
-                hangs[child] = Hang(parent, (joint.path,))
+            if _root(parent, attachments) != child:
+                attachments[child] = Attachment(parent, (joint.path,))
                 break
     return kept
 
 
-def _root(body: str, hangs: Mapping[str, Hang]) -> str:
-    while body in hangs:
-        body = hangs[body].parent
+def _root(body: str, attachments: Mapping[str, Attachment]) -> str:
+    while body in attachments:
+        body = attachments[body].parent
     return body

@@ -60,7 +60,7 @@ def name_joints(
 
     Of joints that want one name, the first keeps it; authored names come before others, and joints that move before
     fixed ones. A later one gets the label of its nearest distinguishing context in front, else the name of its nearest
-    distinguishing ancestor. Nothing speaks of fixed joints by name: theirs change without a warning.
+    distinguishing ancestor. Nothing refers to fixed joints by name: theirs change without a warning.
 
     Args:
         joints: Those of one robot, or of one nested context, in traversal order.
@@ -186,7 +186,7 @@ def dof_names(joint_name: str, axes: Sequence[DofAxis], taken: Collection[str]) 
 
 @dataclass(frozen=True, slots=True)
 class IsaacOrder:
-    """What Isaac's robot schema says about the order of JointState.
+    """Order of JointState by Isaac's robot schema.
 
     Attributes:
         joints: Position of each joint in the robots' joint lists, by path.

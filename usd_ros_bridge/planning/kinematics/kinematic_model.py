@@ -16,8 +16,8 @@ from usd_ros_bridge.planning.kinematics import joint_names
 from usd_ros_bridge.planning.kinematics.dofs import FreeAxis, joint_motions
 from usd_ros_bridge.planning.kinematics.joint_graph import (
     ActingJoints,
+    Attachment,
     Edge,
-    Hang,
     RobotTree,
     Tree,
     TreeJoint,
@@ -63,7 +63,7 @@ class KinematicModel:
         edge_zero: (E, 7) `parent_from_child` with every degree of freedom at zero.
         joint_state_rows: Degrees of freedom in the order of JointState, by robot.
         context_dofs: Path of each nested context to the names that its degrees of freedom have in it, by row.
-        hangs: What each body hangs by, if the stage was read with physics.
+        attachments: Parent of each body and the joints in between, if the stage was read with physics.
         prop_poses: (7,) `world_from_body` at rest by path, of bodies outside robots that joints connect.
         left_out: What is wrong with joints that are left out of /tf.
     """
@@ -85,7 +85,7 @@ class KinematicModel:
     edge_zero: FloatArray
     joint_state_rows: Sequence[tuple[int, ...]]
     context_dofs: Mapping[str, Mapping[int, str]]
-    hangs: Mapping[str, Hang]
+    attachments: Mapping[str, Attachment]
     prop_poses: Mapping[str, FloatArray]
     left_out: tuple[Diagnostic, ...]
 
@@ -172,7 +172,7 @@ def plan_kinematics(
         edge_zero=zero[: len(edges)],
         joint_state_rows=joint_state_order(robots, joint_rows, dofs, index),
         context_dofs=name_context_dofs(context_names, joint_rows, dofs),
-        hangs=acting.hangs,
+        attachments=acting.attachments,
         prop_poses=prop_poses,
         left_out=left_out.all(),
     )
@@ -251,7 +251,7 @@ def settle_bodies(
 
 
 def _distances(first: FloatArray, second: FloatArray) -> FloatArray:
-    """The larger of metres and radians between poses (N, 7)."""
+    """Return the larger of metres and radians between poses (N, 7)."""
     turn = quaternion_multiply(quaternion_conjugate(first[:, 3:]), second[:, 3:])
     angle = 2.0 * np.arctan2(np.linalg.norm(turn[:, :3], axis=-1), np.abs(turn[:, 3]))
     result: FloatArray = np.maximum(np.linalg.norm(first[:, :3] - second[:, :3], axis=-1), angle)
@@ -301,7 +301,7 @@ def find_motions(
     options: PlanOptions,
     findings: DiagnosticCollector,
 ) -> tuple[list[JointType], list[tuple[FreeAxis, ...]]]:
-    """Return the kind and the degrees of freedom of each joint; equal joints of equal robots are looked at once."""
+    """Return the kind and the degrees of freedom of each joint; equal joints of equal robots are planned once."""
     kinds, motions = [], []
     known: dict[tuple[int, bytes], tuple[JointType, tuple[FreeAxis, ...]]] = {}
     lengths_of = np.ascontiguousarray(scales).view(f"V{3 * scales.itemsize}").ravel().tolist()

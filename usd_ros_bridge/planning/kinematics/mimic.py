@@ -266,7 +266,7 @@ def _fault(rule: MimicRule, joint: TreeJoint, motions: Mapping[str, Sequence[Fre
 
 
 def _dof(motions: Sequence[FreeAxis], axis: DofAxis | None) -> int:
-    """The degree of freedom named; single-axis joints go by any name (PhysX authors rotX on all of them)."""
+    """Return the number of a degree of freedom; single-axis joints take any axis (PhysX authors rotX on all)."""
     return next((number for number, motion in enumerate(motions) if motion.axis == axis), 0)
 
 
@@ -306,7 +306,7 @@ def collapse_chains(
         paths: Joint path by the follower's row.
         findings: Takes rules that cannot be followed.
     """
-    # What is being walked has no rule yet: who comes back to it is in a circle.
+    # A joint that is being resolved has no rule yet: reaching it again means a cycle.
     found: dict[int, MimicPlan | None] = {}
     for first in direct:
         chain = []

@@ -45,7 +45,7 @@ _ITERATIONS = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointFrames:
-    """Where joints are in the prims they connect.
+    """Joint frames in the prims that joints connect.
 
     Attributes:
         base0_from_joint: (J, 7) joint frame in body0, or in what stands for the world.
@@ -70,7 +70,7 @@ def lengths(joints: Sequence[TreeJoint], index: StageIndex) -> FloatArray:
 
 
 class _Ends(NamedTuple):
-    """What joints connect: rows of prims, -1 for the world. Ends within a robot are those of the robot that it repeats.
+    """Ends of joints: rows of prims, -1 for the world. Ends within a robot are those of the robot that it repeats.
 
     Attributes:
         target0: What body0 names, -1 where it is empty.
@@ -192,7 +192,7 @@ class RestSolver:
         return compose(_chain_pose(chain, values), zero)
 
     def _acting(self, edge: Edge, row: int) -> Sequence[FreeAxis]:
-        """The motions of a joint in the order in which they act from the parent on."""
+        """Return the motions of a joint in the order in which they act from the parent on."""
         return self._motions[row][::-1] if edge.inverted else self._motions[row]
 
 
@@ -281,7 +281,7 @@ class _Solution:
         """Return joint frames in body0 as the poses of the bodies have them where the two agree.
 
         UsdPhysics has joint frames in single precision, and transforms of prims are in double: within the former's
-        rounding they say the same, and the latter say it exactly.
+        rounding they agree, and the latter are exact.
         """
         exact = compose(
             compose(relative(world_from_base0, world_from_base1), frame1), inverse(self.motion_poses())

@@ -94,7 +94,7 @@ def _report_keyframes(paths: Sequence[str], findings: DiagnosticCollector) -> No
 
 
 class _Planner:
-    """What all actuators need to know: what there is, by path."""
+    """Planner of actuators: joints, tendons, sites and bodies by path."""
 
     def __init__(
         self,

@@ -47,9 +47,11 @@ def order_bodies(
     for body in index.sort(known):
         chain = [body]
         while (
-            (hang := kinematics.hangs.get(chain[-1])) is not None and hang.parent and hang.parent not in paths
+            (attachment := kinematics.attachments.get(chain[-1])) is not None
+            and attachment.parent
+            and attachment.parent not in paths
         ):
-            chain.append(hang.parent)
+            chain.append(attachment.parent)
         paths.update(dict.fromkeys(reversed(chain)))
     rows = {path: row for row, path in enumerate(plan.layout.bodies)}
     rest = index.poses.world_from_prim[index.poses.find_rows(paths)]
@@ -101,7 +103,7 @@ def plan_bodies(
     bodies = []
     for path, pose, inertial in zip(table.paths, as_poses(table.rest), inertials, strict=True):
         record = index.bodies[path]
-        hang = kinematics.hangs.get(path)
+        attachment = kinematics.attachments.get(path)
         authored = resolve_all(physics.body_solver_attributes.get(path, {}), BODY, solvers)
         linear, angular = _velocities(record, np.array(pose.rotation), index, findings)
         bodies.append(
@@ -115,8 +117,8 @@ def plan_bodies(
                 angular_velocity=angular,
                 gravity_scale=_gravity_scale(authored),
                 starts_asleep=bool(record.starts_asleep) and not record.kinematic_enabled,
-                parent=WORLD_BODY if hang is None else table.indices.get(hang.parent, WORLD_BODY),
-                joints=() if hang is None else tuple(numbers[joint] for joint in hang.joints),
+                parent=WORLD_BODY if attachment is None else table.indices.get(attachment.parent, WORLD_BODY),
+                joints=() if attachment is None else tuple(numbers[joint] for joint in attachment.joints),
                 robot=robots.get(path, -1),
             )
         )

@@ -171,8 +171,8 @@ class _Articulations:
         self._joints = {joint.path: joint for joint in kinematics.joints}
         root: dict[str, str] = {}
         for path in table.paths:
-            hang = kinematics.hangs.get(path)
-            root[path] = path if hang is None or not hang.parent else root[hang.parent]
+            attachment = kinematics.attachments.get(path)
+            root[path] = path if attachment is None or not attachment.parent else root[attachment.parent]
         self._trees: dict[str, set[int]] = {}
         for path, top in root.items():
             self._trees.setdefault(top, set()).add(table.indices[path])
@@ -198,7 +198,7 @@ class _Articulations:
 
 
 class _Members:
-    """What a path in a filtered pair stands for: one collider, a body, an articulation, or all bodies below a prim."""
+    """Members of a filtered pair by path: one collider, a body, an articulation, or all bodies below a prim."""
 
     def __init__(
         self,

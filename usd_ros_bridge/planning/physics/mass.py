@@ -44,7 +44,7 @@ _IDENTITY: Final = (0.0, 0.0, 0.0, 1.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColliderMass:
-    """What a collider contributes.
+    """Contribution of a collider to its body's mass.
 
     Attributes:
         path: Prim path.
@@ -148,7 +148,7 @@ class MassPlanner:
         *,
         kinematic: bool,
         weightless: bool = False,
-        hangs: bool = False,
+        attached: bool = False,
     ) -> Inertial:
         """Return the mass properties of a body.
 
@@ -159,10 +159,10 @@ class MassPlanner:
             scale: (3,) world scale of the body.
             kinematic: Whether it needs none.
             weightless: Whether a mass that is authored as 0, or nowhere, is none.
-            hangs: Whether joints carry it: other bodies have the mass that their colliders make.
+            attached: Whether joints carry it: other bodies have the mass that their colliders make.
         """
         if weightless and not kinematic:
-            if self._weighs_nothing(record, colliders, hangs=hangs):
+            if self._weighs_nothing(record, colliders, attached=attached):
                 return Inertial(mass=0.0)
             # Colliders that are said to weigh nothing do not, beside others.
             colliders = [
@@ -174,7 +174,7 @@ class MassPlanner:
             # A point mass, as URDF and MJCF have it.
             moments = (0.0, 0.0, 0.0) if record.diagonal_inertia == (0.0, 0.0, 0.0) else None
         center = self._center(record, scale)
-        if weightless and hangs and moments is not None and record is not None and record.mass == 0.0:
+        if weightless and attached and moments is not None and record is not None and record.mass == 0.0:
             # A URDF link may have inertia and no mass.
             at = np.zeros(3) if center is None else center
             return Inertial(mass=0.0, center=_vector(at), diagonal=moments, principal=self._axes(record))
@@ -201,7 +201,7 @@ class MassPlanner:
         return Inertial(mass=mass, center=_vector(center), diagonal=moments, principal=principal)
 
     def _weighs_nothing(
-        self, record: MassRecord | None, colliders: Sequence[ColliderMass], *, hangs: bool
+        self, record: MassRecord | None, colliders: Sequence[ColliderMass], *, attached: bool
     ) -> bool:
         """Return whether no mass is meant: nothing is authored, or zeros.
 
@@ -217,7 +217,7 @@ class MassPlanner:
         if not colliders:
             return True
         said_zero = record is not None and record.mass == 0.0
-        return hangs and (said_zero or not any(_has_mass(each) for each in colliders))
+        return attached and (said_zero or not any(_has_mass(each) for each in colliders))
 
     def _kilograms(
         self, path: str, record: MassRecord | None, together: _Lump | None, has_colliders: bool
@@ -336,7 +336,7 @@ class MassPlanner:
     # --- Colliders ------------------------------------------------------------------------------------------------
 
     def _solid(self, collider: ColliderMass) -> Solid:
-        # Shapes live as long as the planner's caller holds them: a mesh is looked at once for mass, whoever asks.
+        # Shapes live as long as the planner's caller holds them: the mass of a mesh is computed once.
         key = (id(collider.shape), collider.model, collider.thickness)
         solid = self._solids.get(key)
         if solid is None:
@@ -423,7 +423,7 @@ _REMEDY: Final = (
 
 
 class MasslessRule:
-    """What holds for bodies without mass: the option, else what is authored nearest above, else on the whole stage."""
+    """Rule for bodies without mass: the option, else what is authored nearest above, else on the whole stage."""
 
     def __init__(
         self, physics: PhysicsRecords, index: StageIndex, options: PlanOptions, findings: DiagnosticCollector
@@ -471,10 +471,10 @@ def loop_ends(kinematics: KinematicModel, joints: Sequence[Joint], table: BodyTa
 
 
 def _rigid_root(path: str, kinematics: KinematicModel, moving: set[str]) -> str:
-    hang = kinematics.hangs.get(path)
-    while hang is not None and hang.parent and moving.isdisjoint(hang.joints):
-        path = hang.parent
-        hang = kinematics.hangs.get(path)
+    attachment = kinematics.attachments.get(path)
+    while attachment is not None and attachment.parent and moving.isdisjoint(attachment.joints):
+        path = attachment.parent
+        attachment = kinematics.attachments.get(path)
     return path
 
 

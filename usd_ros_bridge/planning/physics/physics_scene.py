@@ -50,8 +50,8 @@ EARTH: Final = 9.81
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What holds for the whole scene; as in PhysicsScene."""
+class SceneSettings:
+    """Gravity, time step and solver options of the whole scene; as in PhysicsScene."""
 
     gravity: Vector3 = (0.0, 0.0, -EARTH)
     timestep: float | None = None
@@ -59,12 +59,12 @@ class World:
     mujoco_options: bool = False
 
 
-def plan_world(
+def plan_settings(
     physics: PhysicsRecords, units: Units, solvers: Sequence[str], findings: DiagnosticCollector
-) -> World:
+) -> SceneSettings:
     """Return gravity in the ROS world, and the solver's options; the first of several scenes counts."""
     if not physics.scenes:
-        return World()
+        return SceneSettings()
     record = physics.scenes[0]
     owning = {target for targets in physics.owners.values() for target in targets}
     for other in physics.scenes[1:]:
@@ -82,7 +82,7 @@ def plan_world(
     timestep = _timestep(solver.pop("timestep", None), record.path, findings)
     gravity = _gravity(record, units, findings)
     _to_si(solver, units)
-    return World(
+    return SceneSettings(
         gravity=gravity if solver.pop("gravity_enabled", True) else (0.0, 0.0, 0.0),
         timestep=timestep,
         solver=solver,
@@ -90,13 +90,13 @@ def plan_world(
     )
 
 
-class Owners:
-    """Which PhysicsScene simulates what: the first one where nothing else is authored."""
+class SceneOwners:
+    """Look-up of the PhysicsScene that simulates a prim: the first one where nothing else is authored."""
 
     def __init__(
         self,
         physics: PhysicsRecords,
-        world: World,
+        settings: SceneSettings,
         index: StageIndex,
         solvers: Sequence[str],
         findings: DiagnosticCollector,
@@ -105,7 +105,7 @@ class Owners:
 
         Args:
             physics: Scenes and owners.
-            world: What holds for the first scene.
+            settings: Those of the first scene.
             index: The stage.
             solvers: Solvers in order of priority.
             findings: Takes owners that are no scenes, and gravity that bodies cannot have.
@@ -127,7 +127,7 @@ class Owners:
                 )
         self.several = len({self._first, *self._owners.values()}) > 1
         self._scales = {
-            path: self._scale(path, world, index, solvers, findings)
+            path: self._scale(path, settings, index, solvers, findings)
             for path in dict.fromkeys(self._owners.values())
             if path != self._first
         }
@@ -143,7 +143,7 @@ class Owners:
     def _scale(
         self,
         path: str,
-        world: World,
+        settings: SceneSettings,
         index: StageIndex,
         solvers: Sequence[str],
         findings: DiagnosticCollector,
@@ -153,7 +153,7 @@ class Owners:
             "gravity_enabled", True
         )
         own = np.array(_gravity(record, index.units, findings)) if enabled else np.zeros(3)
-        first = np.array(world.gravity)
+        first = np.array(settings.gravity)
         square = float(first @ first)
         scale = float(own @ first) / square if square > 0.0 else 0.0
         if np.abs(own - scale * first).max() <= _PARALLEL * max(float(np.abs(own).max()), 1e-9):
@@ -277,8 +277,8 @@ def _plan(
     findings: DiagnosticCollector,
 ) -> PhysicsScene:
     records, solvers = index.records, tuple(options.schema_resolvers)
-    world = plan_world(physics, index.units, solvers, findings)
-    owners = Owners(physics, world, index, solvers, findings)
+    settings = plan_settings(physics, index.units, solvers, findings)
+    owners = SceneOwners(physics, settings, index, solvers, findings)
     findings.extend(kinematics.left_out)
     table = order_bodies(kinematics, plan, index, findings)
     joints = plan_joints(kinematics, table.indices, physics, index, solvers, findings)
@@ -312,10 +312,10 @@ def _plan(
     wraps = plan_wraps(physics, table, index, findings)
     tendons = plan_tendons(physics, joints, sites, wraps, findings)
     return PhysicsScene(
-        gravity=world.gravity,
-        timestep=world.timestep,
-        solver=world.solver,
-        mujoco_options=world.mujoco_options,
+        gravity=settings.gravity,
+        timestep=settings.timestep,
+        solver=settings.solver,
+        mujoco_options=settings.mujoco_options,
         bodies=bodies,
         joints=joints,
         colliders=colliders,
@@ -344,7 +344,7 @@ def _mass_record(path: str, physics: PhysicsRecords, solvers: Sequence[str]) -> 
     return record if tensor is None or "newton" not in solvers else with_tensor(record, path, tensor)
 
 
-def _owners_of(colliders: Sequence[Collider], bodies: Sequence[Body], owners: Owners) -> list[str]:
+def _owners_of(colliders: Sequence[Collider], bodies: Sequence[Body], owners: SceneOwners) -> list[str]:
     """Return the scene of each collider, nothing where all are in one: a body's colliders are where the body is."""
     if not owners.several:
         return []
@@ -376,7 +376,7 @@ def _inertials(
             index.poses.scale[index.poses.row(path)],
             kinematic=bool(index.bodies[path].kinematic_enabled),
             weightless=path not in ends and rule.is_weightless(path),
-            hangs=path in kinematics.hangs,
+            attached=path in kinematics.attachments,
         )
         for path in table.paths
     ]

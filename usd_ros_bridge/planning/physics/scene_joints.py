@@ -96,7 +96,7 @@ def _frames(
 
 
 class _Planner:
-    """What all joints of a stage need to know."""
+    """Planner of the joints of a scene."""
 
     def __init__(
         self,
@@ -111,7 +111,9 @@ class _Planner:
     ) -> None:
         self._kinematics = kinematics
         self._lengths = kinematics.lengths.tolist()
-        self._carrying = {path for hang in kinematics.hangs.values() for path in hang.joints}
+        self._carrying = {
+            path for attachment in kinematics.attachments.values() for path in attachment.joints
+        }
         # MuJoCo's word for what UsdPhysics says of each joint; a joint's own counts where it is authored.
         self._parents_collide = parents_collide
         self._bodies = bodies

@@ -283,7 +283,7 @@ def _covariance(values: SensorValues, quantity: str, stddev: float) -> Vector3:
 
 PREFIX = "usd_ros_bridge:"
 MAX_SIZE = 1e9
-"""Largest number that is taken for meant; limits may be infinite."""
+"""Largest number that is accepted; limits may be infinite."""
 
 
 class SensorValues:

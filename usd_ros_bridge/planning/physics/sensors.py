@@ -48,7 +48,7 @@ _APART_M: Final = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the world's origin is on earth (WGS 84): degrees, m, and rad from east to the world's X."""
+    """Position of the world's origin on earth (WGS 84): degrees, m, and rad from east to the world's X."""
 
     latitude: float
     longitude: float
@@ -68,7 +68,7 @@ def plan_sensors(
     """Return what is to be measured for the plan's publishers, in their order.
 
     Args:
-        physics: What the stage says about sensors.
+        physics: The stage's sensors.
         plan: The interfaces.
         bodies: All bodies of the scene.
         joints: All joints of the scene.

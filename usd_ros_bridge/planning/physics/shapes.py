@@ -63,7 +63,7 @@ _NEAREST: Final[Mapping[str, Approximation]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacedShape:
     """A shape and where it is.
 
     Attributes:
@@ -77,7 +77,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transforms:
-    """Where N gprims are, and how their transforms stretch them.
+    """Poses of N gprims, and how their transforms stretch them.
 
     Attributes:
         world_from_prim: (N, 7) poses in the ROS world.
@@ -137,12 +137,12 @@ class _Prim:
     def axis(self) -> str:
         return str(self.record.values.get("axis", "Z"))
 
-    def placed(self, shape: Shape) -> Placed:
+    def placed(self, shape: Shape) -> PlacedShape:
         axis = self.axis() if isinstance(shape, (Capsule, Cylinder, Cone, Plane)) else "Z"
         prim_from_shape = _FROM_Z[axis]
         if self.mirrored and axis == "Z" and isinstance(shape, (Cone, Plane)):
             prim_from_shape = _UPSIDE_DOWN
-        return Placed(shape, prim_from_shape)
+        return PlacedShape(shape, prim_from_shape)
 
     def across(self) -> float:
         """Return the larger scale at right angles to the axis."""
@@ -165,7 +165,7 @@ class _Prim:
             )
 
 
-class KnownMeshes(dict[tuple[object, ...], Mesh]):
+class SharedMeshes(dict[tuple[object, ...], Mesh]):
     """Meshes by what they are made of: equal meshes of equal robots are one object."""
 
 
@@ -174,9 +174,9 @@ def place_shape(
     number: int,
     transforms: Transforms,
     units: Units,
-    meshes: KnownMeshes,
+    meshes: SharedMeshes,
     findings: DiagnosticCollector,
-) -> Placed | None:
+) -> PlacedShape | None:
     """Return the shape of a gprim, None where it has none that can be used; a collider's fault is reported.
 
     Args:
@@ -226,18 +226,18 @@ def place_shape(
     return _primitive(prim, make)
 
 
-def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> Placed | None:
+def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> PlacedShape | None:
     sizes = [v for name, v in prim.record.values.items() if name != "axis" and isinstance(v, (int, float))]
     if prim.axis() in _FROM_Z and all(_SMALLEST_SIZE <= size <= MAX_MAGNITUDE for size in sizes):
         return prim.placed(make(prim))
-    told = f"a {prim.record.type_name} with {_told(prim.record.values)}"
+    description = f"a {prim.record.type_name} with {_describe(prim.record.values)}"
     remedy = "author sizes that are positive, and an axis of X, Y or Z"
     if prim.record.collides:
         prim.findings.error(
-            "1.3.collider", prim.record.path, f"{told} cannot collide; it is left out", remedy
+            "1.3.collider", prim.record.path, f"{description} cannot collide; it is left out", remedy
         )
     else:
-        prim.findings.warning("1.3.visual", prim.record.path, f"{told} is not seen", remedy)
+        prim.findings.warning("1.3.visual", prim.record.path, f"{description} is not seen", remedy)
     return None
 
 
@@ -245,7 +245,7 @@ def _list(values: FloatArray) -> str:
     return ", ".join(f"{value:.6g}" for value in values.tolist())
 
 
-def _told(values: Mapping[str, object]) -> str:
+def _describe(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {quoted(value)}" for name, value in values.items())
 
 
@@ -301,7 +301,7 @@ def shape_types() -> tuple[str, ...]:
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
-def _mesh(prim: _Prim, stretch: FloatArray, meshes: KnownMeshes) -> Placed | None:
+def _mesh(prim: _Prim, stretch: FloatArray, meshes: SharedMeshes) -> PlacedShape | None:
     record = prim.record
     points, triangles = record.points, record.triangles
     if points is None or triangles is None or not len(triangles):

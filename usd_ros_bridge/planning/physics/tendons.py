@@ -24,7 +24,7 @@ from usd_ros_bridge.model.physics_records import GeometryRecord, MjcTendonRecord
 from usd_ros_bridge.model.records import Record, fallback
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.colliders import carrier
-from usd_ros_bridge.planning.physics.shapes import KnownMeshes, place_shape, read_transforms
+from usd_ros_bridge.planning.physics.shapes import SharedMeshes, place_shape, read_transforms
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative
 
@@ -35,7 +35,7 @@ _NAMES = {"friction": "frictionloss"}
 
 
 class UnusableError(Exception):
-    """What a prim authors cannot be used: it is left out. The text says why; `attribute` says where."""
+    """A prim cannot be used and is left out. The message has the reason; `attribute` the place."""
 
     def __init__(self, message: str, attribute: str = "") -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ def plan_wraps(
     """Return the shapes that tendons wrap around: balls, cylinders and capsules."""
     transforms = read_transforms(physics.wrapped, index.units)
     poses, bodies = _places(physics.wrapped, table, index)
-    meshes, wraps = KnownMeshes(), []
+    meshes, wraps = SharedMeshes(), []
     for number, (record, body) in enumerate(zip(physics.wrapped, bodies, strict=True)):
         placed = place_shape(record, number, transforms, index.units, meshes, findings)
         if placed is None or not isinstance(placed.shape, (Sphere, Cylinder, Capsule)):
@@ -133,7 +133,7 @@ def plan_tendons(
 
 
 class _Planner:
-    """What all tendons need to know: joints, sites and shapes by path."""
+    """Planner of tendons: joints, sites and shapes by path."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Unmapped attributes: report by prim the solver attributes that have no effect here.
 
-PhysX' schemas say much that is about PhysX alone, and are not looked at here.
+Attributes of PhysX' schemas are not checked: many concern PhysX alone.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ FLAT = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solid:
-    """What a shape is with a density of 1 kg/m^3.
+    """Mass properties of a shape with a density of 1 kg/m^3.
 
     Attributes:
         volume: m^3.
@@ -41,7 +41,7 @@ the volumes of tetrahedra, all counted as positive (`legacy`) or with their sign
 
 
 def _about_origin(volume: float, x: float, y: float, z: float) -> Solid:
-    """A solid about the origin from the moments of its second order about the planes, per volume."""
+    """Return a solid about the origin from the moments of its second order about the planes, per volume."""
     return Solid(volume, np.zeros(3), volume * np.diag([y + z, x + z, x + y]))
 
 
@@ -76,7 +76,7 @@ def _capsule(r: float, h: float) -> Solid:
 
 
 def _cone(r: float, h: float) -> Solid:
-    """The centre is a quarter of the height above the base; moments of a cone of height 2 h."""
+    """Return a cone. Its centre is a quarter of the height above the base; moments of a cone of height 2 h."""
     volume = math.pi * r * r * 2.0 * h / 3.0
     side, along = 3.0 / 20.0 * r * r, 3.0 / 80.0 * (2.0 * h) ** 2
     solid = _about_origin(volume, side, side, along)

@@ -209,7 +209,7 @@ _VALUES: Final = frozenset({"default", "timeSamples"})
 """Fields of a property that are its value."""
 
 _BODY: Final = "PhysicsRigidBodyAPI"
-_MEANT: Final = ("Ros", "Isaac")
+_INPUT_SCHEMAS: Final = ("Ros", "Isaac")
 
 
 class StageListener:
@@ -346,14 +346,14 @@ def _is_plan_input(prim: Any) -> bool:
     """Return whether a plan depends on the transform of a prim that neither is a body nor has one below."""
     if not prim:
         return False
-    meant = False
+    is_input = False
     for each in Usd.PrimRange(prim, PREDICATE):
         schemas = each.GetPrimTypeInfo().GetAppliedAPISchemas()
         if _BODY in schemas:
             return False
-        meant = meant or any(schema.startswith(_MEANT) for schema in schemas)
+        is_input = is_input or any(schema.startswith(_INPUT_SCHEMAS) for schema in schemas)
     above = prim.GetParent()
-    while above and not meant:
-        meant = _BODY in above.GetPrimTypeInfo().GetAppliedAPISchemas()
+    while above and not is_input:
+        is_input = _BODY in above.GetPrimTypeInfo().GetAppliedAPISchemas()
         above = above.GetParent()
-    return meant
+    return is_input

@@ -42,7 +42,7 @@ def asset_files(stage: Any) -> frozenset[str]:
 def read_versions(stage: Any) -> dict[str, FileVersion]:
     """Return which version of each file a stage was opened from, by the path that `asset_files` has.
 
-    Files of layers that the process had opened before are missing: nobody knows when those were read.
+    Files of layers that the process had opened before are missing: when those were read is not known.
     """
     return {_file(file): version for file, version in files_of(stage).versions.items()}
 

@@ -16,7 +16,7 @@ _SetKey = tuple[str, str]
 
 
 class VariantEditor:
-    """Selects variants of a stage on its session layer; belongs to the thread that reads the stage.
+    """Editor of variant selections on the session layer. Use it in the thread that reads the stage.
 
     Selections are of the bridge's own or somebody else's (the asset's, a host's on the same session layer). Those of
     the bridge's own are replaced as a whole; where one ends, what was there before it is back.

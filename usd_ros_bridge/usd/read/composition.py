@@ -17,7 +17,7 @@ from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.layer_scan import RefusedArc
 from usd_ros_bridge.usd.packages import PackageMap, is_package_path
 from usd_ros_bridge.usd.read.properties import PREDICATE
-from usd_ros_bridge.usd.resolver import Way, packages_in, way_in_use
+from usd_ros_bridge.usd.resolver import PackageResolution, packages_in, resolution_in_use
 
 CODES: Final = {
     "ErrorInvalidAssetPath": ("1.2.5.asset", "correct the path or add the missing file"),
@@ -67,7 +67,7 @@ def _noted(stage: Usd.Stage) -> list[tuple[str, str, Diagnostic]] | None:
 def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
     """Return a diagnostic for each arc that did not compose, refused package:// arcs included."""
     notes = _noted(stage)
-    packages = _packages_of(stage) if way_in_use() is Way.PLUGIN else None
+    packages = _packages_of(stage) if resolution_in_use() is PackageResolution.PLUGIN else None
     if notes is None:
         hosts = _host_diagnostics(stage) if packages is None else []
         return [*hosts, *(_of_package(error, packages) or _of_error(error) for error in _errors(stage))]

@@ -91,7 +91,7 @@ class TaperedCapsuleRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshRecord(Record):
-    """What is small of a UsdGeomMesh."""
+    """Small attributes of a UsdGeomMesh."""
 
     orientation: str | None = attribute("orientation", "token", "rightHanded")
 
@@ -245,7 +245,7 @@ def _are_triangles(counts: NDArray[Any], indices: NDArray[Any], holes: NDArray[A
 
 
 class Corners(NamedTuple):
-    """Where the corners of a mesh's triangles stand in its arrays.
+    """Rows of the corners of a mesh's triangles in its arrays.
 
     Attributes:
         rows: (T, 3) rows of faceVertexIndices.

@@ -245,7 +245,7 @@ class InstancedPrim(NamedTuple):
 
 
 class _TooManyError(Exception):
-    """Instances have more prims than a stage may have."""
+    """There are more prims of instances than a stage may have."""
 
 
 class _Part(NamedTuple):
@@ -265,7 +265,7 @@ class _Instance(NamedTuple):
 
 
 class PointInstances:
-    """Reads point instancers at the earliest time."""
+    """Reader of point instancers, at the earliest time."""
 
     def __init__(self, stage: Usd.Stage, most: int, diagnostics: list[Diagnostic]) -> None:
         """Bind the reader to a stage.

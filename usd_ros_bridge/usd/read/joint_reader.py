@@ -43,7 +43,7 @@ many namespaces (`physxJoint:`, `physxMimicJoint:rotX:`)."""
 
 
 class JointKind(NamedTuple):
-    """What a joint's prim type and applied schemas say, for all joints that have them.
+    """Kind of a joint by its prim type and applied schemas, for all joints that have them.
 
     Attributes:
         type_name: The UsdPhysics joint type that the prim is of or derives from.

@@ -236,7 +236,7 @@ class MaterialPart(NamedTuple):
 
 
 class Appearance(NamedTuple):
-    """What a gprim looks like.
+    """Appearance of a gprim.
 
     Attributes:
         color: As a whole: that of its look, of the part with the most faces where it has several, else displayColor,

@@ -171,7 +171,7 @@ class MeshCollisionRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointBreakRecord(Record):
-    """What breaks a joint."""
+    """Limits of force and torque that break a joint."""
 
     break_force: float | None = attribute("physics:breakForce", "float", float("inf"))
     break_torque: float | None = attribute("physics:breakTorque", "float", float("inf"))

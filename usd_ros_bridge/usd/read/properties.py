@@ -205,7 +205,7 @@ _FIXED: Final = (bool, int, float, str, *VECTORS, *QUATERNIONS)
 
 
 class Slot(NamedTuple):
-    """Where the value of one USD property goes."""
+    """Field that takes the value of one USD property."""
 
     field: str
     spec: AttributeSpec
@@ -255,7 +255,7 @@ class PrimProperties:
 
 
 class _Template(NamedTuple):
-    """What a record has in common with those of other prims that are composed from the same specs."""
+    """Values of a record that prims of the same specs have in common."""
 
     fields: dict[str, Any]
     relationships: tuple[tuple[str, str], ...]
@@ -434,7 +434,7 @@ class PrimReader:
 
 
 class FieldReader:
-    """Reads records' fields and collects what is wrong with them."""
+    """Reader of records' fields. It collects what is wrong with them."""
 
     def __init__(self, diagnostics: list[Diagnostic], pause: Pause | None = None) -> None:
         self._diagnostics = diagnostics

@@ -222,7 +222,7 @@ _PARTS_OF_A_LINK: Final = frozenset({"visual", "visuals", "collision", "collisio
 
 
 class Kind(NamedTuple):
-    """What a combination of prim type and applied schemas means to the reader."""
+    """Kind of a prim by its type and applied schemas."""
 
     schemas: tuple[tuple[str, type[Record]], ...]
     joint: JointKind | None
@@ -248,7 +248,7 @@ class _OpenPrim:
 
 
 class _PlainLinks:
-    """Finds Xforms that may stand for links, in one pass: no body, and nothing to be seen but in bodies below."""
+    """Finder of Xforms that may stand for links, in one pass: no body, and nothing visible but in bodies below."""
 
     def __init__(self, prims: PrimReader) -> None:
         self._prims = prims

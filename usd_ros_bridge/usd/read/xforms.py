@@ -45,7 +45,7 @@ def with_ancestors(paths: Iterable[str]) -> set[str]:
 
 
 class _Motion(NamedTuple):
-    """What all prims that are composed from the same specs have in common."""
+    """Transform properties that prims of the same specs have in common."""
 
     type_name: str
     resets: bool
@@ -191,12 +191,12 @@ def _moved_records(
     moved = moved @ matrices[[rows[first] for _, first in copied.values()]]
     moved[np.isfinite(moved).all(axis=(1, 2)), 3] = (0.0, 0.0, 0.0, 1.0)
     records = {}
-    for (path, (_, original)), matrix in zip(copied.items(), moved.reshape(-1, 16).tolist(), strict=True):
+    for (path, (_, original)), matrix in zip(copied.items(), moved.reshape(-1, 16), strict=True):
         first = found[original]
         records[path] = XformRecord(
             path=path,
             type_name=first.type_name,
-            world_from_prim=tuple(matrix),
+            world_from_prim=tuple(matrix.tolist()),
             instance_proxy=first.instance_proxy,
             kept_name=first.kept_name,
         )
@@ -204,7 +204,7 @@ def _moved_records(
 
 
 class XformReader:
-    """Reads the transforms of prims, and of those that move, the samples."""
+    """Reader of the transforms of prims, and of time samples."""
 
     def __init__(
         self,

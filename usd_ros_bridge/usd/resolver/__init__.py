@@ -31,7 +31,7 @@ _LIBRARY: Final = re.compile(r"lib\w*(usd|pxr|Pxr)_?\w*[-.].*so[.\d]*")
 """File names of OpenUSD's libraries: one of all (libusd_ms), or one per module, with the prefix of the build."""
 
 
-class Way(Enum):
+class PackageResolution(Enum):
     """How package:// is resolved in this process."""
 
     LINKS = "links"
@@ -40,31 +40,31 @@ class Way(Enum):
 
 
 @cache
-def register_resolver() -> Way:
-    """Register the plugin with OpenUSD, where it was built for this one and nobody resolves package:// yet.
+def register_resolver() -> PackageResolution:
+    """Register the plugin with OpenUSD, where it was built for this one and nothing resolves package:// yet.
 
     Returns:
-        Who resolves package:// in this process from now on.
+        What resolves package:// in this process from now on.
     """
     directory = default_directory()
     if (directory / PLUGIN_FILE).is_file() and not _claimants():
         # A folder that cannot be read is as good as none.
         with suppress(Tf.ErrorException):
             Plug.Registry().RegisterPlugins(str(directory))
-    return way_in_use()
+    return resolution_in_use()
 
 
 @cache
-def way_in_use() -> Way:
-    """Return who resolves package:// in this process: OpenUSD collects resolvers once, at this call at the latest."""
+def resolution_in_use() -> PackageResolution:
+    """Return what resolves package:// in this process: OpenUSD collects resolvers once, at this call at the latest."""
     if SCHEME_NAME not in Ar.GetRegisteredURISchemes():
-        return Way.LINKS
+        return PackageResolution.LINKS
     claimants = _claimants()
     # Of several, OpenUSD takes the first by its type's name.
     first = min(claimants, default="")
     if first and not _loads(claimants[first]):
-        return Way.LINKS
-    return Way.PLUGIN if first == RESOLVER_TYPE else Way.HOST
+        return PackageResolution.LINKS
+    return PackageResolution.PLUGIN if first == RESOLVER_TYPE else PackageResolution.HOST
 
 
 def context_with(packages: Mapping[str, Path], search: str) -> Any:
