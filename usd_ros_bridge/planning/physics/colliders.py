@@ -18,7 +18,7 @@ from usd_ros_bridge.planning.kinematics.solver_attributes import COLLIDER, MATER
 from usd_ros_bridge.planning.paths import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
-from usd_ros_bridge.planning.physics.shapes import PlacedShape, SharedMeshes, place_shape, read_transforms
+from usd_ros_bridge.planning.physics.shapes import ScaledShape, SharedMeshes, place_shape, read_transforms
 from usd_ros_bridge.planning.physics.volumes import MassModel
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, as_poses
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_matrix
@@ -101,7 +101,7 @@ class _Planner:
         units = self._index.units
         transforms = read_transforms(records, units)
         meshes = SharedMeshes()
-        found: list[tuple[GeometryRecord, PlacedShape, int]] = []
+        found: list[tuple[GeometryRecord, ScaledShape, int]] = []
         for row, record in enumerate(records):
             placed = place_shape(record, row, transforms, units, meshes, self._findings)
             if placed is not None:
@@ -137,7 +137,7 @@ class _Planner:
                 self._add_mass(record, solver, placed, body, of_shape, of_prim, transforms.scale[row])
         return self._shapes
 
-    def _may_be_plane(self, record: GeometryRecord, placed: PlacedShape, body: str) -> bool:
+    def _may_be_plane(self, record: GeometryRecord, placed: ScaledShape, body: str) -> bool:
         """Return whether a plane is on a static body: it has no inside to move, and engines take no other."""
         if not isinstance(placed.shape, Plane) or not body:
             return True
@@ -149,7 +149,7 @@ class _Planner:
         )
         return False
 
-    def _collider(self, record: GeometryRecord, placed: PlacedShape, body: str, pose: Any) -> None:
+    def _collider(self, record: GeometryRecord, placed: ScaledShape, body: str, pose: Any) -> None:
         material, solver, _ = self._material(record.material)
         own = resolve_all(
             record.solver_attributes,
@@ -175,7 +175,7 @@ class _Planner:
         self,
         record: GeometryRecord,
         solver: Mapping[str, Any],
-        placed: PlacedShape,
+        placed: ScaledShape,
         body: str,
         body_from_shape: FloatArray,
         body_from_prim: FloatArray,

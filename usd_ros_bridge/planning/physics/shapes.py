@@ -63,7 +63,7 @@ _NEAREST: Final[Mapping[str, Approximation]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacedShape:
+class ScaledShape:
     """A shape and where it is.
 
     Attributes:
@@ -137,12 +137,12 @@ class _Prim:
     def axis(self) -> str:
         return str(self.record.values.get("axis", "Z"))
 
-    def placed(self, shape: Shape) -> PlacedShape:
+    def placed(self, shape: Shape) -> ScaledShape:
         axis = self.axis() if isinstance(shape, (Capsule, Cylinder, Cone, Plane)) else "Z"
         prim_from_shape = _FROM_Z[axis]
         if self.mirrored and axis == "Z" and isinstance(shape, (Cone, Plane)):
             prim_from_shape = _UPSIDE_DOWN
-        return PlacedShape(shape, prim_from_shape)
+        return ScaledShape(shape, prim_from_shape)
 
     def across(self) -> float:
         """Return the larger scale at right angles to the axis."""
@@ -176,7 +176,7 @@ def place_shape(
     units: Units,
     meshes: SharedMeshes,
     findings: DiagnosticCollector,
-) -> PlacedShape | None:
+) -> ScaledShape | None:
     """Return the shape of a gprim, None where it has none that can be used; a collider's fault is reported.
 
     Args:
@@ -226,7 +226,7 @@ def place_shape(
     return _primitive(prim, make)
 
 
-def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> PlacedShape | None:
+def _primitive(prim: _Prim, make: Callable[[_Prim], Shape]) -> ScaledShape | None:
     sizes = [v for name, v in prim.record.values.items() if name != "axis" and isinstance(v, (int, float))]
     if prim.axis() in _FROM_Z and all(_SMALLEST_SIZE <= size <= MAX_MAGNITUDE for size in sizes):
         return prim.placed(make(prim))
@@ -301,7 +301,7 @@ def shape_types() -> tuple[str, ...]:
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
-def _mesh(prim: _Prim, stretch: FloatArray, meshes: SharedMeshes) -> PlacedShape | None:
+def _mesh(prim: _Prim, stretch: FloatArray, meshes: SharedMeshes) -> ScaledShape | None:
     record = prim.record
     points, triangles = record.points, record.triangles
     if points is None or triangles is None or not len(triangles):
