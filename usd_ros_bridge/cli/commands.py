@@ -163,8 +163,7 @@ def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options
     """
     from usd_ros_bridge.planning.robot_scaffold import has_ros_layer, plan_scaffold
     from usd_ros_bridge.usd import quiet
-    from usd_ros_bridge.usd.scaffold_survey import survey
-    from usd_ros_bridge.usd.write_layer import check_output, layer_text, write_layer
+    from usd_ros_bridge.usd.scaffold_layer import check_output, layer_text, survey, write_layer
 
     read, _ = split_options(options)
     with quiet():
@@ -243,16 +242,16 @@ def resolver(builds: bool, headers: Path | None, directory: Path | None) -> None
 def _resolver_summary() -> str:
     from usd_ros_bridge.usd.resolver import (
         PLUGIN_FILE,
-        Way,
+        PackageResolution,
         default_directory,
         openusd_version,
         register_resolver,
     )
 
     way = {
-        Way.PLUGIN: "the compiled resolver",
-        Way.LINKS: "links, by the bridge on stages that it opens",
-        Way.HOST: "a resolver of the host's",
+        PackageResolution.PLUGIN: "the compiled resolver",
+        PackageResolution.LINKS: "links, by the bridge on stages that it opens",
+        PackageResolution.HOST: "a resolver of the host's",
     }[register_resolver()]
     directory = default_directory()
     built = "built" if (directory / PLUGIN_FILE).is_file() else "not built: usd_ros_bridge resolver --build"

@@ -64,8 +64,8 @@ class ControllerSchema:
     Attributes:
         group: `module:class` in `usd_ros_bridge.controllers` that runs its controllers; imported when a plan has one.
         record: Record type of prims with the schema; None for controllers that only an interface implies.
-        planner: `module:class` in `usd_ros_bridge.planning.controllers` that plans one. The default plans what the
-            fields below say.
+        planner: `module:class` in `usd_ros_bridge.planning` that plans one. The default plans what the fields below
+            have.
         ports: Relationships to interfaces, in the schema's order.
         unnamed: Role and type of interfaces that a controller has without a relationship to them.
         joints: Fields with relationships to joints.
@@ -76,7 +76,7 @@ class ControllerSchema:
 
     group: str
     record: type[ControllerRecord] | None = None
-    planner: str = "declared:ControllerPlanner"
+    planner: str = "controller_planner:ControllerPlanner"
     ports: tuple[Port, ...] = ()
     unnamed: frozenset[tuple[str, str]] = frozenset()
     joints: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     DIFF_DRIVE: ControllerSchema(
         record=DiffDriveRecord,
         group="diff_drive:DiffDrives",
-        planner="declared:DiffDrivePlanner",
+        planner="controller_planner:DiffDrivePlanner",
         ports=(
             _CMD_VEL,
             Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
@@ -110,7 +110,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     EXTERNAL: ControllerSchema(
         record=ExternalControlRecord,
         group="external:ExternalControls",
-        planner="declared:ExternalControlPlanner",
+        planner="controller_planner:ExternalControlPlanner",
         unnamed=frozenset({("publisher", JOINT_STATE), ("subscription", JOINT_STATE)}),
     ),
     GRIPPER: ControllerSchema(
@@ -136,7 +136,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     RIGID_BODY_TWIST: ControllerSchema(
         record=RigidBodyTwistRecord,
         group="rigid_body_twist:RigidBodyTwists",
-        planner="declared:RigidBodyTwistPlanner",
+        planner="controller_planner:RigidBodyTwistPlanner",
         ports=(_CMD_VEL,),
     ),
 }

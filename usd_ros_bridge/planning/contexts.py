@@ -12,7 +12,7 @@ from usd_ros_bridge.model.records import ContextRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
-from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path, prim_name
+from usd_ros_bridge.planning.names import Nearest, is_below, parent_path, prim_name
 
 MAX_DOMAIN = 232
 """Highest domain id whose ports DDS can compute (RTPS 2.5 section 9.6.2)."""

@@ -21,7 +21,7 @@ from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.kinematics.joint_graph import RobotTree
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
-from usd_ros_bridge.planning.paths import Nearest, prim_name
+from usd_ros_bridge.planning.names import Nearest, prim_name
 from usd_ros_bridge.planning.robot_joints import ReportedPrims
 from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
 from usd_ros_bridge.spatial import transforms

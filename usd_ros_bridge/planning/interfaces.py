@@ -28,7 +28,7 @@ from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
-from usd_ros_bridge.planning.paths import Nearest, is_below
+from usd_ros_bridge.planning.names import Nearest, is_below
 from usd_ros_bridge.planning.qos import MATCHED, resolve_qos
 from usd_ros_bridge.planning.stage_index import StageIndex
 from usd_ros_bridge.ranges import RATE

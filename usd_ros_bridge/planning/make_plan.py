@@ -18,9 +18,6 @@ from usd_ros_bridge.planning.base_link import (
 )
 from usd_ros_bridge.planning.conflicts import check_offered, without_interfaces
 from usd_ros_bridge.planning.contexts import plan_contexts
-from usd_ros_bridge.planning.controllers.plan_controllers import (
-    plan_controllers,
-)
 from usd_ros_bridge.planning.frames import FramePlanner, place_frames
 from usd_ros_bridge.planning.interfaces import (
     check_duplicates,
@@ -38,9 +35,12 @@ from usd_ros_bridge.planning.kinematics.kinematic_model import (
     rest_body_poses,
 )
 from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers
-from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.physics_scene import plan_physics_scene
 from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, narrow_to_broadcasters
+from usd_ros_bridge.planning.plan_controllers import (
+    plan_controllers,
+)
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import assign_rows, build_layout, build_robots, check_parent_frames

@@ -22,7 +22,7 @@ from usd_ros_bridge.model.plan import (
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.frames import PlacedFrames
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
-from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex, as_poses
 from usd_ros_bridge.spatial.pose import Pose

@@ -13,7 +13,7 @@ from usd_ros_bridge.model.records import ActuatedRecord, IsaacRobotRecord
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
-from usd_ros_bridge.planning.paths import Nearest, ancestors, is_below
+from usd_ros_bridge.planning.names import Nearest, ancestors, is_below
 
 
 class ReportedPrims:

@@ -44,8 +44,7 @@ from usd_ros_bridge.planning.drive_wheels import (
     is_wheel,
     names_of,
 )
-from usd_ros_bridge.planning.names import holds_geometry
-from usd_ros_bridge.planning.paths import is_below, parent_path, prim_name
+from usd_ros_bridge.planning.names import holds_geometry, is_below, parent_path, prim_name
 
 _ROOT_LINK = re.compile(r"(?<![a-z])(link|base|footprint|frame|root|body)(?![a-z])", re.IGNORECASE)
 _CORE = ("ros:context:", "ros:topic:", "ros:service:", "ros:action:", "ros:frame:")

@@ -18,7 +18,7 @@ from usd_ros_bridge.model.records import JointRecord, Record
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.contexts import Contexts, plan_contexts
-from usd_ros_bridge.planning.paths import Nearest, ancestors, is_below
+from usd_ros_bridge.planning.names import Nearest, ancestors, is_below
 
 OUTSIDE: Final = "/"
 """Entry of `contexts` that stands for the interfaces outside of every context."""

@@ -18,7 +18,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.records import RigidBodyRecord
 from usd_ros_bridge.model.stage import StageMetrics, StageRecords
-from usd_ros_bridge.planning.paths import Nearest, parent_path
+from usd_ros_bridge.planning.names import Nearest, parent_path
 from usd_ros_bridge.spatial import transforms
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray

@@ -15,8 +15,7 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planning import interfaces
-from usd_ros_bridge.planning.controllers import declared
+from usd_ros_bridge.planning import controller_planner, interfaces
 from usd_ros_bridge.usd.read import geometry, materials, physics_reader, stage_reader, xforms
 
 HEADER = """#usda 1.0
@@ -158,7 +157,7 @@ NETS = [
     (stage_reader, "read_joint", "/robot/joint"), (xforms, "_motion", "/robot/base"),
     (geometry, "fallback", "/robot/base/ball"), (materials, "read_surface", "/robot/base/ball"),
     (physics_reader, "solver_attributes", "/robot/base"),
-    (interfaces, "resolve_qos", "/robot/states"), (declared, "schema_name", "/robot/drive"),
+    (interfaces, "resolve_qos", "/robot/states"), (controller_planner, "schema_name", "/robot/drive"),
 ]  # fmt: skip
 
 

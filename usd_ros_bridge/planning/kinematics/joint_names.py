@@ -11,7 +11,7 @@ from usd_ros_bridge.model.records import DofAxis, IsaacJointRecord, IsaacRobotRe
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.contexts import Context
 from usd_ros_bridge.planning.kinematics.joint_graph import TreeJoint
-from usd_ros_bridge.planning.paths import prim_name
+from usd_ros_bridge.planning.names import prim_name
 
 _SUFFIX = {"transX": "tx", "transY": "ty", "transZ": "tz", "rotX": "rx", "rotY": "ry", "rotZ": "rz"}
 _OFFSETS: dict[DofAxis, str] = {

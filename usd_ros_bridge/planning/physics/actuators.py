@@ -14,8 +14,7 @@ from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import MjcActuatorRecord, NewtonActuatorRecord, PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
-from usd_ros_bridge.planning.names import MAX_NAME
-from usd_ros_bridge.planning.paths import Nearest, prim_name
+from usd_ros_bridge.planning.names import MAX_NAME, Nearest, prim_name
 from usd_ros_bridge.planning.physics.tendons import UnusableError, bounds, finite, finites
 from usd_ros_bridge.planning.stage_index import Units
 

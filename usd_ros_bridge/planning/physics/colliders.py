@@ -15,7 +15,7 @@ from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, 
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.kinematics.solver_attributes import COLLIDER, MATERIAL, number, resolve_all
-from usd_ros_bridge.planning.paths import Nearest, is_below
+from usd_ros_bridge.planning.names import Nearest, is_below
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.mass import ColliderMass
 from usd_ros_bridge.planning.physics.shapes import ScaledShape, SharedMeshes, place_shape, read_transforms

@@ -14,7 +14,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.records import fallback
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.kinematics.solver_attributes import ARTICULATION, resolve_all
-from usd_ros_bridge.planning.paths import Nearest, is_below, parent_path
+from usd_ros_bridge.planning.names import Nearest, is_below, parent_path
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.stage_index import StageIndex
 

@@ -22,7 +22,7 @@ from usd_ros_bridge.model.physics_records import MASSLESS_BODIES, MassRecord, Ph
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import MasslessBodies, PlanOptions
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
-from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.bodies import BodyTable
 from usd_ros_bridge.planning.physics.volumes import MassModel, Solid, distributed
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units

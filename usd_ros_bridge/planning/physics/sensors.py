@@ -19,7 +19,7 @@ from usd_ros_bridge.model.physics import WORLD_BODY, Body, Joint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.sensors import Sensor
-from usd_ros_bridge.planning.paths import Nearest
+from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.sensor_models import (
     COLOR_ENCODING,
     DEPTH_ENCODING,

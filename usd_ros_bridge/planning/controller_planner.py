@@ -1,4 +1,4 @@
-"""Controllers that the control extension schemas declare: what they name, and the numbers they are given.
+"""Plan controllers that the control extension schemas declare: their targets, and their parameters.
 
 REP 0158 section 4.2.3 and the control extension schemas of ros-simulation/openusd-schemas.
 """
