@@ -27,7 +27,9 @@ def test_equal_prims_of_equal_robots_have_one_number_and_paths_of_their_own(tmp_
     assert first.specs == second.specs > 0
     assert first.specs != joints["/fleet/robot_0/joint_1"].specs
     assert second.body0 == ("/fleet/robot_1/link_1",)
-    assert second.drives[0].path == second.path
+    assert second.drives is first.drives, (
+        "limits and drives are parts of joints, which have the path: equal ones are shared"
+    )
 
 
 def test_an_opinion_over_one_of_the_robots_counts_there_alone(tmp_path: Path) -> None:
