@@ -31,7 +31,7 @@ class Context:
         fault: Why interfaces with a relative name must stay disabled, "" where they need not.
         domain_id: Effective domain id, None for the process's default.
         root: Path of the outermost context.
-        parent_frame: Frame that the outermost context's frame hangs from.
+        parent_frame: Parent of the outermost context's frame.
         label: Name that distinguishes it from its neighbours: its own namespace as one word, else its prim's name.
         unserved: Why all interfaces in it must stay disabled, "" where they need not.
     """

@@ -109,7 +109,7 @@ class ControllerTargets:
         return base.body if base.free else ""
 
     def is_free(self, body: str) -> bool:
-        """Return whether a rigid body is held by no joint, but for those that hang from it."""
+        """Return whether a rigid body is held by no joint, except those to its children."""
         return body in self._index.bodies and body not in self._held
 
     def is_body(self, path: str) -> bool:
@@ -154,7 +154,7 @@ class ControllerScope:
         interfaces: Interfaces by prim path.
         trajectory_topics: Prim paths of the command topics of trajectory controllers by the controller's path.
         external_topics: Topics of external controllers by the controller's path.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
         served: Path of the controller that has an interface, by the interface's kind and path.
     """
 

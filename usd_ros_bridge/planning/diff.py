@@ -221,7 +221,7 @@ class PlanItems:
         return (*self.plan.topics, *self.plan.services, *self.plan.actions)
 
     def relative_path(self, item: Item) -> str:
-        """Return the item's prim path as seen from its robot; a robot's own as it is."""
+        """Return the item's prim path relative to its robot; a robot's own as it is."""
         return item.path if item.kind == "robot" else self._path(item.path, item.robot)
 
     def _path(self, path: str, robot: int) -> str:
@@ -229,7 +229,7 @@ class PlanItems:
         return path[len(top) :] if top and (path + "/").startswith(top + "/") else path
 
     def _name(self, name: str, robot: int) -> str:
-        """Return a resolved name as seen from the robot's namespace, which it starts with where it is relative."""
+        """Return a resolved name relative to the robot's namespace, which it starts with where it is relative."""
         if robot < 0:
             return name
         namespace = self.plan.robots[robot].namespace.rstrip("/") + "/"
@@ -494,7 +494,7 @@ def why_refused(old: BridgePlan, new: BridgePlan) -> str:
     """Return why a bridge that runs one plan does not go on with another, "" where it does.
 
     An asset that is being edited is often broken for a moment. A fault costs one interface, as it does at the start;
-    but where the default prim is gone, or all contexts, what is left is no robot, and what runs goes on instead.
+    but if the default prim is gone, or all contexts, no robot is left, and the running plan stays.
 
     Args:
         old: What runs.

@@ -51,7 +51,7 @@ class DriveGeometry:
         right: Joints on the right.
         separation: Between the middles of the wheels' sides, m.
         radius: m.
-        remarks: What to look at.
+        remarks: Points to check.
     """
 
     left: tuple[JointPlan, ...]

@@ -1,4 +1,4 @@
-"""Frames: which prims are tf2 frames, what they are called, and what they hang from (REP 0158 section 2.7)."""
+"""Frames: which prims are tf2 frames, their names, and their parents (REP 0158 section 2.7)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FrameDraft:
     Attributes:
         path: Prim path.
         robot: Index of the robot.
-        parent: Path of the frame it hangs from, TOP for the robot's parent_frame.
+        parent: Path of its parent frame, TOP for the robot's parent_frame.
         carrier: Path of the prim that moves it, "" for none.
         static: Whether it goes to /tf_static.
         edge: Index of the edge that ends here and starts in the parent, -1 where there is none.

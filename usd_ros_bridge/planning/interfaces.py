@@ -37,11 +37,11 @@ SOURCE: Final = "usd_ros_bridge:source"
 
 
 def source_fault(record: TopicRecord, types: Mapping[str, str]) -> tuple[str, str]:
-    """Return what is wrong with the source of a publisher, and what to do; "" twice where nothing is.
+    """Return the fault of the source of a publisher and a remedy, ("", "") for none.
 
     Args:
         record: The topic.
-        types: USD value type by path of what topics name as sources, "" for what is no attribute.
+        types: USD value type by path of what topics name as sources, "" for paths that are not attributes.
     """
     targets = record.source or ()
     if len(targets) != 1:
@@ -522,7 +522,7 @@ _RATE: Final = "ros:topic:publish_rate"
 
 
 def with_rates(records: StageRecords, options: PlanOptions) -> StageRecords:
-    """Return records in which publishers have the rates that the caller wants, where those can be."""
+    """Return records with the valid rates of the caller in place of the authored ones."""
     rates = {path: rate for path, rate in options.rates.items() if rate in RATE}
     if not rates:
         return records
@@ -541,7 +541,7 @@ def with_rates(records: StageRecords, options: PlanOptions) -> StageRecords:
 
 
 def overridden(drafts: Sequence[InterfaceDraft], options: PlanOptions) -> list[InterfaceDraft]:
-    """Return interfaces, on or off and at the rates that the caller wants; faulty ones as they are."""
+    """Return interfaces, enabled and at rates as the caller overrides them; faulty ones as they are."""
     if not (options.enabled or options.rates):
         return list(drafts)
     return [_overridden(draft, options) for draft in drafts]

@@ -114,7 +114,7 @@ def _plan_robots(
     odom_by_body = base_frames(bases, odom_frames)
     drafts = FramePlanner(index, contexts, kinematics, bases, odom_by_body, options, findings).plan(needing)
     frames = place_frames(drafts, index, kinematics, body_rows, world_from_body, odom_by_body)
-    del drafts  # a fleet has ten thousands, which the garbage collector would look at
+    del drafts  # ten thousands in a fleet: the garbage collector would traverse them
 
     robots = build_robots(
         kinematics,

@@ -44,7 +44,7 @@ class Nearest:
 
         Args:
             members: Paths to be found.
-            barriers: Paths above which nothing is looked for.
+            barriers: Paths above which the search ends.
         """
         self._members = members
         self._barriers = barriers
@@ -105,7 +105,7 @@ _INTERFACE_FOLDER = {"topic": "msg", "service": "srv", "action": "action"}
 
 
 def name_fault(text: str) -> str:
-    """Return what is wrong with an interface name or a namespace segment, "" where nothing is.
+    """Return the fault of an interface name or a namespace segment, "" for none.
 
     Relative (`scan`, `front/scan`) and absolute (`/scan`) names are valid; `~` and substitutions are not allowed in
     assets (REP 0158 sections 2.1.1 and 2.3).
@@ -129,7 +129,7 @@ def name_fault(text: str) -> str:
 
 
 def namespace_fault(text: str) -> str:
-    """Return what is wrong with an authored namespace, "" where nothing is. Empty and "/" are valid."""
+    """Return the fault of an authored namespace, "" for none. Empty and "/" are valid."""
     return "" if text in ("", "/") else name_fault(text)
 
 
@@ -143,13 +143,13 @@ def join(namespace: str, name: str) -> str:
 
 
 def resolved_fault(name: str, kind: InterfaceKind) -> str:
-    """Return what is wrong with an absolute name whose parts are valid, "" where nothing is."""
+    """Return the fault of an absolute name whose parts are valid, "" for none."""
     limit = MAX_RESOLVED[kind]
     return f"resolves to {len(name)} characters; ROS 2 takes {limit}" if len(name) > limit else ""
 
 
 def type_fault(text: str, kind: InterfaceKind) -> tuple[str, str]:
-    """Return what is wrong with an interface type and a remedy, ("", "") where nothing is."""
+    """Return the fault of an interface type and a remedy, ("", "") for none."""
     folder = _INTERFACE_FOLDER[kind]
     match = _TYPE.match(text) if len(text) <= MAX_NAME else None
     if match is None:
@@ -196,7 +196,7 @@ class UniqueNames:
         self._numbers: dict[str, int] = {}
 
     def owner(self, name: str) -> str | None:
-        """Return the path that has claimed `name`, None where nothing has."""
+        """Return the path that has claimed `name`, None for none."""
         return self._owners.get(name)
 
     def claim(self, name: str, path: str) -> bool:

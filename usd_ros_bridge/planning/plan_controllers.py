@@ -148,7 +148,7 @@ def assign_trajectory_topics(
         records: The stage.
         interfaces: All interfaces.
         contexts: The contexts.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
 
     Returns:
         The interfaces, those disabled that might be several controllers'; and prim paths of command topics by path of

@@ -179,7 +179,7 @@ def _find_models(
     """
     robots = np.full(len(rows) + 1, -1, dtype=np.intp)
     models = np.append(np.arange(len(rows)), -1)
-    # Flat lists: the garbage collector would look at a tuple for each prim.
+    # Flat lists: the garbage collector would traverse a tuple for each prim.
     columns: tuple[list[int], ...] = ([], [], [], [])
     for path, robot, row in _prims_below(rows, records.repeats):
         repeated = records.repeats[robot]

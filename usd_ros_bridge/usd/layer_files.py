@@ -1,7 +1,7 @@
 """Layer files: open regular files only, within limits, and from private copies where others may write them.
 
 OpenUSD maps layer files, text as well as binary: a file that is truncated in place meanwhile ends the process with
-SIGBUS. A FIFO or a device blocks whoever opens it. So the bridge looks at each file before OpenUSD does.
+SIGBUS. A FIFO or a device blocks the thread that opens it. So the bridge checks each file before OpenUSD opens it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LayerFiles:
         self.versions: dict[str, FileVersion] = {}
         self._bytes: dict[str, int] = {}
         self._placeholders: dict[str, Any] = {}
-        # Until they are composed: a layer that nobody holds is gone, and OpenUSD would read its file itself.
+        # Until they are composed: a layer without references is freed, and OpenUSD would read its file itself.
         self._held: dict[str, Any] = {}
 
     def open(self, identifier: str) -> Any:
@@ -185,7 +185,7 @@ def resolved_file(identifier: str) -> str | None:
         resolved = str(Ar.GetResolver().Resolve(outer))
     except Tf.ErrorException:
         resolved = ""
-    # OpenUSD's resolver finds what exists; a socket or a FIFO without permission is looked at all the same.
+    # OpenUSD's resolver finds what exists; a socket or a FIFO without permission is checked all the same.
     found = resolved or outer
     return found if os.path.lexists(found) else None
 
@@ -285,7 +285,7 @@ def is_nested_deeper(file: str, limit: int) -> bool:
     """Return whether a text layer is nested deeper than `limit`, which would overflow the stack of OpenUSD's parser.
 
     Args:
-        file: A .usda, .usd or .usdz file; binary layers are not looked at.
+        file: A .usda, .usd or .usdz file; binary layers are not checked.
         limit: Levels of brackets.
     """
     try:
@@ -303,7 +303,7 @@ def is_nested_deeper(file: str, limit: int) -> bool:
                 and entry.file_size > 2 * limit
             )
     except (OSError, ValueError, KeyError, NotImplementedError, zipfile.BadZipFile, FileRefusedError):
-        return False  # OpenUSD says what is wrong with it.
+        return False  # OpenUSD reports the fault.
 
 
 def _is_text_deeper(content: bytes, limit: int) -> bool:
@@ -341,7 +341,7 @@ def _opened_from(identifier: str, copy: str) -> Any:
     if file_format is None:
         return Sdf.Layer.FindOrOpen(identifier)
     if Ar.IsPackageRelativePath(path) or file_format.IsPackage():
-        # OpenUSD makes no such layers on request. It reads the archive once, and lets go of it here.
+        # OpenUSD makes no such layers on request. It reads the archive once, and releases it here.
         layer = Sdf.Layer.FindOrOpen(identifier)
     else:
         layer = Sdf.Layer.New(file_format, Ar.GetResolver().CreateIdentifier(path), arguments)
@@ -371,7 +371,7 @@ def run_within(seconds: float, job: Callable[[Callable[[], bool]], T]) -> T:
 
     Args:
         seconds: How long to wait.
-        job: Gets a function that returns True once nobody waits any more.
+        job: Called with a function that returns True after the time-out.
 
     Raises:
         TimeoutError: It took longer. The thread is left behind.
@@ -405,7 +405,7 @@ _of_stages: WeakKeyDictionary[Any, LayerFiles] = WeakKeyDictionary()
 
 
 def keep_files(stage: Any, files: LayerFiles) -> None:
-    """Remember how the layer files of a stage were opened, as long as the stage lives."""
+    """Remember how the layer files of a stage were opened, as long as the stage exists."""
     _of_stages[stage] = files
 
 

@@ -136,7 +136,7 @@ class _Scanner:
                 found = self._open(layer, evaluated_path(asset_path, variables))
                 if found is None:
                     continue
-                # The variables of whoever refers to a layer win over its own; those of sublayers do not count.
+                # The variables of a referring layer win over those of this one; those of sublayers do not count.
                 own = {} if asset_path in sublayers else found.expressionVariables
                 theirs = {**own, **variables}
                 key = (found.identifier, repr(sorted(theirs.items())))
@@ -347,7 +347,7 @@ def clip_faults(layer: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _fault(clips: Mapping[str, Any]) -> str:
-    """Return what is wrong with a set of clips, "" where nothing is."""
+    """Return the fault of a set of clips, "" for none."""
     for name, value in clips.items():
         if not _is_finite(value):
             return f"{name} has numbers that are not finite"

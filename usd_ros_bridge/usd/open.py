@@ -33,7 +33,7 @@ def open_stage(asset: str, options: ReadOptions | None = None) -> Usd.Stage:
     `read_stage` reports them.
 
     Args:
-        asset: File path, `package://name/path`, or an identifier that an installed ArResolver knows.
+        asset: File path, `package://name/path`, or an identifier that an installed ArResolver resolves.
         options: Variants, payloads and packages.
 
     Returns:
@@ -265,7 +265,7 @@ class _Counter:
         return _Level(path, self._key(index, nodes) if children else None, children)
 
     def _key(self, index: Any, nodes: list[Any]) -> _Key | None:
-        """Return what tells subtrees apart that are composed from other specs; None for one that is nowhere else.
+        """Return a key of the specs that a subtree is composed from; None for one that is nowhere else.
 
         What the root's layer stack says of a prim alone, of a robot's place for one, is no matter for its descendants.
         """

@@ -179,7 +179,7 @@ def check_output(output: Path, stage: Usd.Stage, *, overwrite: bool) -> None:
 
 
 def write_layer(text: str, output: Path) -> None:
-    """Write a layer's text; whoever reads the file sees the old or the new one.
+    """Write a layer's text atomically: readers see the old file or the new one.
 
     Raises:
         OptionError: It cannot be written.

@@ -66,7 +66,7 @@ def joint_motions(
         length: Metres per authored unit of length along the joint frame's X, Y and Z (the parent's scale is folded in).
         solvers: Solvers in order of priority.
         units: The stage's units.
-        findings: Takes what is wrong with limits.
+        findings: Collector of faults of limits.
     """
     kind, limited = _free_axes(record, kind, length, findings)
     return kind, tuple(

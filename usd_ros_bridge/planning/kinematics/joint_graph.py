@@ -73,7 +73,7 @@ def read_joints(
 
     Args:
         index: The stage.
-        findings: Takes what is wrong with them.
+        findings: Collector of faults.
         excluded: Give those that are excluded from articulations instead: they close loops.
     """
     joints = []
@@ -643,7 +643,7 @@ def find_acting_joints(
         robots: Trees of the robots.
         owners: Path of the robot's context by body.
         index: The stage.
-        findings: Takes what is wrong with these joints.
+        findings: Collector of faults.
     """
     loops = read_joints(index, findings, excluded=True)
     in_robots = {joint.path for robot in robots for joint in robot.joints}

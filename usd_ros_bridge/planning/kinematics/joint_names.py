@@ -58,7 +58,7 @@ def name_joints(
 ) -> dict[str, str]:
     """Return the name of each joint by path, unique in messages about all of `joints`.
 
-    Of joints that want one name, the first keeps it; authored names come before others, and joints that move before
+    Of joints with one name, the first keeps it; authored names come before others, and joints that move before
     fixed ones. A later one gets the label of its nearest distinguishing context in front, else the name of its nearest
     distinguishing ancestor. Nothing refers to fixed joints by name: theirs change without a warning.
 
@@ -98,7 +98,7 @@ def name_joints(
 def _given_name(
     joint: TreeJoint, isaac: str, unique: names.UniqueNames, findings: DiagnosticCollector
 ) -> str:
-    """Return the name that a joint without an authored one wants."""
+    """Return the preferred name of a joint without an authored one."""
     path, kept = joint.path, joint.record.kept_name
     if isaac and not _is_name(isaac):
         findings.warning(

@@ -57,7 +57,7 @@ class SolverAttribute:
 def effort_range(authored: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the least and greatest effort of MuJoCo's actuators on a joint, as authored, None where unbounded.
 
-    As in MuJoCo: what is not said to be limited or not is limited where there is a range.
+    As in MuJoCo: without an explicit flag, a range limits.
     """
     limited = authored.get("mjc:actuatorfrclimited", "auto")
     lower, upper = (number(authored.get(f"mjc:actuatorfrcrange:{end}")) or 0.0 for end in ("min", "max"))
@@ -258,7 +258,7 @@ def urdf_effort(record: JointRecord) -> float | None:
 def urdf_velocity(record: JointRecord) -> float:
     """Return the speed limit kept from a URDF in `urdf:limit:velocity`, rad/s or m/s, inf where there is none.
 
-    A URDF that knows no limit says 0, because the attribute is required there.
+    A URDF without a limit has 0, because the attribute is required there.
     """
     return number(record.solver_attributes.get("urdf:limit:velocity")) or math.inf
 
@@ -375,7 +375,7 @@ def _shell(value: Any) -> str | None:
 
 
 def _spring_damper(value: Any) -> tuple[float, ...] | None:
-    """Return time constant and damping ratio; MuJoCo wants both above 0, and takes anything else for none."""
+    """Return time constant and damping ratio; MuJoCo needs both above 0, and ignores other values."""
     found = _numbers(value)
     return found if found is not None and len(found) == 2 and min(found) > 0.0 else None
 

@@ -52,7 +52,7 @@ def plan_actuators(
         tendons: Its tendons.
         plan: Robots, and the names of their joints.
         units: The stage's units.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     records = [record for record in physics.actuators if isinstance(record, MjcActuatorRecord)]
     _report_units([*records, *physics.tendons], units, findings)
@@ -368,7 +368,7 @@ def drive_joints(
         physics: Records.
         joints: Joints of the scene.
         units: The stage's units.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     records = [record for record in physics.actuators if isinstance(record, NewtonActuatorRecord)]
     if not records:

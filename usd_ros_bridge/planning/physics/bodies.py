@@ -86,14 +86,14 @@ def plan_bodies(
 
     Args:
         table: Their order.
-        kinematics: What each hangs by.
+        kinematics: Attachments of bodies.
         joints: Joints of the scene.
         inertials: Mass properties in that order.
         physics: Solver attributes of bodies.
         plan: Rows and robots.
         index: The stage.
         solvers: Solvers in order of priority.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     rows = {path: row for row, path in enumerate(plan.layout.bodies)}
     robots = {

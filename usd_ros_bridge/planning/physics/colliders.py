@@ -1,4 +1,4 @@
-"""Colliders and visuals: which body each is on, what it is made of, and what is only to be seen."""
+"""Colliders and visuals: the body and the material of each."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def plan_shapes(
         table: Bodies.
         index: The stage.
         solvers: Solvers in order of priority.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     return _Planner(physics, table, index, solvers, findings).plan()
 
@@ -249,7 +249,7 @@ class _Planner:
 def report_misplaced_masses(
     physics: PhysicsRecords, index: StageIndex, robots: Mapping[str, bool], findings: DiagnosticCollector
 ) -> None:
-    """Report masses and colliders on prims that no body carries, where a body was surely meant.
+    """Report masses and colliders on prims that no body carries, where a body was probably intended.
 
     Args:
         physics: Masses and geometry.

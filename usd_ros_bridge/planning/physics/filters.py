@@ -52,7 +52,7 @@ def plan_filters(
         plan: The robots, for links that are no bodies.
         index: The stage.
         solvers: Solvers in order of priority.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     articulations = _Articulations(table, kinematics, index)
     bodies = _jointed(scene_bodies, joints, colliders, _links_without_mass(plan), findings)
@@ -250,7 +250,7 @@ def plan_groups(
         physics: The groups.
         colliders: The colliders.
         records: What they were read from.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
         owners: The scene of each collider where there are several: what different scenes own does not meet.
     """
     if not physics.groups and not owners:

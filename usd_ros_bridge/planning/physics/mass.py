@@ -127,7 +127,7 @@ def _sum(lumps: Sequence[_Lump]) -> _Lump | None:
 
 
 class MassPlanner:
-    """Finds mass properties; what is wrong with authored ones is reported once per prim.
+    """Planner of mass properties. What is wrong with authored ones is reported once per prim.
 
     Attributes:
         assumed: By path of each body that a mass is assumed for: why nothing gives it one.
@@ -203,7 +203,7 @@ class MassPlanner:
     def _weighs_nothing(
         self, record: MassRecord | None, colliders: Sequence[ColliderMass], *, attached: bool
     ) -> bool:
-        """Return whether no mass is meant: nothing is authored, or zeros.
+        """Return whether the body has no mass on purpose: nothing is authored, or zeros.
 
         Colliders of converted URDF robots have no mass of their own and those of MJCF models have one: they count,
         unless the body's own mass is authored as 0.

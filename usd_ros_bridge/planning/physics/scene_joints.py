@@ -54,7 +54,7 @@ def plan_joints(
         physics: Properties of joints and scenes that engines alone need.
         index: The stage.
         solvers: Solvers in order of priority.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     scene = physics.scenes[0].solver_attributes if physics.scenes and "mjc" in solvers else {}
     parents_collide = scene.get("mjc:flag:filterparent") is False

@@ -302,7 +302,7 @@ class SensorValues:
             path: Prim path.
             group: Second part of the names.
             values: By USD name; other groups are left alone.
-            findings: Takes what is wrong.
+            findings: Collector of faults.
         """
         self.path = path
         self._prefix = f"{PREFIX}{group}:"
@@ -402,7 +402,7 @@ class SensorValues:
         )
 
     def close(self) -> None:
-        """Report authored names of the group that nobody asked for: they do nothing."""
+        """Report authored names of the group that nothing has read: they have no effect."""
         for name in sorted(self._values.keys() - self._read):
             known = ", ".join(sorted(self._read))
             self._findings.warning(

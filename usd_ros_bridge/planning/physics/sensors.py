@@ -72,7 +72,7 @@ def plan_sensors(
         plan: The interfaces.
         bodies: All bodies of the scene.
         joints: All joints of the scene.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
         poses: Where prims are. None: pictures are taken from where their interfaces are, whose prims are then taken
             for optical frames.
     """

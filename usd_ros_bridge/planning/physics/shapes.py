@@ -122,7 +122,7 @@ class _Prim:
         scale: (3,) scale in the world, unsigned, times metres per unit.
         mirrored: Whether the prim's Z points the other way round than its pose's.
         units: The stage's units.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
 
     record: GeometryRecord
@@ -185,7 +185,7 @@ def place_shape(
         transforms: Transforms of all gprims.
         units: The stage's units.
         meshes: Meshes that are known; grows.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     if not transforms.usable[number]:
         # Reading and the plan have reported transforms of bodies and what is above them, not those of gprims.

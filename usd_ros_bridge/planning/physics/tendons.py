@@ -111,7 +111,7 @@ def plan_tendons(
         joints: Joints of the scene.
         sites: Its sites.
         wraps: What tendons wrap around.
-        findings: Takes what is wrong.
+        findings: Collector of faults.
     """
     if not physics.tendons:
         return ()

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 
 class StageLock:
-    """A reentrant lock that knows which threads wait for it."""
+    """A reentrant lock that lists the threads that wait for it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

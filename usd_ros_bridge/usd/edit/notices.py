@@ -62,7 +62,7 @@ class SourceValue:
             self.read(stage)
 
     def read(self, stage: Usd.Stage) -> None:
-        """Read the value anew; in the thread that edits the stage, or where nobody does."""
+        """Read the value again; in the thread that edits the stage, or while nothing edits it."""
         attribute = stage.GetAttributeAtPath(self._path)
         static, times, samples = None, list[float](), list[Any]()
         if attribute:
@@ -129,7 +129,7 @@ class _StageSources:
                 try:
                     value.read(stage)
                 except (Tf.ErrorException, RuntimeError):
-                    # The value before stays; reading the stage says what is wrong with it.
+                    # The old value stays; reading the stage reports the fault.
                     continue
 
 

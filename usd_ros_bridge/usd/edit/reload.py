@@ -27,7 +27,7 @@ from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 
 def asset_files(stage: Any) -> frozenset[str]:
-    """Return the files that a stage is composed from, and those that it wants and that are not there.
+    """Return the files that a stage is composed from, and those that are missing.
 
     Those behind loaded payloads and `package://` are among them; of a usdz file's layers, the file. Absolute paths,
     links as they are, but for those that the bridge makes for packages. Textures are none.
@@ -239,7 +239,7 @@ def _verify_default_prim(stage: Any, layer: Any, new: Any, file: Path) -> None:
 
 
 def _reached_from(stage: Any, layer: Any, content: Any, opener: LayerFiles) -> str:
-    """Return what is wrong with files that `content` of a layer leads to and that nobody has open yet."""
+    """Return what is wrong with files that `content` of a layer leads to and that are not open yet."""
     linked = _linked_packages(stage)
     variables = {**content.expressionVariables, **stage.GetRootLayer().expressionVariables}
     for authored in content.GetCompositionAssetDependencies():
@@ -268,7 +268,7 @@ def _reached_from(stage: Any, layer: Any, content: Any, opener: LayerFiles) -> s
 
 
 def _clip_fault(content: Any) -> str:
-    """Return what is wrong with value clips that OpenUSD would not survive, "" where nothing is."""
+    """Return the fault of value clips that would crash OpenUSD, "" for none."""
     for spec, fault in clip_faults(content):
         return f"has value clips at {spec.path} that cannot be used: {fault}"
     return ""

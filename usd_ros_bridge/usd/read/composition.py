@@ -266,7 +266,7 @@ def _defines(node: Any) -> bool:
 def _variant_diagnostics(stage: Usd.Stage, repeats: Collection[str]) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each variant set that has no selection, or one that is no variant of it.
 
-    A set of a layer that is referenced often is told once.
+    A set of a layer that is referenced often is reported once.
     """
     known: set[Any] = set()
     prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), PREDICATE))

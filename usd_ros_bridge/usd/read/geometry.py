@@ -298,7 +298,7 @@ def read_mesh(source: PrimProperties, *, flip: bool, diagnostics: list[Diagnosti
     Args:
         source: The prim's authored properties.
         flip: Whether its faces are left-handed.
-        diagnostics: Takes what is wrong with its arrays. Points that are not finite and a mesh without triangles are
+        diagnostics: Collector of faults of its arrays. Points that are not finite and a mesh without triangles are
             left to whoever needs them.
     """
     mesh = source.memo.get(Triangles)

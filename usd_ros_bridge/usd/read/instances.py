@@ -273,7 +273,7 @@ class PointInstances:
         Args:
             stage: The stage.
             most: Most prims of all instances together; an instancer that needs more is left out.
-            diagnostics: Takes what is wrong.
+            diagnostics: Collector of faults.
         """
         self._stage = stage
         self._most, self._count = most, 0

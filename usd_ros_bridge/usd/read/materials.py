@@ -344,7 +344,7 @@ def contact_materials(
 
 
 def appearances(prims: Sequence[Usd.Prim], diagnostics: list[Diagnostic]) -> list[Appearance]:
-    """Return what gprims look like, which takes a fraction of the time where all are asked for together.
+    """Return the appearances of gprims. One call for all takes a fraction of the time.
 
     Args:
         prims: Gprims.
@@ -501,7 +501,7 @@ def has_normals(source: PrimProperties) -> bool:
 def read_normals(source: PrimProperties, corners: Corners) -> Normals | None:
     """Return the normals of a mesh, None where it has none that can be used, or those of its facets.
 
-    Normals are a matter of looks: faulty ones are left out without a word, and facets are seen.
+    Normals affect appearance only: faulty ones are left out without a diagnostic, and facets are visible.
     """
     if not has_normals(source):
         return None
@@ -567,7 +567,7 @@ def read_skin(
     triangles: int,
     diagnostics: list[Diagnostic],
 ) -> Skin | None:
-    """Return what a mesh looks like, None where it has but one colour on facets, or no triangles.
+    """Return the appearance of a mesh, None where it has but one colour on facets, or no triangles.
 
     Args:
         source: The mesh's authored properties.
@@ -726,7 +726,7 @@ def _has_face_colors(source: PrimProperties, parts: tuple[MaterialPart, ...]) ->
 def _face_colors(
     source: PrimProperties, corners: Corners, opacity: float
 ) -> tuple[list[Look], NDArray[np.int32]] | None:
-    """Return the colours that faces have, and which of them each triangle has; None where that is not to be told."""
+    """Return the colours that faces have, and which of them each triangle has; None if that is not known."""
     primvar = UsdGeom.PrimvarsAPI(source.prim).GetPrimvar("displayColor")
     try:
         values = np.array(primvar.ComputeFlattened(EARLIEST), dtype=np.float64)

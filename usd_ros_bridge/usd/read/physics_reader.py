@@ -97,7 +97,7 @@ class ActuatorReader:
 
         Args:
             xform_reader: Reads where they are.
-            diagnostics: Takes what is wrong with that.
+            diagnostics: Collector of faults.
         """
         parts = self._named(path for tendon in self.tendons for path in tendon.parts or ())
         wrapped = {path: each for path, each in parts.items() if geometry_type(each.prim)}
@@ -257,7 +257,7 @@ def physics_kind(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Ph
 
 
 class _Geometry(NamedTuple):
-    """A prim that collides or is seen, before what all of them are asked together."""
+    """A prim that collides or is seen, before appearances are read for all together."""
 
     source: PrimProperties
     kind: PhysicsKind

@@ -315,7 +315,7 @@ def _is_converted(layer: Sdf.Layer) -> bool:
 
 
 class _Kinds:
-    """Find the kinds of prims; each combination of prim type and applied schemas is looked at once."""
+    """Find the kinds of prims; each combination of prim type and applied schemas is resolved once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], Kind] = {}
@@ -594,7 +594,7 @@ def read_stage(
         physics: Read what engines need, too.
         contexts: Physics of robots at or below one of these prims is read, and of none other; None for all robots.
         max_prims: Most prims of the instances of PointInstancers, of which physics is read.
-        pause: Called often, between prims: let others use the stage there.
+        pause: Called often, between prims: other threads may use the stage meanwhile.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.

@@ -217,7 +217,7 @@ class XformReader:
         Args:
             stage: The stage.
             source_of: Returns a prim of the stage by path, with what is known of others like it.
-            diagnostics: Takes what is wrong with transforms.
+            diagnostics: Collector of faults of transforms.
         """
         self._stage = stage
         self._source_of = source_of
@@ -236,7 +236,7 @@ class XformReader:
 
         Args:
             paths: Prim paths.
-            diagnostics: Takes what is wrong with prims that were not read before.
+            diagnostics: Collector of faults of prims that were not read before.
         """
         wanted = sorted(with_ancestors(paths))
         # The samples of these are in no track.

@@ -75,7 +75,7 @@ def context_with(packages: Mapping[str, Path], search: str) -> Any:
         search: Directory that relative paths are searched in, "" for none, as OpenUSD has it by default.
 
     Raises:
-        OptionError: A directory's name cannot be told to OpenUSD.
+        OptionError: A directory's name cannot be passed to OpenUSD.
     """
     for name, directory in packages.items():
         if "\n" in str(directory) or not str(directory).isprintable():

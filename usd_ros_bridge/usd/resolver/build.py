@@ -142,7 +142,7 @@ def _compile(includes: list[Path], library: Path) -> None:
         raise ResolverBuildError(f"the compiler failed: {_first_error(error.stderr)}") from None
 
 
-# What an installation of OpenUSD says in pxr.h, the wheels leave to whoever compiles.
+# Wheels have no pxr.h with these definitions: the compile command has them.
 _WHEEL_DEFINITIONS: Final = ("-DPXR_PYTHON_SUPPORT_ENABLED=1", "-DPXR_BOOST_PYTHON_NO_PY_SIGNATURES")
 
 

@@ -1,4 +1,4 @@
-"""Schemas: register the codeless OpenUSD plugin of the Ros*API schemas where nobody else provides them."""
+"""Schemas: register the codeless OpenUSD plugin of the Ros*API schemas unless another plugin provides them."""
 
 from __future__ import annotations
 
