@@ -1,4 +1,4 @@
-"""What the bridge costs, measured beside what it is compared with: `make bench`."""
+"""Benchmarks of the bridge, in turns with comparable programs: `make bench`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every benchmark shares: targets, results, statistics, and the machine that they were measured on."""
+"""Common parts of all benchmarks: targets, results, statistics, and the machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Options:
 
     @property
     def repeats(self) -> int:
-        """How many runs a median is taken of."""
+        """Number of runs for a median."""
         return self.runs or (QUICK_RUNS if self.quick else RUNS)
 
     def scaled(self, full: int, quick: int) -> int:
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure should reach.
+    """Bound that a figure should reach.
 
     Attributes:
         bound: In the unit of the figure.
@@ -96,7 +96,7 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached; None where there is none."""
+        """Target reached; None without a target."""
         return None if self.target is None else self.target.met_by(self.value)
 
     def to_json(self, machine: Machine) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where the figures come from.
+    """Machine and software of the figures.
 
     Attributes:
         cpu: Model name.

@@ -25,7 +25,7 @@ REFERENCE = "robot_state_publisher"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What robot_state_publisher costs, and how much of that the bridge may.
+    """Figures of robot_state_publisher, and the bridge's targets relative to them.
 
     Attributes:
         cpu_us: CPU time of the process per /tf message.

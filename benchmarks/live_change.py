@@ -28,7 +28,7 @@ PRIM, SET = "/World/rover", "mast"
 APPEARING = "/rover/mast_scan"
 CMD_VEL = "/rover/cmd_vel"
 STEADY = "/steady"
-"""What a process publishes in which nothing changes."""
+"""Topic of a process in which nothing changes."""
 UNCHANGED = {
     "/rover/joint_states": "sensor_msgs/msg/JointState",
     "/rover/odom": "nav_msgs/msg/Odometry",
@@ -126,7 +126,7 @@ over "World"
 
 @dataclass(kw_only=True)
 class Run:
-    """What became of one run.
+    """Outcome of one run.
 
     Attributes:
         latencies: From the request to the change of the graph in another process, ms.

@@ -110,7 +110,7 @@ class _Arm:
             yield bridge, client
 
     def follow(self, *, paced: bool) -> _Run:
-        """Has the arm follow the trajectory once.
+        """Let the arm follow the trajectory once.
 
         Raises:
             BenchmarkError: It did not end well, or the client heard too little of it.

@@ -54,7 +54,7 @@ COMMAND_TICKS = 20
 
 @dataclass
 class Seen:
-    """What arrived: pictures, scans with the pose that they were taken at, the way by odometry."""
+    """Received messages: pictures, scans with their poses, the path by odometry."""
 
     image: Any = None
     picture: Any = None

@@ -56,7 +56,7 @@ COMMAND_PERIOD_TICKS = 10
 DRIVE = ((0.5, 0.0, 0.0), (2.0, 0.6, 0.0), (4.0, 0.5, 0.7), (2.5, 0.4, -1.2))
 """Seconds, m/s and rad/s of each part of the rover's drive; the first is told nothing. Then the commands stop."""
 REST_SECONDS = 1.5
-"""How long the rover is watched after the last command: its time-out, the braking, the standing."""
+"""Time of recording after the last command: time-out, braking, standstill."""
 
 VIAS = (
     (1.0, (30.0, 20.0, -20.0, 0.0, 30.0, 40.0)),
@@ -196,7 +196,7 @@ def _command(stage: Stage, publisher: Any, forward: float, turning: float) -> No
 
 
 def record_arm(path: Path) -> None:
-    """Has the arm follow a trajectory to its end, and another one that is cancelled half-way, and writes the bag."""
+    """Let the arm follow a trajectory to its end, and a second one until it is canceled; write the bag."""
     with open_stage(ARM) as stage:
         client = ActionClient(stage.node, FollowJointTrajectory, ACTION)
         feedback = FollowJointTrajectory.Impl.FeedbackMessage

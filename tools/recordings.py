@@ -41,7 +41,7 @@ class Series:
 
 @dataclass
 class Rover:
-    """What a recording of the rover says: commanded and measured (v, w), (x, y) and wheel speeds (rad/s)."""
+    """Recording of the rover: commanded and measured (v, w), (x, y) and wheel speeds (rad/s)."""
 
     commanded: Series = field(default_factory=Series)
     twist: Series = field(default_factory=Series)
@@ -51,7 +51,7 @@ class Rover:
 
 @dataclass
 class Arm:
-    """What a recording of the arm says: joints (rad), and the states that goals came to.
+    """Recording of the arm: joints (rad), and the states of goals.
 
     Attributes:
         joints: Names of those that are followed.

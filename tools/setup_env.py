@@ -51,7 +51,7 @@ EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
 
 
 class SetupError(Exception):
-    """What is missing or failed, in one line that says what to do."""
+    """Error of the set-up: one line with the cause and the remedy."""
 
 
 def main() -> int:
@@ -414,7 +414,7 @@ def progress(title: str, log: Path) -> Iterator[None]:
 
 
 def fetched(log: Path) -> str:
-    """How many packages pip has come to, by what it wrote so far."""
+    """Return the number of packages that pip has processed, from its output."""
     try:
         count = log.read_text(errors="replace").count("\nCollecting ")
     except OSError:

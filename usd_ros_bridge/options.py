@@ -1,7 +1,7 @@
 """Options: each one once, as a field of a group, with its type, range, default and help.
 
-The groups are `ReadOptions` (how a stage is opened), `PlanOptions` (how it is planned), `BridgeOptions` (how the plan
-runs), and for nodes `NodeOptions`, which has all of them. `OPTIONS` lists the node parameters. `docs/parameters.md`,
+The groups are `ReadOptions` (open a stage), `PlanOptions` (plan it), `BridgeOptions` (run the plan), and for nodes
+`NodeOptions`, which has all of them. `OPTIONS` lists the node parameters. `docs/parameters.md`,
 `config/bridge.yaml` and the launch files are checked against it by tests.
 """
 
@@ -47,7 +47,7 @@ _Group = TypeVar("_Group")
 
 @dataclass(frozen=True, slots=True)
 class VariantSelection:
-    """One choice of a variant, made on the session layer before composition."""
+    """Selection of a variant, set on the session layer before composition."""
 
     prim_path: str
     variant_set: str
@@ -122,13 +122,13 @@ def parse_key_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: its values, and where they may come from.
+    """Row of the table: an option, its values and their sources.
 
     Attributes:
         name: Field of the group, and node parameter.
         kind: Type of the parameter.
         default: Default of the field.
-        help: What it does, in one line.
+        help: Effect, in one line.
         range: Possible numbers, with their unit.
         choices: Possible texts; empty: any.
         flag: Option of the command line; "": none.
@@ -136,8 +136,8 @@ class Option:
         launch: Launch argument of `bridge.launch.py`, too.
         live: May change while the bridge runs.
         read_only: Declare the parameter read-only. Other parameters that are not live refuse a change with a reason.
-        takes_bool: The texts `true` and `false` may be given as a bool, which YAML makes of them.
-        parse: Make the field's value of a parameter's or a command line's.
+        takes_bool: Accept a bool for the texts `true` and `false`, because YAML converts them.
+        parse: Convert the value of a parameter or of the command line to that of the field.
     """
 
     name: str = ""
@@ -162,13 +162,13 @@ class Option:
         return "" if self.default is None else self.default
 
     def normal(self, value: Any) -> Any:
-        """Return a given value in the one form of its kind: lists without empty texts, texts for bools."""
+        """Return a value in the normal form of its kind: lists without empty texts, texts for bools."""
         if self.kind == "strings":
             return [each for each in value or () if each]
         return str(value).lower() if self.takes_bool and isinstance(value, bool) else value
 
     def fault(self, value: Any) -> str:
-        """Return why a value is not possible, "" if it is. It has the type of the option already."""
+        """Return why a value of the right type is not possible, "" if it is."""
         if self.range is not None and value not in self.range:
             return f"{shown(value)} is not possible: {self.range}"
         normal = self.normal(value)
@@ -178,7 +178,7 @@ class Option:
         return ""
 
     def value(self, given: Any) -> Any:
-        """Return the field's value of a parameter's or a command line's.
+        """Convert the value of a parameter or of the command line to that of the field.
 
         Raises:
             OptionError: A text has the wrong form.
@@ -210,7 +210,7 @@ def _limit(default: int, what: str, flag: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How a stage is opened.
+    """Options for opening a stage.
 
     Attributes:
         private_copies: Read layers from private copies: others may write the files in place at any time.
@@ -253,7 +253,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """How a plan is made from records.
+    """Options for planning.
 
     Attributes:
         controller_rate: As `BridgeOptions.controller_rate`; the rate of `external_joint_states`.
@@ -361,7 +361,7 @@ class PlanOptions:
 
 
 def _handlers(names: Sequence[str]) -> tuple[str, ...] | None:
-    # An empty list stands for all: ROS 2 has no other way to leave it out.
+    # An empty list means all: a ROS 2 parameter cannot be left out.
     return (() if list(names) == ["none"] else tuple(names)) if names else None
 
 
@@ -529,11 +529,11 @@ def make_node_options(values: Mapping[str, Any], *, node_namespace: str) -> Node
     given["namespace"] = values["namespace"] or node_namespace.strip("/")
     if values["ignore_timestamp"] and values["backend"] == "joint_states":
         given["backend_options"] = {"ignore_timestamp": "true", **values["backend_options"]}
-        # robot_state_publisher finds out from stamps how often it publishes.
+        # robot_state_publisher derives its rate from the stamps.
         given["tf_rate"] = None
     elif values["publish_frequency"]:
         given["tf_rate"] = values["publish_frequency"]
-    # Files that are watched may be written in place at any time.
+    # Editors may write watched files in place at any time.
     given["private_copies"] = values["watch"]
     groups = {
         "read": make_options(ReadOptions, given),
@@ -546,12 +546,12 @@ def make_node_options(values: Mapping[str, Any], *, node_namespace: str) -> Node
 # --- Nodes -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A node with the bridge's parameters.
+    """Node with the bridge's parameters.
 
     Attributes:
-        node_name: Its name.
-        defaults: Parameters whose default is another than the bridge's.
-        description_parameter: Whether it has the text of the description as a parameter, too.
+        node_name: Default name of the node.
+        defaults: Parameters with a default that differs from the bridge's.
+        description_parameter: Add a parameter with the text of the description.
     """
 
     node_name: str
@@ -572,5 +572,5 @@ ROBOT_STATE_PUBLISHER = Role(
     },
     description_parameter=True,
 )
-"""As the C++ node: joint states in, /tf, /tf_static and the description out, nothing else. The robot's place in the
-world is for others to say."""
+"""Like the C++ node: only joint states in, /tf, /tf_static and the description out. Other nodes publish the pose of the
+robot in the world."""

@@ -1,8 +1,8 @@
 """Ranges of numbers that callers, peers and assets may give: rates, factors, times and others.
 
-Each number has one range, whichever way it comes: asset attribute, node parameter, command line, service or argument of
-a function. The limits are far beyond what is meant by anybody and far from where arithmetic overflows: a rate next to
-zero has a period that no clock reaches.
+Each number has one range for all sources: asset attribute, node parameter, command line, service or argument of a
+function. The limits are far beyond useful values and far below overflows: a rate next to zero has a period that no
+clock reaches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NumberRange:
         low: The lowest number.
         high: The highest number.
         unit: Their unit.
-        zero: Whether 0 is possible, too.
+        zero: 0 is possible, too.
     """
 
     low: float
@@ -48,14 +48,14 @@ class NumberRange:
         """Check the number of an option.
 
         Raises:
-            OptionError: It is not in the range, which the message names.
+            OptionError: It is not in the range. The message gives the range.
         """
         if value not in self:
             raise OptionError(f"{name} {shown(value)} is not possible: {self}")
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Lowest and highest number, 0 included where that is possible."""
+        """Lowest and highest number, with 0 if that is possible."""
         return (0.0 if self.zero else self.low), self.high
 
 
@@ -67,32 +67,32 @@ def shown(value: object) -> str:
 RATE: Final = NumberRange(low=1e-3, high=1e4, unit="Hz")
 """Rates of publishers, transforms, controllers and clocks."""
 FREQUENCY: Final = NumberRange(low=1e-3, high=1e3, unit="Hz", zero=True)
-"""robot_state_publisher's publish_frequency; 0: tf_rate counts."""
+"""robot_state_publisher's publish_frequency; 0: use tf_rate."""
 DIAGNOSTICS_RATE: Final = NumberRange(low=1e-3, high=10.0, unit="Hz")
 FACTOR: Final = NumberRange(low=1e-3, high=1e3, zero=True)
 """Seconds of bridge time in a second; 0: as many as possible."""
 PLAYBACK_RATE: Final = NumberRange(low=1e-6, high=1e6)
 PLAYBACK_TIME: Final = NumberRange(low=-1e9, high=1e9, unit="s")
 POSITION: Final = NumberRange(low=-1e9, high=1e9, unit="m")
-"""Where an entity may be put: far from where squares of it overflow."""
+"""Positions of entities; their squares do not overflow."""
 SPEED: Final = NumberRange(low=-1e6, high=1e6, unit="m/s or rad/s")
-"""How fast an entity may be made, and how it may be accelerated."""
+"""Velocities and accelerations of entities."""
 STEP: Final = NumberRange(low=1e-6, high=0.1, unit="s")
 """Time steps of physics."""
 TIMEOUT: Final = NumberRange(low=1e-6, high=1e6, unit="s")
 """Time-outs of callers and handlers."""
 WAIT: Final = NumberRange(low=0.0, high=1e6, unit="s")
-"""How long a caller waits for an answer."""
+"""Time that a caller waits for an answer."""
 DECOMPOSITION_TIME: Final = NumberRange(low=1e-3, high=1e5, unit="s")
 RELOAD_TIME: Final = NumberRange(low=1e-3, high=3600.0, unit="s")
-"""How long reading an asset's files again may take."""
+"""Time to read an asset's files again."""
 LIMIT: Final = NumberRange(low=1, high=10**15)
-"""Limits on what is read of an asset: prims, layers, bytes, levels."""
+"""Limits of an asset: prims, layers, bytes, levels."""
 HULLS: Final = NumberRange(low=1, high=1e4)
 SAMPLES: Final = NumberRange(low=0, high=16)
 
 MAGNITUDE: Final = NumberRange(low=1e-9, high=1e12, zero=True)
-"""Numbers of controllers without a range of their own: limits, tolerances, efforts."""
+"""Other numbers of controllers: limits, tolerances, efforts."""
 _LENGTH: Final = NumberRange(low=1e-6, high=1e6)
 _TIME: Final = NumberRange(low=1e-6, high=1e6, unit="s", zero=True)
 _COVARIANCE: Final = NumberRange(low=0.0, high=sys.float_info.max)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def tell(event: str, **facts: Any) -> None:
-    """Tells the benchmark how far this process is."""
+    """Report the progress of this process to the benchmark."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 

@@ -33,7 +33,7 @@ class Counter:
     """
 
     def __init__(self, *, stamped: bool) -> None:
-        """Has heard nothing."""
+        """Start without messages."""
         self.arrivals: list[int] = []
         self.stamps = (0, 0)
         self._stamped = stamped

@@ -1,4 +1,4 @@
-"""Command-line options that come from the table of options, and how commands load an asset with them."""
+"""Command-line options from the table of options, and loading of an asset with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAN = ("namespace", "payloads", "implicit_context", "contexts")
 
 
 def table_options(*names: str) -> Decorator:
-    """Return a decorator that adds the command-line options of these rows of the table."""
+    """Return a decorator that adds the options of these rows of the table."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for name in reversed(names):
@@ -33,14 +33,14 @@ def table_options(*names: str) -> Decorator:
 
 
 def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what `inspect`, `run` and `urdf` share: the asset, and how it is opened and planned."""
+    """Add the asset and the options of `inspect`, `run` and `urdf`."""
     return click.argument("asset")(
         table_options("variants", *PLAN, "massless_bodies", "strict", *READ)(command)
     )
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of what was typed, by the names of the table.
+    """Return the values of the given options, by their names in the table.
 
     Raises:
         OptionError: One of them is not possible.
@@ -53,7 +53,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadOptions, PlanOptions]:
-    """Return how to open and how to plan an asset. What was not typed has its default.
+    """Return the options for opening and planning an asset. Others have their defaults.
 
     Raises:
         OptionError: One of them is not possible.
@@ -63,7 +63,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[ReadOptions, PlanOptions]
 
 
 def _click_option(option: Option) -> Decorator:
-    """Make an option whose value is None, or empty, unless it is typed."""
+    """Make an option. Its value is None, or empty, if it is not given."""
     more: dict[str, Any] = {"metavar": option.metavar or None}
     default = option.parameter_default
     if option.kind == "bool":
