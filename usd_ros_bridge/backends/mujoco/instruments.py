@@ -29,7 +29,13 @@ from usd_ros_bridge.model.sensors import (
     WrenchSensor,
 )
 from usd_ros_bridge.spatial.pose import Pose
-from usd_ros_bridge.spatial.transforms import FloatArray, exponential, pose_array, quaternion_multiply
+from usd_ros_bridge.spatial.transforms import (
+    FloatArray,
+    exponential,
+    pose_array,
+    quaternion_multiply,
+    to_matrix,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -146,11 +152,8 @@ class _Frame:
 
     def __init__(self, compiled: CompiledModel, body: int, body_from_frame: Pose) -> None:
         self._body = _WORLD if body == WORLD_BODY else int(compiled.body_ids[body])
-        x, y, z, w = body_from_frame.rotation
-        matrix = np.empty(9)
-        mujoco.mju_quat2Mat(matrix, np.array([w, x, y, z]))
-        self._rotation = matrix.reshape(3, 3)
-        self._translation = np.array(body_from_frame.translation)
+        matrix = to_matrix(pose_array(body_from_frame))
+        self._rotation, self._translation = matrix[:3, :3], matrix[:3, 3]
 
     def origin(self, data: Any) -> FloatArray:
         """Return the origin in the world, m."""

@@ -87,34 +87,36 @@ def add_joints(builder: SpecBuilder, body: Any, child: int, edge: Sequence[tuple
             )
             _set_passive(ball, joint, joint.dofs[0])
             continue
-        dofs = range(len(joint.dofs))
-        # The inverse of a product is the product of the inverses in reverse order.
-        for number in reversed(dofs) if inverted else dofs:
-            add_dof(builder, body, joint, frame, number, builder.offsets[index], inverted=inverted)
+        add_dofs(builder, body, index, frame, inverted=inverted)
 
 
-def add_dof(
+def add_dofs(builder: SpecBuilder, body: Any, index: int, frame: FloatArray, *, inverted: bool) -> None:
+    """Add the degrees of freedom of a joint, with their drives.
+
+    Args:
+        builder: The specification.
+        body: MuJoCo's body of the child.
+        index: Index of the joint in the scene.
+        frame: `body_from_joint`.
+        inverted: The child is body0 of the joint.
+    """
+    joint = builder.scene.joints[index]
+    dofs = list(enumerate(joint.dofs, builder.offsets[index]))
+    # The inverse of a product is the product of the inverses in reverse order.
+    for number, dof in reversed(dofs) if inverted else dofs:
+        _add_dof(builder, body, joint, frame, number, dof, inverted=inverted)
+
+
+def _add_dof(
     builder: SpecBuilder,
     body: Any,
     joint: Joint,
     frame: FloatArray,
     number: int,
-    offset: int,
+    dof: Dof,
     *,
     inverted: bool,
 ) -> None:
-    """Add a degree of freedom and its drive.
-
-    Args:
-        builder: The specification.
-        body: MuJoCo's body of the child.
-        joint: The joint.
-        frame: `body_from_joint`.
-        number: Index of the degree of freedom in the joint.
-        offset: Flattened index of the joint's first one.
-        inverted: The child is body0 of the joint.
-    """
-    dof = joint.dofs[number]
     unit = np.zeros(3)
     unit["XYZ".index(dof.axis[-1])] = -1.0 if inverted else 1.0
     name = joint.path if len(joint.dofs) == 1 else f"{joint.path}:{dof.axis}"
@@ -131,8 +133,8 @@ def add_dof(
     made.solref_limit = [_STEPS * builder.spec.option.timestep, 1.0]
     limit_effort(made, dof)
     _set_passive(made, joint, dof)
-    builder.joint_names[offset + number] = name
-    add_drive(builder, name, dof, offset + number)
+    builder.joint_names[number] = name
+    add_drive(builder, name, dof, number)
 
 
 def _set_passive(made: Any, joint: Joint, dof: Dof) -> None:

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from usd_ros_bridge.backends.mujoco.bodies import split_body
-from usd_ros_bridge.backends.mujoco.joints import add_dof, parent_from_child
+from usd_ros_bridge.backends.mujoco.joints import add_dofs, parent_from_child
 from usd_ros_bridge.backends.mujoco.spec_builder import (
     AUXILIARY_GROUP,
     SpecBuilder,
@@ -102,10 +102,7 @@ def _split(builder: SpecBuilder, index: int, joint: Joint) -> None:
     share = split_body(builder, child, parent, name=f"{joint.path}:share")
     set_pose(share, parent_from_child(child, joint))
     frame = pose_array(joint.body0_from_joint if inverted else joint.body1_from_joint)
-    dofs = range(len(joint.dofs))
-    offset = builder.offsets[index]
-    for number in reversed(dofs) if inverted else dofs:
-        add_dof(builder, share, joint, frame, number, offset, inverted=inverted)
+    add_dofs(builder, share, index, frame, inverted=inverted)
     names = f"{joint.path}:0", f"{joint.path}:1"
     for body, name in zip((builder.body(child), share), names, strict=True):
         add_site(body, name, frame)

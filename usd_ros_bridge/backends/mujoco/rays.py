@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.instruments import Arrays, SensorNoise, site_id
-from usd_ros_bridge.backends.mujoco.spec_builder import COLLIDER_GROUP, HIDDEN_GROUP
+from usd_ros_bridge.backends.mujoco.spec_builder import AUXILIARY_GROUP, COLLIDER_GROUP, HIDDEN_GROUP
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.model.sensors import DepthCloudSensor, RangeSensor, RaySensor
 from usd_ros_bridge.spatial.transforms import FloatArray
 
-_OWN_GROUP: Final = 5
-"""Geom group that no ray hits: excluded geoms are in it during a cast."""
 _FAR: Final = 1e10
 RAY_NORMALS: Final = "normal" in (mujoco.mj_multiRay.__doc__ or "")
 """`mj_multiRay` has an argument for normals (MuJoCo 3.5 and later)."""
@@ -75,7 +73,7 @@ class RayScene:
         if robot != self._excluded:
             self._model.geom_group[:] = self._groups
             if robot >= 0:
-                self._model.geom_group[self._robot_of_geom == robot] = _OWN_GROUP
+                self._model.geom_group[self._robot_of_geom == robot] = AUXILIARY_GROUP
             self._excluded = robot
         extra = {"normal": None} if RAY_NORMALS else {}
         mujoco.mj_multiRay(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.mujoco.gl_context import GlKind, make_context, recycle_context
 from usd_ros_bridge.backends.mujoco.rays import RAY_NORMALS
+from usd_ros_bridge.backends.mujoco.spec_builder import COLLIDER_GROUP, VISUAL_GROUP
 from usd_ros_bridge.model.sensors import CameraModel
 
-SEEN_GROUPS = (0, 2)
+SEEN_GROUPS = (COLLIDER_GROUP, VISUAL_GROUP)
 """Geom groups that cameras see: visible colliders, and visuals."""
 
 ZENITH, HORIZON = (0.45, 0.62, 0.85), (0.85, 0.90, 0.95)

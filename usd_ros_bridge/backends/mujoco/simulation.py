@@ -13,12 +13,10 @@ from usd_ros_bridge.backends.mujoco.mujoco_options import Divergence
 from usd_ros_bridge.backends.time_samples import StageRange
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, normalized, to_matrix
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, to_matrix, wxyz, xyzw
 
 _SKIP_VELOCITY = int(mujoco.mjtStage.mjSTAGE_VEL)
 _STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
-_XYZW = [1, 2, 3, 0]
-_WXYZ = [3, 0, 1, 2]
 _CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 MAX_SPEED = 1e6
 """rad/s or m/s: a simulation with a greater speed has diverged."""
@@ -143,7 +141,7 @@ class Simulation:
         if body == WORLD_BODY:
             return IDENTITY
         data, body_id = self.data, self.compiled.body_ids[body]
-        return np.concatenate((data.xpos[body_id], data.xquat[body_id][_XYZW]))
+        return np.concatenate((data.xpos[body_id], xyzw(data.xquat[body_id])))
 
     def body_twist(self, body: int) -> FloatArray:
         """Return linear then angular velocity (6,) of a body's origin in the world frame, m/s and rad/s."""
@@ -208,7 +206,7 @@ class Simulation:
         if mocap < 0 and address < 0:
             return False
         if pose is not None:
-            rotation = normalized(pose[3:])[_WXYZ]
+            rotation = wxyz(pose[3:])
             if mocap >= 0:
                 data.mocap_pos[mocap], data.mocap_quat[mocap] = pose[:3], rotation
                 self.kinematic.stop_samples(body)
