@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -112,6 +113,66 @@ def _read_at_start(name: str) -> str:
     return f"{name} is read when the bridge starts: start it again with another value"
 
 
+class NodeParameters:
+    """Parameters of one component on a node.
+
+    Attributes:
+        node: The node.
+        declared: Names of the parameters that the component declared.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.declared: set[str] = set()
+        self._thread = threading.local()
+
+    def declare(self, name: str, default: Any, descriptor: Any) -> Any:
+        """Declare a parameter, unless it is there. Return its value: a host's node may have declared it already.
+
+        Raises:
+            OptionError: The value has another type than the default, or is refused.
+        """
+        if self.node.has_parameter(name):
+            value = self.node.get_parameter(name).value
+        else:
+            try:
+                value = self.node.declare_parameter(name, default, descriptor).value
+            except ParameterException as error:
+                raise OptionError(f"parameter {name}: {' '.join(str(error).split())}") from error
+            self.declared.add(name)
+        if type(value) is not type(default):
+            raise OptionError(f"parameter {name}: {value!r} is no {type(default).__name__}")
+        return value
+
+    def undeclare(self, names: Iterable[str]) -> None:
+        """Undeclare parameters that the component declared."""
+        for name in tuple(names):
+            self.declared.discard(name)
+            self.node.undeclare_parameter(name)
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Set parameters to values that hold already; its own callbacks ignore that."""
+        if not values:
+            return
+        make: Any = Parameter
+        with self.silence():
+            self.node.set_parameters_atomically([make(name, value=value) for name, value in values.items()])
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Set `silent` in this thread."""
+        self._thread.silent = True
+        try:
+            yield
+        finally:
+            self._thread.silent = False
+
+    @property
+    def silent(self) -> bool:
+        """Return whether callbacks in this thread are to ignore what is set."""
+        return getattr(self._thread, "silent", False)
+
+
 class ControllerParameters:
     """Keep a node's parameters and a runtime's controllers equal.
 
@@ -122,11 +183,10 @@ class ControllerParameters:
     def __init__(self, node: Any, runtime: Runtime) -> None:
         """Store the arguments; `open` declares."""
         self._node = node
+        self._parameters = NodeParameters(node)
         self._runtime = runtime
         self._numbers: dict[str, tuple[str, str]] = {}
         self._wanted: dict[str, bool] = {}
-        self._declared: list[str] = []
-        self._own = threading.local()
         self._is_open = False
 
     def open(self) -> ControllerParameters:
@@ -155,11 +215,9 @@ class ControllerParameters:
         """Declare parameters of new controllers and undeclare those of controllers that are gone."""
         if not self._is_open:
             return
-        before = set(self._declared)
+        before = set(self._parameters.declared)
         given = self._declare_all()
-        for name in before - given.keys():
-            self._declared.remove(name)
-            self._node.undeclare_parameter(name)
+        self._parameters.undeclare(before - given.keys())
         switched, changed = self._switched(given), self._changed(given)
         self._wanted |= switched
         came = {path for path in switched if ENABLED + path not in before}
@@ -177,9 +235,7 @@ class ControllerParameters:
             self._is_open = False
             self._node.remove_on_set_parameters_callback(self._check)
             self._node.remove_post_set_parameters_callback(self._apply)
-        declared, self._declared = self._declared, []
-        for name in declared:
-            self._node.undeclare_parameter(name)
+        self._parameters.undeclare(self._parameters.declared)
 
     def show(self, *, but: Collection[str] = ()) -> None:
         """Set the parameters to which controllers are active, after a switch by other means.
@@ -192,7 +248,7 @@ class ControllerParameters:
         if not self._is_open:
             return
         self._wanted |= other
-        self._show({ENABLED + path: now for path, now in other.items()})
+        self._parameters.set({ENABLED + path: now for path, now in other.items()})
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -200,23 +256,13 @@ class ControllerParameters:
         """Show the numbers of controllers: a value that was set stays, the others are the asset's."""
         now = {full: self._runtime.controllers.parameter(*self._numbers[full]) for full in names}
         shown = {full: self._node.get_parameter(full).value for full in names}
-        self._show(
+        self._parameters.set(
             {
                 full: value
                 for full, value in now.items()
                 if value != shown[full] and not (math.isnan(value) and math.isnan(shown[full]))
             }
         )
-
-    def _show(self, values: Mapping[str, Any]) -> None:
-        if not values:
-            return
-        self._own.showing = True
-        try:
-            make: Any = Parameter
-            self._node.set_parameters_atomically([make(name, value=value) for name, value in values.items()])
-        finally:
-            self._own.showing = False
 
     def _declare_all(self) -> dict[str, Any]:
         """Declare what is not declared yet. Return the values of all parameters of the live controllers."""
@@ -228,32 +274,18 @@ class ControllerParameters:
         given: dict[str, Any] = {}
         for path, active in self._wanted.items():
             about = "Whether the controllers of this prim are active."
-            given[ENABLED + path] = self._declare(
+            given[ENABLED + path] = self._parameters.declare(
                 ENABLED + path, active, ParameterDescriptor(description=about)
             )
         for full, (path, name) in self._numbers.items():
             about = ParameterDescriptor(
                 description=f"{name} of {path}.", additional_constraints=str(controller_range(name))
             )
-            given[full] = self._declare(full, controllers.parameter(path, name), about)
+            given[full] = self._parameters.declare(full, controllers.parameter(path, name), about)
         return given
 
-    def _declare(self, name: str, default: Any, descriptor: Any) -> Any:
-        """Return the value of a parameter, which a host's node may have declared from its overrides already."""
-        if self._node.has_parameter(name):
-            value = self._node.get_parameter(name).value
-            if type(value) is not type(default):
-                raise OptionError(f"parameter {name}: {value!r} is no {type(default).__name__}")
-            return value
-        try:
-            value = self._node.declare_parameter(name, default, descriptor).value
-        except ParameterException as error:
-            raise OptionError(f"parameter {name}: {' '.join(str(error).split())}") from error
-        self._declared.append(name)
-        return value
-
     def _check(self, parameters: Sequence[Any]) -> Any:
-        if getattr(self._own, "showing", False):
+        if self._parameters.silent:
             return SetParametersResult(successful=True)
         values = {parameter.name: parameter.value for parameter in parameters}
         ours = [
@@ -263,7 +295,7 @@ class ControllerParameters:
         return SetParametersResult(successful=not reason, reason=escaped(reason))
 
     def _apply(self, parameters: Sequence[Any]) -> None:
-        if getattr(self._own, "showing", False):
+        if self._parameters.silent:
             return
         values = {parameter.name: parameter.value for parameter in parameters}
         switched, changed = self._switched(values), self._changed(values)

@@ -5,15 +5,13 @@ Parameters that one request sets together change the bridge together.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
-from rclpy.exceptions import ParameterException, ParameterUninitializedException
+from rclpy.exceptions import ParameterUninitializedException
 from rclpy.parameter import Parameter
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
@@ -27,7 +25,7 @@ from usd_ros_bridge.ranges import shown
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.compat import parameter_overrides
-from usd_ros_bridge.ros.parameters import ENABLED, descriptor, remote_refusal
+from usd_ros_bridge.ros.parameters import ENABLED, NodeParameters, descriptor, remote_refusal
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 VARIANTS: Final = "variants"
@@ -216,6 +214,7 @@ class LiveParameters:
             report: For changes that are refused later.
         """
         self._node = node
+        self._parameters = NodeParameters(node)
         self._changes = changes
         self._is_owned = owned
         self._controlled = controlled
@@ -224,8 +223,6 @@ class LiveParameters:
         self._defer = defer
         self._remote_control: RemoteControl = remote_control
         self._report = report
-        self._own = threading.local()
-        self._declared: set[str] = set()
         self._started: set[str] = set()
         self._interfaces = InterfaceParameters()
         self._is_open = False
@@ -243,7 +240,7 @@ class LiveParameters:
                 if not self._node.has_parameter(name):
                     # What the caller's plan was made with counts, not what a parameter file might say.
                     self._node.declare_parameter(name, value, descriptor(OPTIONS[name]), True)
-                    self._declared.add(name)
+                    self._parameters.declared.add(name)
         given = self._declare_interfaces()
         if refusal := self._interfaces.refusal(given):
             raise OptionError(refusal)
@@ -263,9 +260,7 @@ class LiveParameters:
             self._node.remove_pre_set_parameters_callback(self._make_known)
             self._node.remove_on_set_parameters_callback(self._check)
             self._node.remove_post_set_parameters_callback(self._apply)
-        declared, self._declared = self._declared, set()
-        for name in declared:
-            self._node.undeclare_parameter(name)
+        self._parameters.undeclare(self._parameters.declared)
 
     def prepare(self, plan: BridgePlan, binding: PlanBinding) -> PreparedChange:
         """Prepare for other interfaces, as `PlanComponent.prepare`; before the controllers declare theirs."""
@@ -275,9 +270,10 @@ class LiveParameters:
     def _undeclare_unused(self) -> None:
         """Undeclare parameters of interfaces that are gone, or that are parameters of controllers now."""
         self._interfaces.set_plan(self._changes.plan, frozenset(self._controlled()))
-        for name in [each for each in self._declared if each not in OPTIONS and each not in self._interfaces]:
-            self._declared.discard(name)
-            self._node.undeclare_parameter(name)
+        declared = self._parameters.declared
+        self._parameters.undeclare(
+            [each for each in declared if each not in OPTIONS and each not in self._interfaces]
+        )
 
     def show(self) -> None:
         """Set the parameters to the values that hold."""
@@ -287,14 +283,13 @@ class LiveParameters:
         held = dict(self._held_options())
         shown = [name for name in self._interfaces.names if self._node.has_parameter(name)]
         held |= {name: self._interfaces.value(name, options) for name in shown}
-        other = [
-            _parameter(name, value)
-            for name, value in held.items()
-            if self._node.has_parameter(name) and not _same(_plain(self._now(name)), value)
-        ]
-        if other:
-            with self._showing():
-                self._node.set_parameters_atomically(other)
+        self._parameters.set(
+            {
+                name: value
+                for name, value in held.items()
+                if self._node.has_parameter(name) and not _same(_plain(self._now(name)), value)
+            }
+        )
 
     def _now(self, name: str) -> Any:
         try:
@@ -325,7 +320,7 @@ class LiveParameters:
         options = self._changes.plan_options
         given = {}
         for name in names:
-            if name not in self._declared:
+            if name not in self._parameters.declared:
                 held = self._interfaces.value(name, options)
                 value = self._declare(name, held)
                 if not _same(value, held):
@@ -343,24 +338,14 @@ class LiveParameters:
         return given
 
     def _declare(self, name: str, default: Any) -> Any:
-        """Return the value of a parameter, which may be given already: in a parameter file, by a host's node."""
-        if self._node.has_parameter(name):
-            value = self._node.get_parameter(name).value
-        else:
-            is_switch = name.startswith(ENABLED)
-            descriptor = ParameterDescriptor(
-                description="Whether the interfaces of this prim are there." if is_switch else "Hz.",
-                additional_constraints="" if is_switch else ABOUT_RATE,
-            )
-            try:
-                with self._showing():
-                    value = self._node.declare_parameter(name, default, descriptor).value
-            except ParameterException as error:
-                raise OptionError(f"parameter {name}: {' '.join(str(error).split())}") from error
-            self._declared.add(name)
-        if type(value) is not type(default):
-            raise OptionError(f"parameter {name}: {value!r} is no {type(default).__name__}")
-        return value
+        """Declare a parameter of an interface. Return its value, which may be an initial one."""
+        is_switch = name.startswith(ENABLED)
+        about = ParameterDescriptor(
+            description="Whether the interfaces of this prim are there." if is_switch else "Hz.",
+            additional_constraints="" if is_switch else ABOUT_RATE,
+        )
+        with self._parameters.silence():
+            return self._parameters.declare(name, default, about)
 
     def _changed(self, _report: ChangeReport) -> None:
         """Adapt to the plan that is live now; in the node's executor."""
@@ -384,7 +369,7 @@ class LiveParameters:
         return parameters
 
     def _check(self, parameters: Sequence[Any]) -> Any:
-        if getattr(self._own, "showing", False):
+        if self._parameters.silent:
             return SetParametersResult(successful=True)
         values = self._mine(parameters)
         reason = next((f"{name} cannot be unset" for name, value in values.items() if value is None), "")
@@ -392,7 +377,7 @@ class LiveParameters:
         return SetParametersResult(successful=not reason, reason=escaped(reason))
 
     def _apply(self, parameters: Sequence[Any]) -> None:
-        if not getattr(self._own, "showing", False):
+        if not self._parameters.silent:
             self._ask(self._mine(parameters))
 
     def _mine(self, parameters: Sequence[Any]) -> dict[str, Any]:
@@ -509,15 +494,6 @@ class LiveParameters:
         ]
         if self._is_open and off:
             self._node.set_parameters_atomically(off)
-
-    @contextmanager
-    def _showing(self) -> Iterator[None]:
-        """Set parameters to the values that hold, without requesting a change."""
-        self._own.showing = True
-        try:
-            yield
-        finally:
-            self._own.showing = False
 
 
 # --- Values ----------------------------------------------------------------------------------------------------
