@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test bench lint format test-robots test-assets test-newton test-resolver check-examples clean
+.PHONY: help setup setup-tests run test test-long bench lint format test-robots test-assets test-newton test-resolver check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -33,6 +33,9 @@ run: setup ## run the bridge on ASSET
 
 test: setup-tests ## all tests that need no full ROS installation, with two workers
 	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-long: setup-tests ## the tests with random examples, with four times as many (TEST_EFFORT)
+	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(MAKE) --no-print-directory test ARGS='-m slow $(ARGS)'
 
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from goal_storm import Storm, storm
 
-GOALS = int(os.environ.get("USD_ROS_BRIDGE_TEST_GOALS", "120"))
+from effort import examples
+
+GOALS = examples(60)
 KILLS = max(2, GOALS // 100)
 MEGABYTE = 2**20
 BUSY = ("schedule.stall", "loop.overrun")
@@ -16,6 +16,7 @@ STALL_S = 5.0
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(max(120, 2 * GOALS))
 def test_every_goal_ends_once_and_nothing_leaks() -> None:
     made: Storm = storm(GOALS, kills=KILLS)
     assert sum(made.asked.values()) == GOALS

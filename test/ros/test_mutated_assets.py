@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from effort import examples
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
 
-MUTANTS = int(os.environ.get("MUTATED_ASSETS", "120"))
+MUTANTS = int(os.environ.get("MUTATED_ASSETS", examples(60)))
 SEED = os.environ.get("MUTATED_ASSETS_SEED", "1")
 PROGRAM = Path(__file__).with_name("mutated_assets.py")
 ONE_S = 60.0

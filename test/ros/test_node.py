@@ -27,6 +27,7 @@ from std_srvs.srv import SetBool
 from tf2_msgs.msg import TFMessage
 
 import usd_ros_bridge
+from effort import examples
 from usd_ros_bridge.cli.main import main as cli_main
 from usd_ros_bridge.options import BRIDGE, ROBOT_STATE_PUBLISHER
 from usd_ros_bridge.ros import node
@@ -192,13 +193,14 @@ if __name__ == "__main__":
 """An executable as pip writes it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments"), [("bridge", ()), ("usd_ros_bridge", ("run",))])
 def test_sigint_in_the_first_second_is_no_traceback_of_the_package(tmp_path, name, arguments):
     """What Python prints of its own start, with the .pth files of the environment, is not the package's."""
     script = tmp_path / name
     script.write_text(SCRIPT.format(name=name))
     numbers = random.Random(name)
-    for _ in range(12):
+    for _ in range(examples(6)):
         delay = numbers.uniform(0.02, 1.0)
         child = subprocess.Popen(
             [sys.executable, script, *arguments, ROBOT],

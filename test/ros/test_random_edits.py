@@ -22,13 +22,14 @@ from random_edits import RandomEdits
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 
+from effort import examples
 from usd_ros_bridge import Bridge, BridgeOptions, load_plan
 from usd_ros_bridge.testing.graphs import Graph, graph_of, type_name
 
 pytestmark = pytest.mark.skipif(
     not hasattr(Bridge, "change"), reason="this version of the bridge cannot change"
 )
-EDITS = int(os.environ.get("RANDOM_EDITS", "80"))
+EDITS = int(os.environ.get("RANDOM_EDITS", examples(40)))
 SEEDS = tuple(int(each) for each in os.environ.get("RANDOM_EDITS_SEED", "1,2").split(","))
 LOG = os.environ.get("RANDOM_EDITS_LOG", "")
 SETTLED_S = 20.0

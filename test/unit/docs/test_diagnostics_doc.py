@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ class Reporter:
     severity: str
 
 
+@cache
 def modules() -> dict[Path, ast.Module]:
     """The parsed modules, without the collector, which passes on what others find."""
     parsed = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}

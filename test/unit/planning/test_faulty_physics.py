@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_faulty_records import MATRIX, NUMBERS, PATHS, VALUES, stages
 
+from effort import examples
 from usd_ros_bridge.export.plan_json import physics_to_json, plan_to_json
 from usd_ros_bridge.model import physics_records as p
 from usd_ros_bridge.model.physics import Mesh, PhysicsScene
@@ -143,8 +145,11 @@ def check_promises(scene: PhysicsScene, *, weightless: bool) -> None:
     assert all(math.isfinite(value) for value in numbers_in(physics_to_json(scene)))
 
 
+@pytest.mark.slow
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(75),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(stages(), physics())
 def test_garbage_never_raises_and_the_scene_keeps_its_promises(

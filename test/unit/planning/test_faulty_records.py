@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planning_records import Stage, arm
 
+from effort import examples
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.plan import BridgePlan
@@ -225,8 +227,11 @@ def check_promises(plan: BridgePlan) -> None:
         assert diagnostic.message.isprintable()
 
 
+@pytest.mark.slow
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(75),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(stages(), st.sampled_from(["namespaced", "global", "both"]), st.booleans())
 def test_garbage_never_raises_and_the_plan_keeps_its_promises(

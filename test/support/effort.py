@@ -1,0 +1,12 @@
+"""How many random examples tests try: a few in `make test`, many in `make test-long`."""
+
+from __future__ import annotations
+
+import os
+
+EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
+
+
+def examples(count: int) -> int:
+    """Return how many examples to try where `make test` tries `count`."""
+    return count * EFFORT
