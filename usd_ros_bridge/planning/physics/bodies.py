@@ -151,11 +151,12 @@ def _velocities(
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     row = index.poses.row(record.path)
     return (
-        _vector(rotate(rotation, linear * index.poses.scale[row] * index.units.meters)),
-        _vector(rotate(rotation, angular * _RADIANS)),
+        as_vector(rotate(rotation, linear * index.poses.scale[row] * index.units.meters)),
+        as_vector(rotate(rotation, angular * _RADIANS)),
     )
 
 
-def _vector(values: FloatArray) -> Vector3:
-    x, y, z = (values + 0.0).tolist()
+def as_vector(values: FloatArray) -> Vector3:
+    """Return three numbers as a plan value, no negative zeros."""
+    x, y, z = (np.asarray(values, dtype=np.float64) + 0.0).tolist()
     return x, y, z

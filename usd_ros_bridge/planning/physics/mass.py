@@ -23,7 +23,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import MasslessBodies, PlanOptions
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.names import Nearest
-from usd_ros_bridge.planning.physics.bodies import BodyTable
+from usd_ros_bridge.planning.physics.bodies import BodyTable, as_vector
 from usd_ros_bridge.planning.physics.volumes import MassModel, Solid, distributed
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex, Units
 from usd_ros_bridge.spatial.scalar import Quaternion, Vector3
@@ -177,7 +177,7 @@ class MassPlanner:
         if weightless and attached and moments is not None and record is not None and record.mass == 0.0:
             # A URDF link may have inertia and no mass.
             at = np.zeros(3) if center is None else center
-            return Inertial(mass=0.0, center=_vector(at), diagonal=moments, principal=self._axes(record))
+            return Inertial(mass=0.0, center=as_vector(at), diagonal=moments, principal=self._axes(record))
         together = None
         if mass is None or moments is None or center is None:
             density = self._density(record)
@@ -198,7 +198,7 @@ class MassPlanner:
         if not any(moments):
             # Below the smallest numbers there are: engines take no body without inertia.
             moments = (_LEAST,) * 3
-        return Inertial(mass=mass, center=_vector(center), diagonal=moments, principal=principal)
+        return Inertial(mass=mass, center=as_vector(center), diagonal=moments, principal=principal)
 
     def _weighs_nothing(
         self, record: MassRecord | None, colliders: Sequence[ColliderMass], *, attached: bool
@@ -405,11 +405,6 @@ def _ball(mass: float) -> FloatArray:
 def _rotation(quaternion: Quaternion) -> FloatArray:
     matrix: FloatArray = to_matrix(np.array((0.0, 0.0, 0.0, *quaternion)))[:3, :3]
     return matrix
-
-
-def _vector(values: FloatArray) -> Vector3:
-    x, y, z = (np.asarray(values, dtype=np.float64) + 0.0).tolist()
-    return x, y, z
 
 
 AUTHORED: Final = tuple(value for value in get_args(MasslessBodies) if value != "auto")

@@ -22,7 +22,7 @@ from usd_ros_bridge.planning.kinematics.joint_graph import read_joints
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel, plan_kinematics
 from usd_ros_bridge.planning.kinematics.solver_attributes import SCENE, check_solvers, resolve_all
 from usd_ros_bridge.planning.physics.actuators import drive_joints, plan_actuators
-from usd_ros_bridge.planning.physics.bodies import BodyTable, order_bodies, plan_bodies
+from usd_ros_bridge.planning.physics.bodies import BodyTable, as_vector, order_bodies, plan_bodies
 from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
 from usd_ros_bridge.planning.physics.filters import plan_filters, plan_groups
 from usd_ros_bridge.planning.physics.mass import (
@@ -217,8 +217,7 @@ def _gravity(record: PhysicsSceneRecord, units: Units, findings: DiagnosticColle
     if length > 0.0:
         down = rotate(units.world_from_stage[3:], direction / length)
     strength = EARTH if magnitude < 0.0 else magnitude * units.meters
-    x, y, z = (down * strength + 0.0).tolist()
-    return x, y, z
+    return as_vector(down * strength)
 
 
 def add_physics_scene(plan: BridgePlan, records: StageRecords, options: PlanOptions) -> BridgePlan:

@@ -223,7 +223,7 @@ _DEEPEST: Final = 32
 """Instancers within prototypes of instancers."""
 _REFERENCE: Final = "reference each of them, instanceable, where it has to count"
 _BODY: Final = "PhysicsRigidBodyAPI"
-_SEEN: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
+SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
 
 
 class InstancedPrim(NamedTuple):
@@ -291,7 +291,7 @@ class PointInstances:
         found: list[InstancedPrim] = []
         try:
             world = np.array(self._cache.GetLocalToWorldTransform(instancer), dtype=np.float64)
-            seen = _is_seen(instancer)
+            seen = is_seen(instancer)
             self._count += self._number_of_prims(instancer, (path,))
             if self._count > self._most:
                 raise _TooManyError
@@ -466,7 +466,7 @@ class PointInstances:
                     prim=prim,
                     suffix=prim.GetPath().pathString[len(path) :],
                     matrix=np.array(Gf.Matrix4d(matrix), dtype=np.float64),
-                    seen=_is_seen(prim, root),
+                    seen=is_seen(prim, root),
                     is_instancer=is_instancer,
                 )
             )
@@ -487,12 +487,12 @@ class PointInstances:
         )
 
 
-def _is_seen(prim: Usd.Prim, root: Usd.Prim | None = None) -> bool:
+def is_seen(prim: Usd.Prim, root: Usd.Prim | None = None) -> bool:
     """Return whether purpose and visibility let a prim be seen; of a prototype's, only what its root and below say."""
     if root is None:
         imageable = UsdGeom.Imageable(prim)
         visible = imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible
-        return bool(visible) and imageable.ComputePurpose() in _SEEN
+        return bool(visible) and imageable.ComputePurpose() in SEEN_PURPOSES
     return all(_lets_be_seen(UsdGeom.Imageable(each)) for each in _from(prim, root))
 
 
@@ -509,4 +509,4 @@ def _lets_be_seen(imageable: UsdGeom.Imageable) -> bool:
     if imageable.GetVisibilityAttr().Get(Usd.TimeCode.EarliestTime()) == UsdGeom.Tokens.invisible:
         return False
     purpose = imageable.GetPurposeAttr()
-    return not purpose.HasAuthoredValue() or purpose.Get() in _SEEN
+    return not purpose.HasAuthoredValue() or purpose.Get() in SEEN_PURPOSES

@@ -28,7 +28,7 @@ from usd_ros_bridge.model.physics_records import (
 from usd_ros_bridge.model.records import Record, attribute, fallback
 from usd_ros_bridge.model.stage import XformRecord
 from usd_ros_bridge.usd.read.geometry import geometry_type, read_mesh, read_sizes
-from usd_ros_bridge.usd.read.instances import InstancedPrim, PointInstances
+from usd_ros_bridge.usd.read.instances import InstancedPrim, PointInstances, is_seen
 from usd_ros_bridge.usd.read.joint_reader import solver_attributes
 from usd_ros_bridge.usd.read.materials import (
     Appearance,
@@ -148,7 +148,6 @@ def _place(path: str, xforms: Mapping[str, XformRecord], resets: set[str]) -> di
     return {"world_from_prim": xforms[path].world_from_prim, "detached_at": at}
 
 
-SEEN_PURPOSES: Final = (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
 _NOWHERE: Final = (math.nan,) * 16
 GREATEST_FLOAT: Final = 3.4e38
 COLLIDERS: Final = "colliders"
@@ -324,7 +323,7 @@ class PhysicsReader:
     def _visit(self, prim: Usd.Prim, path: str, kind: PhysicsKind, memo: Memo | None) -> None:
         # What is below a PointInstancer is copied elsewhere, and is nothing where it stands.
         is_prototype = path.startswith(self._instancer)
-        seen = bool(kind.geometry) and not is_prototype and _is_seen(prim)
+        seen = bool(kind.geometry) and not is_prototype and is_seen(prim)
         if not (kind.has_records or seen):
             return
         source = self._prims.source(path, prim, memo)
@@ -616,13 +615,6 @@ def _nearest(path: str, members: set[str]) -> str:
     while members and path and path not in members:
         path = path.rpartition("/")[0]
     return path if members else ""
-
-
-def _is_seen(prim: Usd.Prim) -> bool:
-    imageable = UsdGeom.Imageable(prim)
-    if imageable.ComputePurpose() not in SEEN_PURPOSES:
-        return False
-    return bool(imageable.ComputeVisibility(Usd.TimeCode.EarliestTime()) != UsdGeom.Tokens.invisible)
 
 
 OWN: Final = "usd_ros_bridge:"
