@@ -13,8 +13,7 @@ from typing import Final
 
 from usd_ros_bridge.errors import escaped
 from usd_ros_bridge.export.mesh_files import MeshCache
-from usd_ros_bridge.export.urdf.urdf_joints import UrdfJoint
-from usd_ros_bridge.export.urdf.urdf_links import LinkTree, link_tree
+from usd_ros_bridge.export.urdf.link_tree import LinkTree, UrdfJoint, link_tree
 from usd_ros_bridge.export.urdf.urdf_visuals import (
     ROUNDING,
     LinkShapes,
