@@ -120,7 +120,7 @@ class Bridge(HandlerRegistry):
         # Last first.
         self._stops: list[Callable[[], None]] = [self._domains.stop, self._workers.close]
         self._opened: BridgeParts | None = None
-        # Known before all is open: `stop` may come from a signal handler meanwhile.
+        # Set before all is open: a signal handler may call `stop` meanwhile.
         self._loop: Loop | SimTimeLoop | None = None
         self._was_opened = False
         self._closed = False
@@ -171,15 +171,15 @@ class Bridge(HandlerRegistry):
     # --- Running -----------------------------------------------------------------------------------------------
 
     def step(self, time_ns: int | None = None) -> bool:
-        """Tick once, from the host's thread: apply what arrived, step the backend, publish what is due.
+        """Tick once, in the host's thread: apply what arrived, step the backend, publish what is due.
 
         Args:
-            time_ns: Bridge time, nanoseconds, which stamps what is sent; None for the ROS time of the bridge's node.
-                Where the backend owns time: the time to go to, the end of a step at or before it counts (one that is
-                missed by less than a hundredth of a step, too); None for one step of the backend.
+            time_ns: Bridge time, nanoseconds, the stamp of messages; None for the ROS time of the bridge's node. If the
+                backend owns time: the time to advance to, rounded down to the end of a step (with a tolerance of a
+                hundredth of a step); None for one step of the backend.
 
         Returns:
-            Whether the backend gave a state; not where time that the backend owns is paused.
+            Whether the backend gave a state. False while time that the backend owns is paused.
 
         Raises:
             BridgeError: The bridge is not open, or `spin` runs in another thread.
@@ -205,7 +205,7 @@ class Bridge(HandlerRegistry):
         self.parts.runtime.post(job)
 
     def poll(self) -> None:
-        """Run callbacks that wait, where no background thread does (`threaded=False`), and return at once."""
+        """Run waiting callbacks if no background thread does (`threaded=False`). Return at once."""
         self.parts.domains.poll()
 
     def spin(self) -> None:
@@ -230,7 +230,7 @@ class Bridge(HandlerRegistry):
     def reset(self) -> None:
         """Reset the backend to the state at rest; the next `step` may be at any time.
 
-        Where the backend owns time, it starts over, while `spin` runs between two ticks: `time.reset` tells when.
+        If the backend owns time, time starts over; while `spin` runs, between two ticks. `time.reset` returns when.
         """
         parts = self.parts
         if isinstance(parts.clock, SimTime):
@@ -248,16 +248,16 @@ class Bridge(HandlerRegistry):
         timeout: float | None = None,
         feedback: Callable[[Any], object] | None = None,
     ) -> Call:
-        """Call the server that a client of the plan is for, as soon as there is one.
+        """Call the server of a client of the plan, as soon as the server exists.
 
         Args:
             target: Prim path or absolute name of the client.
             request: Request or goal message, or a mapping of its fields.
-            timeout: Seconds until the call fails. By default 5 for a service; a goal takes as long as it takes.
-            feedback: Called with each feedback message of a goal, off the tick; or is `async`.
+            timeout: Seconds until the call fails. By default 5 for a service; no limit for a goal.
+            feedback: Function or coroutine function, called with each feedback message of a goal, outside the tick.
 
         Returns:
-            The call: `await` it, or ask for its `result()`: the response, or the `ActionResult` of a goal.
+            The call: `await` it, or call its `result()`: the response, or the `ActionResult` of a goal.
 
         Raises:
             BridgeError: The bridge is not open, there is no such client, or the request does not fit its type.
@@ -268,14 +268,14 @@ class Bridge(HandlerRegistry):
         return parts.interfaces.call(target, request, timeout=timeout, feedback=feedback)
 
     def controllers(self) -> tuple[ControllerStatus, ...]:
-        """Return which controllers there are, and which of them are active."""
+        """Return all controllers, and which of them are active."""
         return self.parts.runtime.controllers.status()
 
     def switch_controllers(self, *, activate: Iterable[str] = (), deactivate: Iterable[str] = ()) -> Call:
         """Switch controllers by prim path, at the start of the next tick: all of them, or none.
 
         Returns:
-            The switch under way: `await` it, or ask for its `result()`, to know that it happened.
+            The switch: `await` it, or call its `result()`, to know that it happened.
 
         Raises:
             BridgeError: It is not possible: a path is unknown, a controller faulty, or a joint claimed twice.
@@ -300,7 +300,7 @@ class Bridge(HandlerRegistry):
 
     @property
     def changes(self) -> ChangeCoordinator:
-        """Change of the running bridge, whoever requests them: parameters, services, file watchers, the host.
+        """Coordinator of all changes: requests of parameters, services, file watchers and the host.
 
         Raises:
             BridgeError: The bridge is not open.
@@ -317,14 +317,14 @@ class Bridge(HandlerRegistry):
         """Change variants, options or the stage of the running bridge. Only differences close and open.
 
         Args:
-            variants: All selections that are to override authored ones; None for those that do.
-            plan_options: How the plan is made; None for as it was.
-            edit: Edits the stage, on its session layer; refused where the stage is the caller's, who edits it
-                without asking, unless `scene_edits` allows it.
+            variants: All selections that override authored ones; None keeps them.
+            plan_options: New options of the plan; None keeps them.
+            edit: Edit the stage, on its session layer. Refused for a stage of the caller's, unless `scene_edits`
+                allows it.
 
         Returns:
-            The change under way: `await` it, or ask for its `result()`, a ChangeReport. It fails with
-            ChangeRefusedError, or another BridgeError, where what runs goes on as it was.
+            The change: `await` it, or call its `result()`, a ChangeReport. It fails with
+            ChangeRefusedError, or another BridgeError, if it is refused: the running version continues.
 
         Raises:
             BridgeError: The bridge is not open.
@@ -367,7 +367,7 @@ class Bridge(HandlerRegistry):
         return parts
 
     def status(self) -> BridgeStatus:
-        """Return what the bridge is doing, from any thread.
+        """Return the status of the bridge, from any thread.
 
         Raises:
             BridgeError: The bridge is not open.
@@ -401,7 +401,7 @@ class Bridge(HandlerRegistry):
             )
 
     def summary(self) -> str:
-        """Return one line for a log: what is live.
+        """Return one line for a log: numbers of interfaces and frames.
 
         Raises:
             BridgeError: The bridge is not open.
@@ -612,7 +612,7 @@ class Bridge(HandlerRegistry):
                 self._reporter.report(f"change.found:{each}", str(each))
 
     def _quit(self) -> bool:
-        """End `spin` soon, after the answer to the service that asks for it. Return False if `spin` does not run."""
+        """End `spin` soon, after the response to the request. Return False if `spin` does not run."""
         if self._spinning:
             threading.Timer(QUIT_S, self.stop).start()
         return self._spinning
@@ -623,7 +623,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def forbidden_wait(workers: Workers, runtime: Runtime, domain: Domain) -> str:
-    """Return why the calling thread must not wait for an answer from a domain, "" where it may."""
+    """Return why the calling thread must not wait for an answer of a domain, "" if it may."""
     if workers.in_event_loop():
         return "result() in a coroutine would stop all of them: await the call"
     if runtime.ticking == threading.get_ident():

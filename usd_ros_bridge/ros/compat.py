@@ -1,4 +1,4 @@
-"""Compatibility with rclpy: differences between ROS 2 releases, and all uses of its private members."""
+"""Compatibility with rclpy: differences between releases, destruction of entities, all uses of private members."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from rclpy.service import Service
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
+from usd_ros_bridge.reporting import Report, describe
+
 ROS_ERRORS: tuple[type[Exception], ...] = (
     rclpy_implementation.RCLError,
     rclpy_implementation.UnknownROSArgsError,
     NameValidationException,
 )
-"""What rclpy raises when it does not like its arguments, a node's name or a namespace."""
+"""Exceptions of rclpy for invalid arguments, node names and namespaces."""
 
 _EVENTS_EXECUTORS = (
     ("rclpy.experimental", "EventsExecutor"),
@@ -160,6 +162,112 @@ def destroy_entity(node: Any, entity: Any) -> None:
             entity.destroy()
 
 
+class EntityRemoval:
+    """Destroy entities of one node, each when its executor has released it.
+
+    An EventsExecutor must have no queued event of an entity when it drops the entity. So the middleware stops queueing
+    its events, a task is queued behind the queued ones, and this task destroys the entity in the executor's thread.
+    Other executors hold entities only while they wait for them: those are destroyed at once.
+    """
+
+    def __init__(self, node: Any, report: Report) -> None:
+        """Store the arguments.
+
+        Args:
+            node: The node that the entities were created on.
+            report: For entities that cannot be destroyed.
+        """
+        self._node = node
+        self._report = report
+        # Re-entrant: a collection of garbage within may end up here again.
+        self._lock = threading.RLock()
+        self._stopped: list[Any] = []
+        self._queued: list[Any] = []
+        self._idle: weakref.ref[Any] | None = None
+        self._followed = False
+        self._held = False
+
+    def probe(self) -> None:
+        """Find out whether the node's executor ever runs: one that never ran holds no entity."""
+        executor = self._node.executor
+        if queues_events(executor):
+            self._idle = weakref.ref(executor)
+            executor.create_task(self._note_run)
+
+    def destroy(self, entity: Any) -> None:
+        """Destroy an entity, from any thread; at once where no executor can be about to use it.
+
+        Args:
+            entity: Publisher, subscription, service, client, timer, action server or action client of the node.
+        """
+        node = self._node
+        if node is None:
+            # It is destroyed with its node.
+            return
+        executor = node.executor
+        if not (queues_events(executor) and is_executed(entity)):
+            self._destroy(entity)
+            return
+        stop_events(entity)
+        idle = self._idle
+        if node not in executor.get_nodes() or (idle is not None and idle() is executor):
+            # It was shut down, or never run: it holds nothing.
+            self._destroy(entity)
+            return
+        with self._lock:
+            self._stopped.append(entity)
+            if not (self._queued or self._held):
+                self._queue(executor)
+
+    def hold(self) -> None:
+        """Let entities wait for `finish` from here on: nobody runs the executor any more. Idempotent.
+
+        An EventsExecutor never frees a task that it did not run, nor what that holds.
+        """
+        self._held = True
+
+    def finish(self) -> None:
+        """Destroy what waits, where the executor is shut down, and let go of the node. Idempotent."""
+        with self._lock:
+            entities = self._queued + self._stopped
+            self._queued, self._stopped = [], []
+        for entity in entities:
+            self._destroy(entity)
+        # A task may have been left in the executor's queue.
+        self._node = None
+
+    def leave(self) -> None:
+        """Let a host's executor finish by itself; at the latest its context's shutdown does. Idempotent."""
+        with self._lock:
+            if not self._queued or self._followed:
+                return
+            self._followed = True
+        self._node.context.on_shutdown(self.finish)
+
+    def _queue(self, executor: Any) -> None:
+        self._queued, self._stopped = self._stopped, []
+        executor.create_task(self._run)
+
+    def _run(self) -> None:
+        """Destroy what was queued; behind all events of it that were queued before. In the executor's thread."""
+        with self._lock:
+            entities, self._queued = self._queued, []
+        for entity in entities:
+            self._destroy(entity)
+        with self._lock:
+            if self._stopped and not (self._queued or self._held):
+                self._queue(self._node.executor)
+
+    def _note_run(self) -> None:
+        self._idle = None
+
+    def _destroy(self, entity: Any) -> None:
+        try:
+            destroy_entity(self._node, entity)
+        except Exception as error:  # noqa: BLE001 - the others are to be destroyed all the same
+            self._report("ros.destroy", f"an entity could not be destroyed: {describe(error)}")
+
+
 def _wait_for_callers(waitables: Sequence[Any]) -> None:
     """Wait until no other thread is within a method of some waitables that `destroy_entity` has just replaced.
 
@@ -259,17 +367,16 @@ def defer_responses(service: Any, answer: Callable[[Any, Any], None]) -> Callabl
     """Defer the answers of a service, whatever executor runs its callback.
 
     rclpy awaits coroutine callbacks in some executors and refuses them in others (Jazzy's EventsExecutor). All of them
-    hand what the callback returned, and the request's header, to the service's `send_response`.
+    pass the callback's result and the request's header to the service's `send_response`.
 
     Args:
         service: An rclpy service.
-        answer: Called with what the callback returned and the header instead of sending it.
+        answer: Called instead, with the callback's result and the header.
 
     Returns:
-        What sends a response, from any thread: `send(response, header)`. rmw_fastrtps waits 0.1 s for a client whose
-        reader it has not discovered yet, and then drops the response with nothing but a warning; a client that asks
-        the moment it sees the server would wait for ever. What took that long is sent again; clients ignore a second
-        answer.
+        `send(response, header)`, for any thread. rmw_fastrtps waits 0.1 s for a client whose reader it has not
+        discovered yet, and then drops the response with a warning; a client that sends its request the moment it sees
+        the server would wait for ever. A response that took that long is sent again; clients ignore a second one.
     """
     send_once: Callable[[Any, Any], None] = service.send_response
     service.send_response = answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,11 +21,8 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.compat import (
     ROS_ERRORS,
-    destroy_entity,
-    is_executed,
+    EntityRemoval,
     make_executor,
-    queues_events,
-    stop_events,
     wake,
 )
 from usd_ros_bridge.ros.transport import has_discovery_thread, wait_until_sent
@@ -42,115 +38,8 @@ class DomainLimitError(Exception):
     """The plan uses more domains than one process serves."""
 
 
-class EntityRemoval:
-    """Destroy entities of one node, each when its executor has let go of it.
-
-    An EventsExecutor must have no event of an entity left in its queue when it drops the entity. So the middleware is
-    told to queue no more of them, a task is queued behind those that there are, and this task, in the executor's own
-    thread, destroys the entity. Other executors wait on entities, and hold them only meanwhile: those are destroyed at
-    once.
-    """
-
-    def __init__(self, node: Any, report: Report) -> None:
-        """Store the arguments.
-
-        Args:
-            node: The node that the entities were created on.
-            report: For entities that cannot be destroyed.
-        """
-        self._node = node
-        self._report = report
-        # Re-entrant: a collection of garbage within may end up here again.
-        self._lock = threading.RLock()
-        self._stopped: list[Any] = []
-        self._queued: list[Any] = []
-        self._idle: weakref.ref[Any] | None = None
-        self._followed = False
-        self._held = False
-
-    def probe(self) -> None:
-        """Find out whether the node's executor is ever run: one that never was knows no entity."""
-        executor = self._node.executor
-        if queues_events(executor):
-            self._idle = weakref.ref(executor)
-            executor.create_task(self._note_run)
-
-    def destroy(self, entity: Any) -> None:
-        """Destroy an entity, from any thread; at once where no executor can be about to use it.
-
-        Args:
-            entity: Publisher, subscription, service, client, timer, action server or action client of the node.
-        """
-        node = self._node
-        if node is None:
-            # It goes, or went, with its node.
-            return
-        executor = node.executor
-        if not (queues_events(executor) and is_executed(entity)):
-            self._destroy(entity)
-            return
-        stop_events(entity)
-        idle = self._idle
-        if node not in executor.get_nodes() or (idle is not None and idle() is executor):
-            # It was shut down, or never run: it holds nothing.
-            self._destroy(entity)
-            return
-        with self._lock:
-            self._stopped.append(entity)
-            if not (self._queued or self._held):
-                self._queue(executor)
-
-    def hold(self) -> None:
-        """Let entities wait for `finish` from here on: nobody runs the executor any more. Idempotent.
-
-        An EventsExecutor never frees a task that it did not run, nor what that holds.
-        """
-        self._held = True
-
-    def finish(self) -> None:
-        """Destroy what waits, where the executor is shut down, and let go of the node. Idempotent."""
-        with self._lock:
-            entities = self._queued + self._stopped
-            self._queued, self._stopped = [], []
-        for entity in entities:
-            self._destroy(entity)
-        # A task may have been left in the executor's queue.
-        self._node = None
-
-    def leave(self) -> None:
-        """Let a host's executor finish by itself; at the latest its context's shutdown does. Idempotent."""
-        with self._lock:
-            if not self._queued or self._followed:
-                return
-            self._followed = True
-        self._node.context.on_shutdown(self.finish)
-
-    def _queue(self, executor: Any) -> None:
-        self._queued, self._stopped = self._stopped, []
-        executor.create_task(self._run)
-
-    def _run(self) -> None:
-        """Destroy what was queued; behind all events of it that were queued before. In the executor's thread."""
-        with self._lock:
-            entities, self._queued = self._queued, []
-        for entity in entities:
-            self._destroy(entity)
-        with self._lock:
-            if self._stopped and not (self._queued or self._held):
-                self._queue(self._node.executor)
-
-    def _note_run(self) -> None:
-        self._idle = None
-
-    def _destroy(self, entity: Any) -> None:
-        try:
-            destroy_entity(self._node, entity)
-        except Exception as error:  # noqa: BLE001 - the others are to be destroyed all the same
-            self._report("ros.destroy", f"an entity could not be destroyed: {describe(error)}")
-
-
 class Domain:
-    """A node in one domain, and what runs its callbacks.
+    """A node in one domain, and the thread that runs its callbacks.
 
     Attributes:
         node: The node.
@@ -192,7 +81,7 @@ class Domain:
 
     @property
     def current(self) -> bool:
-        """Return whether the calling thread runs the callbacks, as far as a host's executor tells."""
+        """Return whether the calling thread runs the callbacks, as far as it is known of a host's executor."""
         thread = self._thread
         return threading.get_ident() == (self._poller if thread is None else thread.ident)
 
@@ -218,13 +107,13 @@ class Domain:
             self._thread.start()
 
     def defer(self, job: Callable[[], None], *, urgent: bool = True) -> None:
-        """Run `job` soon, outside of any callback: there, entities may be made and destroyed.
+        """Run `job` soon, outside of any callback, where entities may be created and destroyed.
 
-        In the executor's thread where that is the bridge's own, else in the next `poll`.
+        It runs in the executor's thread if that is the bridge's own, else in the next `poll`.
 
         Args:
-            job: What to run.
-            urgent: False lets it wait for the executor's next turn, a tenth of a second at most.
+            job: The job.
+            urgent: False if it may wait for the executor's next turn, a tenth of a second at most.
         """
         self._jobs.append(job)
         executor = self._executor
@@ -248,7 +137,7 @@ class Domain:
         return bool(self._jobs) and self._thread is None
 
     def poll(self, *, callbacks: bool = True) -> None:
-        """Run what waits and return: deferred jobs and, where no thread does it, callbacks of an owned node."""
+        """Run waiting jobs and, without a thread, callbacks of an owned node. Return at once."""
         if self._thread is not None or not self._polling.acquire(blocking=False):
             # A thread does it, or another poll is under way.
             return
@@ -276,7 +165,7 @@ class Domain:
         self._jobs.clear()
 
     def close(self) -> None:
-        """End what is the bridge's own: thread, executor, node and context. Idempotent."""
+        """Destroy the bridge's own thread, executor, node and context. Idempotent."""
         self.stop()
         if not self.owned:
             self._removal.leave()
@@ -325,10 +214,10 @@ class Domain:
 
 
 def _destroy_node(node: Node) -> None:
-    """Destroy the only node of a context, so that its peers hear of the end of all that it had.
+    """Destroy the only node of a context. Its peers are notified of the end of all its endpoints.
 
-    The participant goes with the last node of its context, and with it what Fast DDS's discovery thread has not sent
-    yet. A second node, which has nothing, keeps the participant until all of it is sent.
+    The last node of a context ends its participant, and what Fast DDS's discovery thread has not sent yet is lost. A
+    second, empty node keeps the participant until all is sent.
     """
     if not (has_discovery_thread() and node.context.ok()):
         node.destroy_node()
@@ -438,7 +327,7 @@ class Domains:
         return tuple(self._domains.values())
 
     def unused(self, plan: BridgePlan) -> tuple[Domain, ...]:
-        """Return open domains, except the main one, that a plan has nothing in."""
+        """Return the open domains, except the main one, that a plan does not use."""
         interfaces = (*plan.topics, *plan.services, *plan.actions)
         wanted = {each.domain_id for each in interfaces if each.enabled}
         wanted |= {robot.domain_id for robot in plan.robots}
@@ -448,7 +337,7 @@ class Domains:
         )
 
     def close_unused(self, plan: BridgePlan) -> None:
-        """Close the domains that a plan has nothing in; not from a callback."""
+        """Close the domains that a plan does not use; not from a callback."""
         for domain in self.unused(plan):
             self._domains.pop(domain.domain_id, None)
             self.polled = tuple(each for each in self.polled if each is not domain)
@@ -463,7 +352,7 @@ class Domains:
         return False
 
     def poll(self, *, callbacks: bool = True) -> None:
-        """Run what waits in domains that have no thread of their own."""
+        """Run waiting jobs and callbacks in domains without a thread."""
         for domain in self.polled:
             domain.poll(callbacks=callbacks)
 
@@ -473,7 +362,7 @@ class Domains:
             domain.stop()
 
     def close(self) -> None:
-        """Close all of them, the main one last. Idempotent; what is closed is not opened again."""
+        """Close all domains, the main one last. Idempotent; none opens again."""
         domains = [domain for domain in self._domains.values() if domain is not self._main]
         for domain in (*domains, *([self._main] if self._main else ())):
             domain.close()

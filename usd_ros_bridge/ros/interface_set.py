@@ -1,4 +1,4 @@
-"""All endpoints of an open bridge: made from the plan; one that cannot be made is disabled alone."""
+"""All endpoints of an open bridge. One that cannot be made is disabled; the others are not affected."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ class Interfaces:
     def call(
         self, target: str, request: Any, *, timeout: float | None, feedback: Callable[[Any], object] | None
     ) -> Call:
-        """Call the server that a client of the plan is for.
+        """Call the server of a client of the plan.
 
         Args:
             target: Prim path or absolute name of the client.
@@ -389,7 +389,7 @@ class Interfaces:
         return list(self.rows())
 
     def rows(self) -> Iterator[InterfaceStatus]:
-        """Yield the rows of `status`, each made when it is asked for: thousands take a while."""
+        """Yield the rows of `status`, each made on demand, as thousands take a while."""
         publications, now_ns = self._runtime.publications, self._runtime.time_ns or 0
         for row in tuple(self._made):
             plan, kind, endpoint = row.plan, row.kind, row.endpoint

@@ -1,7 +1,7 @@
-"""Changes of a running bridge: one after another, planned beside the ticks and committed between two of them.
+"""Changes of a running bridge: one after another, planned during ticks and committed between two of them.
 
-A thread of its own reads the stage, plans and prepares while the bridge runs. A stage of the host's is read between two
-ticks, in the host's thread: nobody else knows when the host edits it.
+A thread of its own reads the stage, plans and prepares while the bridge runs. A host's stage is read between two ticks,
+in the host's thread, as the host may edit it at any other time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CLOSED = "the bridge is closed"
 
 
 class SafePoints:
-    """Run jobs where they disturb nobody, and wait for them from another thread."""
+    """Run jobs between ticks or callbacks, and wait for them from another thread."""
 
     def __init__(self, tick_queue: TickQueue, domains: Domains, *, closed: str) -> None:
         """Store the arguments.
@@ -167,7 +167,7 @@ class ChangeCoordinator:
         self._edited = False
         self._closed = False
         self._thread: threading.Thread | None = None
-        # What is to be closed at the end of a change, in order; one that is cut off leaves it to `close`.
+        # Steps at the end of a change, in order. If the bridge closes before, `close` runs them.
         self._component_leftovers: deque[Callable[[], None]] = deque()
         self._runtime_leftovers: deque[Callable[[], None]] = deque()
         self._listeners: list[Callable[[ChangeReport], None]] = []
@@ -331,7 +331,7 @@ class ChangeCoordinator:
             report = self._change(requests) if requests else None
         except Exception as error:  # noqa: BLE001 - it goes to whoever asked
             if len(requests) > 1:
-                # One of them spoils it for all.
+                # Serve them one by one: only some of them may be refused.
                 happened = [self._serve([request]) for request in requests]
                 return any(happened)
             self._forget(requests)
@@ -384,7 +384,7 @@ class ChangeCoordinator:
             if undo:
                 self._on_stage(undo[0])
             raise
-        # From here on nothing is taken back: the plan is live.
+        # From here on nothing rolls back: the plan is live.
         return self._finish(live, why, began)
 
     def _read_stage(
@@ -506,7 +506,7 @@ class ChangeCoordinator:
                 self._run_all(self._component_leftovers)
                 # A backend may take long to close, and callbacks need not wait for it.
                 self._run_all(self._runtime_leftovers)
-        # Here, as a domain waits for its own callbacks to end.
+        # Not in a callback, as a domain waits for its own callbacks to end.
         self._attempt(lambda: self._domains.close_unused(self._runtime.plan), None)
 
     def _run_all(self, steps: deque[Callable[[], None]]) -> None:

@@ -140,7 +140,7 @@ def make_table(
 
 
 def unique_names(candidates: Sequence[Sequence[str]], taken: set[str]) -> list[str]:
-    """Choose a name for each: the first of its candidates that nobody else could mean.
+    """Choose a name for each: the first of its candidates that is unique.
 
     Args:
         candidates: For each, from the shortest name on; the last one is unique.
@@ -250,7 +250,7 @@ def world_from_frame(runtime: Runtime, backend: EntityBackend, frame_id: str) ->
 
 
 def unknown_frame(frame_id: str) -> RefusedError:
-    """Return the answer to a request that is given in a frame that nobody knows."""
+    """Return the refusal of a request in an unknown frame."""
     return RefusedError(NOT_FOUND, f"there is no frame or entity {quoted(frame_id)}")
 
 
@@ -355,7 +355,7 @@ def category_name(number: int) -> Category:
 
 
 def fill_state(message: Any, state: EntityState, time_ns: int) -> None:
-    """Write how an entity moves, in the world frame.
+    """Write the state of an entity, in the world frame.
 
     Args:
         message: simulation_interfaces/msg/EntityState.
@@ -373,12 +373,12 @@ def fill_state(message: Any, state: EntityState, time_ns: int) -> None:
 
 
 def requested_pose(message: Any, world_from_frame: FloatArray, *, invalid: int = INVALID_POSE) -> FloatArray:
-    """Return `world_from_body` (7,) that is asked for.
+    """Return the requested `world_from_body` (7,).
 
     Args:
         message: geometry_msgs/msg/Pose.
         world_from_frame: (7,) the frame it is given in.
-        invalid: Code of the answer where it is no pose.
+        invalid: Result code if it is no pose.
 
     Raises:
         RefusedError: It is no pose.
@@ -397,7 +397,7 @@ def requested_pose(message: Any, world_from_frame: FloatArray, *, invalid: int =
 
 
 def requested_twist(message: Any, world_from_frame: FloatArray) -> FloatArray:
-    """Return the linear, then angular velocity (6,) in the world frame that is asked for.
+    """Return the requested linear, then angular velocity (6,) in the world frame.
 
     Args:
         message: geometry_msgs/msg/Twist or Accel, in the axes of the frame.
@@ -422,7 +422,7 @@ def fill_box(message: Any, corners: tuple[FloatArray, FloatArray] | None) -> Non
 
 
 def overlap_filter(message: Any) -> Overlaps | None:
-    """Return what tells whether a box overlaps with bounds in the world frame; None where they are empty.
+    """Return a function that tests whether a box overlaps bounds in the world frame; None if they are empty.
 
     Args:
         message: simulation_interfaces/msg/Bounds.

@@ -1,4 +1,4 @@
-"""Results of simulation_interfaces, and how requests that cannot be met are answered."""
+"""Results of simulation_interfaces, and refusals of requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = Callable[[Any, Any], Awaitable[None]]
 
 
 class RefusedError(Exception):
-    """A request cannot be met.
+    """Refusal of a request.
 
     Attributes:
         code: Value of Result.result.
