@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,15 @@ def test_joint_states_and_transforms_are_those_of_mujoco(ros_harness: Any, loop:
 
     ros_harness.wait_for(running, timeout=30.0, what="the loop's first messages")
     assert_allclose(states[0].position, 0.0, atol=0.05)
+
+    def command(name: str) -> bool:
+        """Command one joint; return whether it moves. A message before both sides know each other is lost."""
+        commands.publish(JointState(name=[name], position=[TARGETS[name]]))
+        return abs(dict(zip(states[-1].name, states[-1].velocity, strict=True))[name]) > 0.1
+
     # A joint that is not named keeps its target.
-    commands.publish(JointState(name=["pan_joint"], position=[TARGETS["pan_joint"]]))
-    commands.publish(JointState(name=["tilt_joint"], position=[TARGETS["tilt_joint"]]))
+    for name in ("pan_joint", "tilt_joint"):
+        ros_harness.wait_for(partial(command, name), what=f"a motion of {name}")
 
     def arrived() -> bool:
         position = dict(zip(states[-1].name, states[-1].position, strict=True))

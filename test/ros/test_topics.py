@@ -239,6 +239,9 @@ def test_reliable_subscription_that_meets_best_effort_is_made_anew(start, ros_ha
     ros_harness.wait_for(
         lambda: bool(running.infos.containing("/arm/joint_commands", "best effort")), what="the log line"
     )
+    ros_harness.wait_for(
+        lambda: ros_harness.are_connected(publisher_there, running.bridge), what="both sides"
+    )
     publisher_there.publish(JointState(name=["hinge"], position=[0.5]))
     ros_harness.wait_for(
         lambda: running.row("/arm/joint_commands", "subscription").count == 1, what="the message to arrive"
