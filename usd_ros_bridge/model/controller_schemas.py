@@ -109,7 +109,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     ),
     EXTERNAL: ControllerSchema(
         record=ExternalControlRecord,
-        group="external:ExternalControls",
+        group="forward_command:ExternalControls",
         planner="controller_planner:ExternalControlPlanner",
         unnamed=frozenset({("publisher", JOINT_STATE), ("subscription", JOINT_STATE)}),
     ),
@@ -135,7 +135,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     ),
     RIGID_BODY_TWIST: ControllerSchema(
         record=RigidBodyTwistRecord,
-        group="rigid_body_twist:RigidBodyTwists",
+        group="forward_command:RigidBodyTwists",
         planner="controller_planner:RigidBodyTwistPlanner",
         ports=(_CMD_VEL,),
     ),

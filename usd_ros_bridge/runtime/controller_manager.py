@@ -65,6 +65,7 @@ class ControllerManager:
 
     Attributes:
         present: Whether there is any.
+        runs: Whether any needs ticks. Broadcasters do not, nor those that the backend takes no commands of.
         busy: Whether one needs the next tick, as of the end of the last one.
         disabled: Prim paths of the publishers that must not publish now; another object after each switch.
         odometry: What controllers know of their robots' bases.
@@ -110,6 +111,7 @@ class ControllerManager:
         self._waiting_queues: set[GoalQueue] = set()
         self._goal_queues = self._make_goal_queues(plan, inbox, now_ns)
         self.present = bool(self._runners)
+        self.runs = any(map(self._needs_ticks, self._slots()))
         self.busy = False
         self.odometry = OdometryTable(
             (runner.group, [slot.row for slot in runner.slots if slot.plan.switchable])
@@ -389,6 +391,12 @@ class ControllerManager:
         if not plan.enabled:
             return plan.reason or "it cannot work"
         return self._impossible(plan)
+
+    def _needs_ticks(self, slot: ControllerSlot) -> bool:
+        """Return whether a controller measures odometry, or can be active and do more than enable its publisher."""
+        if slot.runner.observes_at_rest:
+            return True
+        return slot.plan.schema != JOINT_STATE_BROADCASTER and not self._impossible(slot.plan)
 
     def _impossible(self, plan: ControllerPlan) -> str:
         """Return why a controller cannot be active at all, "" where it can."""

@@ -171,6 +171,7 @@ class Runtime:
         self._commands: Commands
         self._snapshot: Snapshot | None = None
         self._present_controllers: ControllerManager | None = None
+        self._running_controllers: ControllerManager | None = None
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
@@ -257,6 +258,7 @@ class Runtime:
         self.plan, self.backend, self.inputs = binding.plan, binding.backend, binding.inputs
         self._backend_runner, self._commands = binding.backend_runner, binding.backend_runner.commands
         self._present_controllers = binding.controllers if binding.controllers.present else None
+        self._running_controllers = binding.controllers if binding.controllers.runs else None
         self._snapshot = binding.snapshot
 
     @property
@@ -524,14 +526,14 @@ class Runtime:
     def _run_tick(self, time_ns: int) -> bool:
         """Run a tick that cannot be skipped; arguments and result as those of `tick`."""
         last = self._begin_tick(time_ns)
-        controllers, snapshot = self._present_controllers, self._snapshot
+        controllers, snapshot = self._running_controllers, self._snapshot
         assert snapshot is not None
         if controllers is not None:
             controllers.begin(time_ns)
         arrived = self.inbox.apply()
-        if controllers is not None:
+        if self._present_controllers is not None:
             # A job may have switched one.
-            self.publications.disable(controllers.disabled)
+            self.publications.disable(self._present_controllers.disabled)
         self.publications.choose(time_ns, previous_ns=last, arrived=arrived)
         if controllers is not None:
             controllers.command(time_ns, self._commands)
@@ -600,8 +602,8 @@ class Runtime:
             self._was_skipped = False
             if last is not None and (self.inbox.pending or not self._commands.silent):
                 state = self._backend_runner.catch_up(last)
-                if state is not None:
-                    self.controllers.observe(state)
+                if state is not None and self._running_controllers is not None:
+                    self._running_controllers.observe(state)
         self._last_time = time_ns
         return last
 

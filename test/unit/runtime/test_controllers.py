@@ -80,7 +80,13 @@ class Rig:
         return float(self.runtime.snapshot.state.joint_position[row])
 
 
-def rig(backend: Backend | None = None, **options: object) -> Rig:
+class QuietGroup(NotingGroup):
+    """Measures no odometry."""
+
+    observes_at_rest = False
+
+
+def rig(backend: Backend | None = None, kind: type[NotingGroup] = NotingGroup, **options: object) -> Rig:
     builder = rover()
     robot = builder.robots[0]
     mast = robot.topic("mast", "std_msgs/msg/Float64", "subscription")
@@ -96,7 +102,7 @@ def rig(backend: Backend | None = None, **options: object) -> Rig:
         "d", "RosControlJointStateBroadcasterAPI", ["mast_joint"], interfaces=[joint_states], claims=()
     )
     robot.controller("broken", "moves", enabled=False, reason="no joint", switchable=False, interfaces=[])
-    make, groups = noting()
+    make, groups = noting(kind)
     seen: list[tuple[str, str]] = []
     backend = backend or KinematicBackend()
     runtime = Runtime(
@@ -407,6 +413,36 @@ def test_the_publisher_of_an_inactive_broadcaster_is_not_asked() -> None:
     r.runtime.tick(SECOND + 20 * MS)
     assert [time for _, time in publisher.calls] == [SECOND, SECOND + 20 * MS]
     assert len(other.calls) == 3
+
+
+def test_a_group_that_is_not_busy_is_observed_only_for_odometry() -> None:
+    r = rig(kind=QuietGroup)
+    r.runtime.tick(SECOND)
+    assert r.group.named("observe") == []
+    r.runtime.bind_sink(topic(r, "mast")).deliver(1.0)
+    r.runtime.tick(SECOND + 10 * MS)
+    assert r.group.named("observe") == [("observe", SECOND + 10 * MS)], "it has commanded this step"
+    r.group.busy = True
+    r.runtime.bind_sink(topic(r, "mast")).deliver(1.0)
+    for tick in range(2, 5):
+        r.runtime.tick(SECOND + tick * 10 * MS)
+    assert [call[1] for call in r.group.named("observe")] == [SECOND + tick * 10 * MS for tick in range(1, 5)]
+
+
+def test_controllers_that_a_backend_takes_no_commands_of_need_no_ticks_but_broadcasters_are_switched() -> (
+    None
+):
+    r = rig(NullBackend(), kind=QuietGroup)
+    assert not r.runtime.controllers.runs
+    publisher = Emitter()
+    r.runtime.add_publication(publisher, name="/rover/joint_states", rate=100.0)
+    r.runtime.tick(SECOND)
+    r.runtime.post(lambda: r.runtime.controllers.switch([], ["/rover/d"]))
+    r.runtime.tick(SECOND + 10 * MS)
+    r.runtime.controllers.switch(["/rover/d"], [])
+    r.runtime.tick(SECOND + 20 * MS)
+    assert [time for _, time in publisher.calls] == [SECOND, SECOND + 20 * MS]
+    assert [group.calls for group in r.groups[:1]] == [[]]
 
 
 def test_parameters() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from builders.plans import rest_of, rover
 from usd_ros_bridge.controllers.controller_group import ControllerContext
-from usd_ros_bridge.controllers.rigid_body_twist import RigidBodyTwists
+from usd_ros_bridge.controllers.forward_command import RigidBodyTwists
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, TwistSample
 

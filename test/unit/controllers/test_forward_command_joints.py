@@ -9,7 +9,7 @@ import numpy as np
 
 from builders.plans import gripper, rest_of
 from usd_ros_bridge.controllers.controller_group import ControllerContext
-from usd_ros_bridge.controllers.external import ExternalControls
+from usd_ros_bridge.controllers.forward_command import ExternalControls
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, JointStateSample
 

@@ -1,6 +1,7 @@
-"""External control: joint commands by name, for controllers that run elsewhere (topic-based ros2_control hardware).
+"""Forward commands: targets of joints by name and twists of bodies, written once and held by the backend.
 
-RosControlExternalAPI of ros-simulation/openusd-schemas.
+RosControlExternalAPI, for controllers that run elsewhere (topic-based ros2_control hardware), and
+RosControlRigidBodyTwistAPI, of ros-simulation/openusd-schemas.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.controller_group import ControllerContext
 from usd_ros_bridge.controllers.joint_commands import NamedTargets, actuators_of, followers_of
-from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.state import Commands, JointStateSample, State
+from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.model.state import Commands, JointStateSample, State, TwistSample
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 _POSITION, _VELOCITY, _EFFORT = range(3)
 
 
 class ExternalControls:
-    """All external controls of a plan. What is commanded holds until the next command."""
+    """All external controls of a plan: joint commands by name. A command holds until the next one."""
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
     observes_at_rest: ClassVar[bool] = False
@@ -108,3 +109,87 @@ class ExternalControls:
         written[_VELOCITY][rows[commanded[_VELOCITY]]] = 0.0
         written[_EFFORT][rows[commanded[_EFFORT]]] = 0.0
         self._commanded[:, rows] = False
+
+
+class RigidBodyTwists:
+    """All rigid body twist controllers of a plan. They move bodies with a velocity in the body's own frame.
+
+    A twist holds until the next one. Bodies that hang from joints are not moved, and under physics only kinematic
+    bodies are (REP 0158 section 4.2.3).
+    """
+
+    dynamic: ClassVar[frozenset[str]] = frozenset()
+    observes_at_rest: ClassVar[bool] = False
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
+        """Make the controllers of `plans`, active where their plans are enabled."""
+        self._report = context.report
+        self._paths = tuple(plan.path for plan in plans)
+        index = context.plan.layout.body_index
+        self._bodies = tuple(index.get(plan.parameters.get("body", ""), -1) for plan in plans)
+        self._refusals = tuple(_refusal(context, body) for body in self._bodies)
+        self._moved = [False] * len(plans)
+        self._pending: dict[int, FloatArray] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a twist waits to be written. The backend holds it from then on."""
+        return bool(self._pending)
+
+    def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:  # noqa: ARG002
+        """Stop the body of a controller that is switched off, if it was commanded."""
+        if not active and self._moved[row]:
+            self._pending[self._bodies[row]] = np.zeros(6)
+            self._moved[row] = False
+
+    def set_parameter(self, row: int, name: str, value: float) -> None:
+        """Do nothing: no parameter is dynamic."""
+
+    def receive(self, row: int, sample: object, *, time_ns: int) -> None:  # noqa: ARG002
+        """Receive a Twist or TwistStamped. Ignore one that is not finite."""
+        assert isinstance(sample, TwistSample)
+        path = self._paths[row]
+        if self._refusals[row]:
+            self._report(f"twist.body:{path}", f"{path}: {self._refusals[row]}")
+            return
+        if not np.isfinite(sample.twist).all():
+            self._report(f"twist.finite:{path}", f"{path}: a twist that is not finite is ignored")
+            return
+        self._pending[self._bodies[row]] = sample.twist
+        self._moved[row] = True
+
+    def command(self, time_ns: int, state: State, commands: Commands) -> None:  # noqa: ARG002
+        """Write the twists that arrived since the last tick."""
+        for body, twist in self._pending.items():
+            commands.body_twist[body] = twist
+        self._pending.clear()
+
+    def observe(self, state: State) -> None:
+        """Do nothing: nothing is measured."""
+
+    def reset(self) -> None:
+        """Drop the pending command; the backend drops its own, too."""
+        self._pending.clear()
+        self._moved = [False] * len(self._moved)
+
+
+def _refusal(context: ControllerContext, body: int) -> str:
+    """Return why a body cannot be moved, "" where it can."""
+    if body < 0:
+        return "there is no body to move"
+    layout = context.plan.layout
+    if layout.bodies[body] in _driven(context.plan):
+        return "the body hangs from a joint, and its twist is ignored"
+    if not (context.kinematic or layout.kinematic[body]):
+        return "physics moves the body, and its twist is ignored"
+    return ""
+
+
+def _driven(plan: BridgePlan) -> set[str]:
+    """Return the bodies whose poses follow from joints."""
+    return {
+        edge.child_path
+        for robot in plan.robots
+        for edge in robot.edges
+        if edge.rigid or any(robot.joints[index].dofs for index in edge.joints)
+    }
