@@ -106,25 +106,26 @@ class ControllerSlot:
 
 
 class ActiveGoal:
-    """The port of one goal, as its group sees it: it ends once, and what the client's side raises stays here."""
+    """The port of one goal, as its group sees it: it ends once, and what the client's side raises stays here.
 
-    __slots__ = ("_done", "_goal", "_port", "slot")
+    Attributes:
+        slot: The goal's controller.
+        key: Identity of the client's port, whatever that compares equal to.
+    """
+
+    __slots__ = ("_goal", "_port", "key", "slot")
 
     def __init__(self, slot: ControllerSlot, goal: object, port: GoalPort) -> None:
         """Store the controller, the goal and the port to its client."""
         self.slot = slot
+        self.key = id(port)
         self._goal = goal
-        self._port = port
-        self._done = False
-
-    @property
-    def key(self) -> int:
-        """Return the identity of the port, whatever it compares equal to."""
-        return id(self._port)
+        # A group may keep the goal for longer: the port is let go at its end.
+        self._port: GoalPort | None = port
 
     def feedback(self, feedback: object) -> None:
         """Pass feedback on."""
-        if self._done:
+        if self._port is None:
             return
         try:
             self._port.feedback(feedback)
@@ -135,12 +136,12 @@ class ActiveGoal:
 
     def finish(self, outcome: Outcome, result: object) -> None:
         """End the goal; any but the first call is ignored."""
-        if self._done:
+        port, self._port = self._port, None
+        if port is None:
             return
-        self._done = True
         self.slot.runner.active_goals.pop(self.key, None)
         try:
-            self._port.finish(outcome, result)
+            port.finish(outcome, result)
         except Exception as error:  # noqa: BLE001 - the runtime's edge
             self.slot.runner.report(
                 f"goal.error:{self.slot.plan.path}", f"ending a goal failed: {describe(error)}"
@@ -148,7 +149,7 @@ class ActiveGoal:
 
     def end(self, outcome: Outcome, why: str) -> None:
         """End the goal for a reason that its controller does not know of."""
-        if not self._done:
+        if self._port is not None:
             self.finish(outcome, unmet(self._goal, why, self.slot.plan, self.slot.runner.tick.state))
 
 
