@@ -44,7 +44,7 @@ class _Interrupted(Exception):  # noqa: N818 - nothing is wrong
 class DescriptionReceiver(Protocol):
     """Receive descriptions, in the thread that builds them."""
 
-    def take(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
+    def receive(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
         """Receive the description of a robot of a requested plan."""
         ...
 
@@ -62,7 +62,7 @@ class DescriptionBuilder:
 
     def __init__(
         self,
-        taker: DescriptionReceiver,
+        receiver: DescriptionReceiver,
         *,
         meshes: Callable[[], MeshCache | None],
         in_tick: InTick,
@@ -72,13 +72,13 @@ class DescriptionBuilder:
         """Store the arguments.
 
         Args:
-            taker: Gets the descriptions.
+            receiver: Gets the descriptions.
             meshes: Returns where the mesh files of a plan are put, None for nowhere; asked where descriptions are made.
             in_tick: Where a stage that is a host's is read.
             wait_for_tick: Wait until the tick in progress ends.
             defer: Has a job done soon: descriptions are made there, one a job, where there is to be no thread.
         """
-        self._taker = taker
+        self._receiver = receiver
         self._meshes = meshes
         self._in_tick = in_tick
         self._wait_for_tick = wait_for_tick
@@ -92,7 +92,7 @@ class DescriptionBuilder:
         self._is_first = True
         self._unrest_since: float | None = None
 
-    def ask(self, plan: BridgePlan) -> None:
+    def request(self, plan: BridgePlan) -> None:
         """Build the descriptions of all robots of a plan; drop those of earlier plans that are not built yet."""
         self._plan = plan
         if plan.physics is not None or plan.stage is None or plan.stage_owned:
@@ -114,7 +114,7 @@ class DescriptionBuilder:
         self._in_tick(read).add_done_callback(hand_over)
 
     def close(self) -> None:
-        """End the thread, waiting a moment for it. Idempotent."""
+        """End the thread; wait for it only shortly. Idempotent."""
         with self._work:
             self._closed = True
             self._wanted = self._plan = None
@@ -140,7 +140,7 @@ class DescriptionBuilder:
                 self._work.notify_all()
 
     def _run(self) -> None:
-        """The body of the thread."""
+        """Build requested plans; in the thread."""
         while True:
             with self._work:
                 self._settle()
@@ -162,7 +162,7 @@ class DescriptionBuilder:
             self._rest(time.monotonic() - start)
 
     def _settle(self) -> None:
-        """Wait until changes that follow each other closely have come to an end; the first plan has none before it."""
+        """Wait until no further change has come for a moment. The first plan does not wait."""
         is_first, self._is_first = self._is_first, False
         if is_first:
             return
@@ -178,21 +178,21 @@ class DescriptionBuilder:
                 until = now + _QUIET_S
 
     def _rest(self, worked: float) -> None:
-        """Leave the others alone for a while, after so many seconds of work."""
+        """Rest after so many seconds of work, so that ticks get their share of the processor."""
         until = time.monotonic() + min(_LONGEST_REST_S, _REST * worked)
         with self._work:
             while not self._closed and (left := until - time.monotonic()) > 0.0:
                 self._work.wait(left)
 
     def _wait_for_another(self, plan: BridgePlan) -> None:
-        """Wait a moment for a plan to come in the place of one that its stage does not fit."""
+        """Wait a moment for the next plan, when the stage does not fit this one."""
         until = time.monotonic() + _SUPERSEDED_S
         with self._work:
             while self._is_wanted(plan) and (left := until - time.monotonic()) > 0.0:
                 self._work.wait(min(left, _LOOK_S))
 
     def _step(self) -> None:
-        """Make one description, as a job."""
+        """Build one description, as a deferred job."""
         with self._work:
             wanted, self._wanted = self._wanted, None
         if wanted is not None:
@@ -203,10 +203,10 @@ class DescriptionBuilder:
             return
 
     def _make(self, plan: BridgePlan, read: Callable[[], Finish]) -> Iterator[None]:
-        """Make descriptions, one a step."""
+        """Build descriptions, one in each step."""
         try:
             for robot, urdf in self._each(plan, read):
-                self._taker.take(plan, robot, urdf)
+                self._receiver.receive(plan, robot, urdf)
                 yield
             # Made, or overtaken: the next one has as long to wait for quiet as this one had.
             self._unrest_since = None
@@ -221,7 +221,7 @@ class DescriptionBuilder:
             self._fail(plan, describe(error))
 
     def _each(self, plan: BridgePlan, read: Callable[[], Finish]) -> Iterator[tuple[int, Urdf]]:
-        # Either may take seconds where there are a thousand robots.
+        # Both may take seconds for a thousand robots.
         finish = read() if self._is_wanted(plan) else None
         if finish is None or not self._is_wanted(plan):
             return
@@ -234,7 +234,7 @@ class DescriptionBuilder:
             yield robot, exporter.robot(robot)
 
     def _pause(self, turn: StageLock) -> None:
-        """Let ticks and editors of the stage pass while it is read, unless that takes too long."""
+        """Wait for the tick in progress, and give way to editors of the stage unless that takes too long."""
         self._wait_for_tick(turn.is_wanted_by)
         if self._defer is None and turn.is_wanted:
             since = self._unrest_since
@@ -243,7 +243,7 @@ class DescriptionBuilder:
 
     def _fail(self, plan: BridgePlan, reason: str) -> None:
         if self._is_wanted(plan):
-            self._taker.fail(plan, reason)
+            self._receiver.fail(plan, reason)
 
 
 def _nobody(_thread: int) -> bool:
@@ -251,7 +251,7 @@ def _nobody(_thread: int) -> bool:
 
 
 def _read(plan: BridgePlan, pause: Callable[[StageLock], None]) -> Finish:
-    """Read the physics of a stage that is the bridge's own, where the plan has none yet."""
+    """Read the physics of the bridge's own stage, if the plan has none yet."""
     if plan.physics is not None or plan.stage is None:
         return lambda: plan
     from usd_ros_bridge.usd.session import StageSession

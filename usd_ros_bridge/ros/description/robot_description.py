@@ -102,7 +102,7 @@ class Descriptions:
                 for path, place in wanted.items()
             }
         if (builder := self._builder) is not None:
-            builder.ask(plan)
+            builder.request(plan)
 
     def close(self) -> None:
         """Destroy the publishers and end the thread. Idempotent, from any thread."""
@@ -121,7 +121,7 @@ class Descriptions:
         with self._lock:
             return [topic.status() for topic in self._topics.values()]
 
-    def take(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
+    def receive(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
         """Publish a description, unless the same was sent last."""
         path = plan.robots[robot].path
         with self._lock:
