@@ -104,7 +104,7 @@ def has_relocates(stage: Usd.Stage) -> bool:
 def _targets(record: Record) -> Iterator[tuple[str, set[str]]]:
     """Yield the properties that a record has targets of, with the targets."""
     record_type: Any = record.__class__
-    for field_name, name in _relationships(record_type):
+    for field_name, name in relationships(record_type):
         targets = getattr(record, field_name)
         if targets is not None:
             yield name, set(targets)
@@ -119,7 +119,8 @@ def _is_targets(value: object) -> bool:
 
 
 @cache
-def _relationships(record_type: Any) -> tuple[tuple[str, str], ...]:
+def relationships(record_type: Any) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a record type that have the targets of relationships, with their USD names."""
     return tuple(
         (field, spec.name) for field, spec in attribute_fields(record_type) if spec.type_name == "rel"
     )
@@ -171,11 +172,11 @@ class _RecordTemplate:
         self._write_path = _writer(self._type, "path")
         self._targets = [
             (_writer(self._type, name), [numbers[target] for target in targets])
-            for name, _ in _relationships(self._type)
+            for name, _ in relationships(self._type)
             if (targets := getattr(record, name))
         ]
         self._solver: dict[str, Any] = {}
-        changing = {"path", *(name for name, _ in _relationships(self._type) if getattr(record, name))}
+        changing = {"path", *(name for name, _ in relationships(self._type) if getattr(record, name))}
         if self._type is JointRecord and any(map(_is_targets, record.solver_attributes.values())):
             self._solver = {
                 name: [numbers[target] for target in value] if _is_targets(value) else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from functools import cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -14,12 +13,12 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.diagnostics import CONTAINED, Diagnostic, internal_fault
-from usd_ros_bridge.model.records import Record, TopicRecord, attribute_fields
+from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.process_settings import gc_paused
 from usd_ros_bridge.usd.read.composition import arc_diagnostics, composition_diagnostics
-from usd_ros_bridge.usd.read.instances import RobotModel, can_be_repeated, has_relocates
+from usd_ros_bridge.usd.read.instances import RobotModel, can_be_repeated, has_relocates, relationships
 from usd_ros_bridge.usd.read.joint_reader import (
     JointKind,
     joint_kind,
@@ -513,14 +512,9 @@ class _Walk:
             for collection, found in self.found.items()
             if collection != "actuators"
             for record in found
-            for name in _relationships(record.__class__)
+            for name, _ in relationships(record.__class__)
             for target in getattr(record, name) or ()
         }
-
-
-@cache
-def _relationships(record_type: Any) -> tuple[str, ...]:
-    return tuple(name for name, spec in attribute_fields(record_type) if spec.type_name == "rel")
 
 
 def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
