@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from usd_ros_bridge.options import ReadOptions
 TEST = Path(__file__).parents[2]
 ASSETS = TEST / "assets"
 GOLDEN = TEST / "golden"
+CUT_QUOTE = re.compile(r"(introduced by )@[^']*'")
+"""End of a long quote with a path: where it is cut depends on how long the path of the clone is."""
 NAMES = sorted(path.stem for path in ASSETS.glob("*.usda") if path.stem != "secret")
 
 
@@ -40,7 +43,11 @@ def plan_of(name: str) -> dict[str, object]:
         rounded({**plan_to_json(plan), "asset": f"{name}.usda"}), indent=1, sort_keys=False, allow_nan=False
     )
     # Messages may quote where a file was looked for.
-    return json.loads(text.replace(str(TEST), "<test>"))
+    return comparable(text.replace(str(TEST), "<test>"))
+
+
+def comparable(text: str) -> dict[str, object]:
+    return json.loads(CUT_QUOTE.sub(r"\1...'", text))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,7 +56,7 @@ def test_plan_matches_golden(name: str) -> None:
     path = GOLDEN / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(json.dumps(plan, indent=1) + "\n")
-    assert plan == json.loads(path.read_text())
+    assert plan == comparable(path.read_text())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("error_")])
