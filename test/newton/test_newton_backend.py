@@ -79,7 +79,7 @@ def test_it_starts_where_the_plan_is_at_rest(arm: Run) -> None:
     assert_allclose(state.body_pose, arm.plan.layout.body_pose, atol=1e-3)
 
 
-def test_drives_go_where_they_are_told_and_bodies_with_them(arm: Run) -> None:
+def test_drives_go_where_commands_say_and_bodies_with_them(arm: Run) -> None:
     commands = restart(arm).commands()
     target = np.linspace(0.1, 0.4, len(arm.plan.layout.dofs)).clip(max=arm.plan.layout.upper)
     commands.joint_position[:] = target

@@ -80,7 +80,7 @@ def test_a_faulty_goal_is_rejected_with_the_reason_in_the_log(start, connect, me
     assert running.row(NAME, "server").errors == 1
 
 
-def test_each_reason_is_told_once_and_counted(start, connect):
+def test_each_reason_is_reported_once_and_counted(start, connect):
     running = start(arm_with_follower())
     client = connect()
     for message in (goal(0.3, joint="elbow"), goal(0.3, joint="wrist"), goal(0.3, joint="elbow")):

@@ -143,7 +143,7 @@ def test_without_a_server_the_time_out_says_so(start):
     assert running.row(DOOR, "client").errors == 1
 
 
-def test_a_server_that_does_not_answer_is_told_from_none(start, door):
+def test_a_server_that_does_not_answer_is_distinguished_from_none(start, door):
     bridge = start(plan(client())).bridge
     assert bridge.call(DOOR, {}).result(10.0).message == "door"
     door.hold.clear()

@@ -314,7 +314,7 @@ def test_of_changes_that_follow_each_other_closely_the_last_one_counts(moved, ro
     assert moved.rows()["/arm"].count < 100
 
 
-def test_what_cannot_be_described_is_told(moved, ros_harness):
+def test_what_cannot_be_described_is_reported(moved, ros_harness):
     # What is no stage fails as one does that cannot be read.
     moved.descriptions.prepare(
         replace(two_arms("/another"), stage=object(), stage_owned=True), None

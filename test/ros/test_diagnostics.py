@@ -149,7 +149,7 @@ def test_a_service_that_nothing_serves_is_a_warning(start, listener):
     listener.wait_for("server /arm/light", DiagnosticStatus.WARN, "silent")
 
 
-def test_the_guard_is_told_and_clears(start, listener, monkeypatch):
+def test_foreign_transforms_are_reported_and_clear(start, listener, monkeypatch):
     monkeypatch.setattr("usd_ros_bridge.ros.tf.broadcaster.CHECK_RATE", 20.0)
     monkeypatch.setattr("usd_ros_bridge.ros.tf.monitor.SUBSCRIBED_S", 1.0)
     start(plan(), **QUICK)
@@ -188,7 +188,7 @@ def test_a_rate_that_is_not_possible_is_the_callers_mistake(rate):
         Bridge(plan(), options=BridgeOptions(diagnostics_rate=rate)).open()
 
 
-def test_a_fleet_is_told_of_in_several_messages_and_none_is_left_out(
+def test_a_fleet_is_reported_in_several_messages_and_none_is_left_out(
     start, ros_harness, listener, monkeypatch
 ):
     monkeypatch.setattr("usd_ros_bridge.ros.diagnostics.diagnostics_publisher.TURN_ROWS", 7)

@@ -66,7 +66,7 @@ def test_a_host_at_a_kilohertz_in_its_own_thread_is_shown_as_it_is(ros_harness):
     assert transforms
 
 
-def test_a_hosts_executor_brings_commands_and_the_host_is_told(ros_harness):
+def test_a_hosts_executor_brings_commands_and_the_host_is_informed(ros_harness):
     commands = ros_harness.node.create_publisher(JointState, COMMANDS, 10)
     received = []
     ros_harness.node.create_subscription(JointState, STATES, received.append, 10)

@@ -152,7 +152,7 @@ def test_a_name_in_two_domains_names_both():
     assert handlers.get("service", "/arm2/led") is None
 
 
-def test_changes_are_told(handlers):
+def test_changes_are_reported(handlers):
     told = []
     handlers.changed = lambda kind, path: told.append((kind, path))
     binding = handlers.registry().source("/arm/joint_states", handle)

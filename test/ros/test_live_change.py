@@ -340,7 +340,7 @@ def test_a_context_that_moves_to_another_domain_takes_its_interfaces_along(step_
     stepped.until(lambda: "/mast/view" not in publishers(stepped.bridge), "the end of the publisher")
 
 
-def test_whoever_asks_is_told_of_each_change(start, edited_asset):
+def test_listeners_are_notified_of_each_change(start, edited_asset):
     bridge = start(load_plan(edited_asset)).bridge
     told: list[ChangeReport] = []
     heard = threading.Event()

@@ -103,7 +103,7 @@ def test_backend_that_follows_time_offers_nothing(start):
     assert not running.infos.containing("simulation_interfaces")
 
 
-def test_missing_package_is_told_in_one_line(start, monkeypatch):
+def test_missing_package_is_reported_in_one_line(start, monkeypatch):
     monkeypatch.setattr(
         bridge_time.AmentCatalog, "contains", lambda _self, name: not name.startswith("simulation_")
     )
@@ -315,7 +315,7 @@ def test_world_is_the_asset(simulator):
     assert (world_now.world.name, world_now.world.world_resource.uri) == ("yard", "/worlds/yard.usda")
 
 
-def test_backend_that_raises_is_told_to_the_client_and_the_log(start, ros_harness):
+def test_backend_that_raises_is_reported_to_the_client_and_the_log(start, ros_harness):
     backend = FreeBodies()
     running = start(world(), backend, options=HELD)
     backend.entity_bounds = lambda _path: 1 / 0

@@ -219,7 +219,7 @@ def test_services_pause_step_and_reset(start: Any, ros_harness: Any, call: Calla
     assert "not paused" in response.message
 
 
-def test_the_clock_is_told_where_time_comes_to_stand_still(
+def test_the_clock_is_published_where_time_comes_to_stand_still(
     start: Any, ros_harness: Any, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step is no period of /clock, and a pause may come right after one: nobody waits for the next look."""
@@ -285,7 +285,7 @@ def test_a_reset_from_python(start: Any, ros_harness: Any) -> None:
     assert running.warnings.faults == []
 
 
-def test_what_waits_in_a_pause_is_told_when_the_bridge_closes() -> None:
+def test_pending_requests_of_a_pause_end_when_the_bridge_closes() -> None:
     bridge = Bridge(plan(), PendulumBackend(STEP), options=PAUSED).open()
     time = bridge.time
     assert time is not None

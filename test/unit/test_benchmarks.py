@@ -318,7 +318,7 @@ def test_every_benchmark_is_a_module_with_run() -> None:
 # --- Processes ----------------------------------------------------------------------------------------------------
 
 
-def test_a_child_that_dies_is_told_with_its_last_words() -> None:
+def test_a_child_that_dies_is_reported_with_its_last_words() -> None:
     child = processes.Child([sys.executable, "-c", "raise SystemExit('no camera')"], name="camera")
     with child, pytest.raises(BenchmarkError, match="camera ended before 'ready': no camera"):
         child.wait_for("ready")
@@ -334,7 +334,7 @@ def test_a_child_is_ended_with_its_block() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_child_is_told_lines_while_it_lives() -> None:
+def test_a_child_receives_lines_while_it_lives() -> None:
     script = "import json, sys\nfor line in sys.stdin: print(json.dumps({'event': line.strip()}), flush=True)"
     with processes.Child([sys.executable, "-c", script], name="echo") as child:
         for word in ("one", "two"):

@@ -68,7 +68,7 @@ def test_examples_have_nothing_to_find() -> None:
         assert plan_of(name).diagnostics == ()
 
 
-def test_every_fault_is_told_once_and_the_rest_falls() -> None:
+def test_every_fault_is_reported_once_and_the_rest_falls() -> None:
     plan = plan_of("physics_bad_input")
     assert plan.physics is not None
     told = Counter((each.path.rpartition("/")[2], each.code) for each in plan.diagnostics)

@@ -57,7 +57,7 @@ def test_tables_of_an_arm(arm: BridgePlan) -> None:
     assert "-2.967 to 2.967" in text
 
 
-def test_nothing_is_told_that_nobody_asked_for() -> None:
+def test_nothing_is_reported_that_nobody_asked_for() -> None:
     plan = load_plan(ROOT / "examples" / "rover" / "rover.usda")
     assert plan.physics is None
     assert "gravity" not in printed(plan)

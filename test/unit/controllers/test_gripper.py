@@ -277,7 +277,7 @@ def test_a_joint_that_moves_has_not_stalled() -> None:
     assert port.ends[0][1].stalled
 
 
-def test_a_joint_that_is_told_to_move_slowly_has_not_stalled() -> None:
+def test_a_joint_that_is_commanded_to_move_slowly_has_not_stalled() -> None:
     rig = Rig(kinematic=True, goal_tolerance=0.0001)
     port = rig.start(goal(0.002, velocity=[0.0005]))
     rig.tick(395)

@@ -158,7 +158,7 @@ def test_every_type_that_is_measured_is_here() -> None:
         assert f"{name}" in PAGE, type_name
 
 
-def test_hosts_are_told_the_arrays_of_every_type() -> None:
+def test_hosts_see_the_arrays_of_every_type() -> None:
     table = {codes(row[0])[0] for row in rows(section(page_text("embedding.md"), "Sensors"), "type")}
     assert table == {*MEASURED, "sensor_msgs/msg/CameraInfo"}
     told = SensorBackend.__doc__

@@ -632,7 +632,7 @@ def test_an_excluded_joint_is_checked_like_any_other() -> None:
     assert [finding.path for finding in findings(plan, "1.3.joint.target")] == ["/World/j"]
 
 
-def test_joints_that_break_are_told() -> None:
+def test_joints_that_break_are_reported() -> None:
     plan = plan_text(two(joint("FixedJoint", "j", "a", "b", TO_B, "float physics:breakForce = 100")))
     assert [finding.path for finding in findings(plan, "1.3.joint.break")] == ["/World/j"]
 
@@ -871,14 +871,14 @@ def test_a_second_scene_has_gravity_of_its_own(content: str, scale: float) -> No
     assert "apart from the rest" in found.message
 
 
-def test_gravity_across_that_of_the_first_scene_is_told() -> None:
+def test_gravity_across_that_of_the_first_scene_is_reported() -> None:
     plan = plan_text(owned("vector3f physics:gravityDirection = (1, 0, 0)"))
     assert plan.physics is not None
     assert bodies(plan.physics)["b"].gravity_scale == 1.0
     assert [found.attribute for found in findings(plan, "1.3.scene")] == ["", "physics:gravityDirection"]
 
 
-def test_an_owner_that_is_no_scene_is_told() -> None:
+def test_an_owner_that_is_no_scene_is_reported() -> None:
     plan = plan_text(
         world(body("a", BALL, "rel physics:simulationOwner = </World/nothing>"), body("b", BALL))
     )

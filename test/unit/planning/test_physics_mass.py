@@ -332,7 +332,7 @@ def test_impossible_numbers_count_as_not_authored(name: str, value: str) -> None
     assert (finding.path, finding.attribute, finding.severity) == ("/World/b", f"physics:{name}", "error")
 
 
-def test_zero_mass_is_told_and_computed() -> None:
+def test_zero_mass_is_reported_and_computed() -> None:
     plan = plan_text(world(body("b", "float physics:mass = 0", cube("c"))))
     (finding,) = findings(plan, "1.3.mass")
     assert finding.severity == "info"
@@ -463,6 +463,6 @@ def test_colliders_without_a_volume_weigh_nothing() -> None:
         (prim("Xform", "x", MASS, "float physics:mass = 3"), "/World/x"),
     ],
 )
-def test_mass_without_a_body_is_told(content: str, path: str) -> None:
+def test_mass_without_a_body_is_reported(content: str, path: str) -> None:
     (finding,) = findings(plan_text(world(body("b", cube("c")), content)), "1.3.mass.place")
     assert finding.path == path

@@ -84,7 +84,7 @@ def test_results_and_exceptions_come_back_from_functions_and_coroutines(workers)
     assert workers.submit("a", max, 1, 2).result(5.0) == 2
 
 
-def test_coroutine_functions_are_told_from_others():
+def test_coroutine_functions_are_distinguished_from_others():
     async def handler():
         pass
 

@@ -58,7 +58,7 @@ def test_what_is_behind_a_payload(tmp_path: Path, text: str, payload: str, expec
     assert {each.path for each in found} <= {"/robot"}
 
 
-def test_a_payload_that_is_used_often_is_told_once(tmp_path: Path) -> None:
+def test_a_payload_that_is_used_often_is_reported_once(tmp_path: Path) -> None:
     text = "".join(f'def "robot_{number}" (payload = @./payload.usda@) {{}}\n' for number in range(5))
     found = findings(tmp_path, text, LINK, codes=PAYLOADS)
     assert [(each.code, each.path) for each in found] == [("1.2.3.payload", "/robot_0")]
@@ -90,7 +90,7 @@ def test_a_selection_of_the_callers_is_one(tmp_path: Path) -> None:
     assert not [each for each in read_stage(stage, asset="x").diagnostics if each.code == "1.2.4.default"]
 
 
-def test_a_variant_set_that_is_referenced_often_is_told_once(tmp_path: Path) -> None:
+def test_a_variant_set_that_is_referenced_often_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "tool.usda").write_text(f'{HEADER}def "robot" ( prepend variantSets = "tool" ) {VARIANTS}\n')
     text = "".join(f'def "robot_{number}" (references = @./tool.usda@) {{}}\n' for number in range(3))
     found = findings(tmp_path, text, codes=("1.2.4.default",))

@@ -294,7 +294,7 @@ def test_a_circle_of_nodes_ends(load: Load) -> None:
     assert uv_at_corners(skin_of(load(text + mesh("texCoord2f[] primvars:st = [(0, 0)]"))))
 
 
-def test_references_to_one_robot_share_their_skins(tmp_path: Path) -> None:
+def test_references_to_one_robot_share_their_materials(tmp_path: Path) -> None:
     (tmp_path / "paint.png").write_bytes(PNG)
     bound = "rel material:binding = </robot/paint>"
     inner = (look() + mesh(ST, material=bound)).replace("</paint/", "</robot/paint/")

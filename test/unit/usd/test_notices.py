@@ -43,7 +43,7 @@ def heard() -> Iterator[Heard]:
     made.listener.close()
 
 
-def test_structure_is_heard_of_once_until_it_is_taken(heard: Heard) -> None:
+def test_structure_is_noticed_once_until_it_is_taken(heard: Heard) -> None:
     heard.prim("/world/robot").SetActive(False)
     heard.prim("/world/robot").SetActive(True)
     assert heard.calls == [threading.get_ident()]
@@ -86,7 +86,7 @@ def test_what_moves_or_is_said_is_no_edit_of_a_hosts_stage(
     assert heard.calls == []
 
 
-def test_frames_and_geometry_of_bodies_may_not_move_unheard(heard: Heard) -> None:
+def test_frames_and_geometry_of_bodies_may_not_move_unnoticed(heard: Heard) -> None:
     heard.translate("/world/robot/frame")
     assert heard.listener.take() == {"/world/robot/frame.xformOp:translate"}
     UsdGeom.Xformable(heard.prim("/world/robot/link/shape")).AddTranslateOp()
@@ -114,7 +114,7 @@ def test_every_transform_counts_on_a_stage_of_the_bridges_own() -> None:
     heard.listener.close()
 
 
-def test_own_edits_are_not_heard_of_those_of_other_threads_are(heard: Heard) -> None:
+def test_own_edits_are_not_noticed_those_of_other_threads_are(heard: Heard) -> None:
     with heard.listener.own_edits():
         heard.stage.DefinePrim("/own")
         other = threading.Thread(target=lambda: heard.stage.DefinePrim("/other"))
@@ -129,7 +129,7 @@ def test_own_edits_are_not_heard_of_those_of_other_threads_are(heard: Heard) -> 
     assert heard.listener.take() == {"/after"}
 
 
-def test_variants_muting_and_metadata_of_the_stage_are_heard_of(heard: Heard) -> None:
+def test_variants_muting_and_metadata_of_the_stage_are_noticed(heard: Heard) -> None:
     UsdGeom.SetStageMetersPerUnit(heard.stage, 0.01)
     assert heard.listener.take() == {WHOLE_STAGE}
     sets = heard.prim("/world/robot").GetVariantSets().AddVariantSet("head")

@@ -280,7 +280,7 @@ def Xform "World" {{
         ),
     ],
 )
-def test_what_is_wrong_with_an_instancer_is_told(content: str, severity: str, message: str) -> None:
+def test_what_is_wrong_with_an_instancer_is_reported(content: str, severity: str, message: str) -> None:
     (found,) = told(one_instancer(content))
     assert found[:2] == (severity, "/World/many")
     assert message in found[2]
@@ -335,7 +335,7 @@ def PointInstancer "many" {
     assert [(severity, path) for severity, path, _ in found] == [("error", "/many/pile/inner")]
 
 
-def test_a_prototype_with_a_rigid_body_is_told() -> None:
+def test_a_prototype_with_a_rigid_body_is_reported() -> None:
     plan = load_plan(stage_of(one_instancer(TWO, ', "PhysicsRigidBodyAPI"')), physics=True)
     assert plan.physics is not None
     assert plan.physics.bodies == ()

@@ -193,7 +193,7 @@ def test_lockstep_gives_the_same_samples_again(bench: Callable[..., Bench]) -> N
     assert len(runs[0]) == 199
 
 
-def test_what_raises_is_told_once_and_the_next_one_counts(bench: Callable[..., Bench]) -> None:
+def test_what_raises_is_reported_once_and_the_next_one_counts(bench: Callable[..., Bench]) -> None:
     it = bench(lockstep=True)
     faults = iter([True, False])
 

@@ -142,7 +142,7 @@ def test_poses_belong_to_the_time_of_the_state() -> None:
     assert_allclose(height - opened.backend.entity_state("/prop").pose[2], fallen, rtol=1e-6)
 
 
-def test_a_robot_that_nothing_will_catch_is_told_of() -> None:
+def test_a_robot_that_nothing_will_catch_is_reported() -> None:
     plan = with_physics(rover().build(), gravity=EARTH)
     opened = Opened(plan)
     assert opened.kinds == {"mujoco.no_ground"}

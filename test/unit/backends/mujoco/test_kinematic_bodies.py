@@ -244,7 +244,7 @@ def test_others_never_sleep() -> None:
     )
 
 
-def test_a_body_below_a_joint_that_starts_asleep_is_told() -> None:
+def test_a_body_below_a_joint_that_starts_asleep_is_reported() -> None:
     joint = Joint(path="/joint", type="revolute", body0=0, body1=1, axis="Y", dofs=(Dof(axis="rotY"),))
     bodies = (
         Body(path="/base", inertial=UNIT),

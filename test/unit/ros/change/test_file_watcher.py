@@ -68,7 +68,7 @@ def test_a_file_is_written_replaced_removed_and_back(watched: Watched) -> None:
     watched.told(watched.file)
 
 
-def test_what_was_saved_between_reading_and_watching_is_told(tmp_path: Path) -> None:
+def test_what_was_saved_between_reading_and_watching_is_reported(tmp_path: Path) -> None:
     saved, same = tmp_path / "saved.usda", tmp_path / "same.usda"
     for file in (saved, same):
         file.write_text("1")
@@ -122,7 +122,7 @@ def test_others_are_of_no_concern_until_they_are_watched(watched: Watched) -> No
     assert watched.watcher.files == {str(other)}
 
 
-def test_what_changed_before_it_was_watched_is_told_where_it_was_read_earlier(watched: Watched) -> None:
+def test_what_changed_before_it_was_watched_is_reported_where_it_was_read_earlier(watched: Watched) -> None:
     old = watched.file.with_name("old.usda")
     old.write_text("1")
     os.utime(old, (1e9, 1e9))
@@ -133,7 +133,7 @@ def test_what_changed_before_it_was_watched_is_told_where_it_was_read_earlier(wa
     assert watched.quiet()
 
 
-def test_whoever_is_told_may_fail_and_is_told_again(tmp_path: Path) -> None:
+def test_a_listener_that_fails_is_notified_again(tmp_path: Path) -> None:
     file = tmp_path / "robot.usda"
     file.write_text("1")
     told: queue.Queue[str] = queue.Queue()

@@ -132,7 +132,7 @@ def test_an_error_shows_for_a_while_and_is_then_history(watched):
     assert watched.look(replace(failed, errors=2))[0] is Level.ERROR
 
 
-def test_errors_of_before_the_first_look_are_told():
+def test_errors_of_before_the_first_look_are_reported():
     assert Watched().look(replace(SCAN, errors=3))[1] == "3 errors"
 
 
@@ -237,7 +237,7 @@ def test_a_loop_without_ticks_is_stale_unless_time_may_stand_still():
         assert look_at_loop(watch, 6, 100.0 + 2 * STILL_S, owns_time=owns_time).level is expected
 
 
-def test_what_was_found_about_the_asset_is_told():
+def test_what_was_found_about_the_asset_is_reported():
     faults = [Diagnostic(code="2.3.name", severity=severity, path="/r", message="m") for severity in
               ("error", "warning", "warning", "info")]  # fmt: skip
     reports = [Reported(kind="sink:/r", message="nothing takes it", count=3)]

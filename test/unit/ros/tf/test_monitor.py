@@ -105,7 +105,7 @@ def test_it_forgets(judge):
     assert not hear(judge, ("right", "cup"))
 
 
-def test_many_frames_are_told_in_part_and_without_control_characters():
+def test_many_frames_are_reported_in_part_and_without_control_characters():
     assert str(TfFault("guard", dict.fromkeys("abcdefg", ""))) == "a, b, c, d, e and 2 more"
     assert str(TfFault("guard", {"a\x1b[2J": ""})) == "a\\x1b[2J"
 
