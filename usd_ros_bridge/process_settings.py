@@ -1,4 +1,4 @@
-"""Settings of the whole process: speed, signals, exit status. For the bridge's own processes, not for hosts."""
+"""Settings of the whole process: speed, signals, exit status. In a host's process only where the host asks."""
 
 from __future__ import annotations
 

@@ -188,23 +188,19 @@ _DESCRIBED = 2000
 
 
 class NodeLog:
-    """Shows warnings and news.
+    """Log warnings and news through a node, or through the standard library as long as there is none.
 
     Attributes:
         node: The rclpy node whose logger shows them, None for none.
     """
 
     def __init__(self, name: str) -> None:
-        """Log through the standard library until there is a node.
-
-        Args:
-            name: Of the standard library's logger.
-        """
+        """Args: name: Name of the standard library's logger."""
         self.node: Any = None
         self._name = name
 
     def warn(self, kind: str, message: str) -> None:
-        """Show a warning."""
+        """Log a warning."""
         node = self.node
         if node is None:
             log_warning(kind, message)
@@ -212,7 +208,7 @@ class NodeLog:
             node.get_logger().warning(escaped(message))
 
     def inform(self, kind: str, message: str) -> None:
-        """Show something worth knowing."""
+        """Log a piece of news."""
         node = self.node
         if node is None:
             logging.getLogger(self._name).info("%s [%s]", escaped(message), escaped(kind))

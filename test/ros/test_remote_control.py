@@ -97,6 +97,15 @@ def test_reload_is_there_for_all_alone(start, ros_harness, level):
         ros_harness.wait_for(client.service_is_ready, what="~/reload")
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_spawn_root_that_is_no_directory_is_refused_at_every_level(level, tmp_path):
+    options = BridgeOptions(
+        backend_options={"gl": "none"}, remote_control=level, spawn_roots=(str(tmp_path / "gone"),)
+    )
+    with pytest.raises(OptionError, match="gone' is no directory"):
+        Bridge(load_plan(ROVER, physics=True), "mujoco", options=options).open()
+
+
 def test_another_level_is_refused():
     with pytest.raises(OptionError, match="remote_control 'some' is not possible; there are: all, none"):
         Bridge(load_plan(ROVER), options=BridgeOptions(remote_control="some")).open()

@@ -54,7 +54,11 @@ class ControllerGroup(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Return whether the next tick matters though nothing arrives: a motion, a time-out, a goal in progress."""
+        """Return whether the next tick matters though nothing arrives: a motion, a time-out, a goal in progress.
+
+        Read at the end of ticks in which the group was busy or something reached it, or of every tick with
+        `observes_at_rest`: a group does not become busy by itself.
+        """
         ...
 
     def set_active(self, row: int, active: bool, *, time_ns: int, state: State | None) -> None:

@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcl_interfaces.msg import SetParametersResult
@@ -16,7 +17,8 @@ from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 
-from usd_ros_bridge.errors import BridgeError, escaped
+from usd_ros_bridge.backends.base import EntityBackend, StateTransferBackend
+from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.message_types import CLOCK, SET_BOOL, SIMULATOR_FEATURES, TRIGGER
 from usd_ros_bridge.model.periods import SECOND_NS
@@ -359,6 +361,8 @@ class SimTime:
         Raises:
             OptionError: A directory to spawn from does not exist.
         """
+        # First: a wrong option is reported wherever it would be used.
+        roots = find_spawn_roots(self._runtime)
         if self._runtime.options.remote_control == "none":
             return
         if not AmentCatalog().contains(SIMULATOR_FEATURES):
@@ -379,6 +383,7 @@ class SimTime:
             handlers=handlers,
             quit_process=quit_process,
             request_change=request_change,
+            spawn_roots=roots,
         )
         inform("simulation_interfaces", self._simulation.summary())
         self._simulation.open()
@@ -460,6 +465,41 @@ class SimTime:
 
 def _nothing() -> None:
     pass
+
+
+def find_spawn_roots(runtime: Runtime) -> tuple[Path, ...]:
+    """Return the directories to spawn from, links resolved; none if, with a report, nothing can be spawned.
+
+    Args:
+        runtime: Open.
+
+    Raises:
+        OptionError: One of them is no directory.
+    """
+    roots = runtime.options.spawn_roots
+    for root in roots:
+        if not Path(root).is_dir():
+            raise OptionError(f"spawn root {root!r} is no directory")
+    if roots and (reason := _spawn_refusal(runtime)):
+        runtime.reporter.report("spawn.unavailable", f"nothing can be spawned: {reason}")
+        return ()
+    return tuple(Path(root).resolve() for root in roots)
+
+
+def _spawn_refusal(runtime: Runtime) -> str:
+    """Return why nothing can be spawned, "" if something can."""
+    plan, backend = runtime.plan, runtime.backend
+    if not isinstance(backend, StateTransferBackend):
+        return f"the backend {type(backend).__name__} cannot go on with another scene"
+    if not isinstance(backend, EntityBackend):
+        return f"the backend {type(backend).__name__} has no entities"
+    if plan.stage is None:
+        return "the plan has no stage to spawn anything on"
+    if not (plan.stage_owned or runtime.options.scene_edits):
+        return (
+            "the stage is the host's and read only (scene_edits=True lets the bridge edit its session layer)"
+        )
+    return ""
 
 
 def find_time(

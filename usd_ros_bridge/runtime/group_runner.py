@@ -162,7 +162,7 @@ class ControllerGroupRunner:
         tick: The tick in progress.
         report: For what it raises.
         slots: Its controllers, by row.
-        active_goals: Goals in progress, by `Run.key`.
+        active_goals: Goals in progress, by `ActiveGoal.key`.
         observes_at_rest: As that of the group.
         busy: Whether it needs the next tick, as of the end of the last one; or is commanded in this one.
         touched: Whether something reached it since it commanded last.

@@ -224,7 +224,7 @@ class Runtime:
     def prepare(self, plan: BridgePlan) -> tuple[PlanBinding, PreparedChange]:
         """Bind the plan to come while the runtime runs; from any thread.
 
-        Emitters, subscriptions and time stay. Whoever made them fits them to the plan.
+        Publications, subscriptions and time stay; their owners update them.
 
         Raises:
             ChangeRefusedError: The backend can neither run the plan nor have a successor that can.
@@ -259,6 +259,9 @@ class Runtime:
         self._backend_runner, self._commands = binding.backend_runner, binding.backend_runner.commands
         self._present_controllers = binding.controllers if binding.controllers.present else None
         self._running_controllers = binding.controllers if binding.controllers.runs else None
+        if self._running_controllers is None:
+            # No tick ends that of controllers that are gone.
+            self._control_grid.due_ns = NEVER_NS
         self._snapshot = binding.snapshot
 
     @property
@@ -406,17 +409,19 @@ class Runtime:
             if self.stopped:
                 return
             self.ticking = threading.get_ident()
-            if self._deferred_jobs is not None:
-                self._deferred_jobs.poll(callbacks=False)
-            if self._was_skipped and self._last_time is not None and self.inbox.pending:
-                # Jobs may read the backend's state: bring it up to date.
-                state = self._backend_runner.catch_up(self._last_time)
-                if state is not None:
-                    self.snapshot.begin(state)
-                self._was_skipped = False
-            self.input_queue.run_posted()
-            self.publications.disable(self.controllers.disabled)
-            self.ticking = None
+            try:
+                if self._deferred_jobs is not None:
+                    self._deferred_jobs.poll(callbacks=False)
+                if self._was_skipped and self._last_time is not None and self.inbox.pending:
+                    # Jobs may read the backend's state: bring it up to date.
+                    state = self._backend_runner.catch_up(self._last_time)
+                    if state is not None:
+                        self.snapshot.begin(state)
+                    self._was_skipped = False
+                self.input_queue.run_posted()
+                self.publications.disable(self.controllers.disabled)
+            finally:
+                self.ticking = None
 
     # --- Time --------------------------------------------------------------------------------------------------
 
@@ -480,10 +485,13 @@ class Runtime:
                 return True
             start = time.perf_counter()
             self.ticking = threading.get_ident()
-            if jobs is not None and has_jobs:
-                jobs.poll(callbacks=False)
-            stepped = self._run_tick(time_ns)
-            self.ticking = None
+            try:
+                if jobs is not None and has_jobs:
+                    jobs.poll(callbacks=False)
+                stepped = self._run_tick(time_ns)
+            finally:
+                # A host may catch what ends a tick (KeyboardInterrupt), and go on.
+                self.ticking = None
             self._meter.record(time.perf_counter() - start, self._shortest_period_ns)
             return stepped
 

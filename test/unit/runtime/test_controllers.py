@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +19,14 @@ from builders.plans import rover
 from usd_ros_bridge.backends.base import Backend
 from usd_ros_bridge.backends.kinematic import KinematicBackend
 from usd_ros_bridge.backends.null import NullBackend
+from usd_ros_bridge.controllers.controller_group import ControllerContext, GoalPort
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, FollowTrajectoryResult, TrajectorySample
+from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, State, TwistSample
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import OnceReporter
-from usd_ros_bridge.runtime.group_runner import unmet
+from usd_ros_bridge.runtime.group_runner import ActiveGoal, unmet
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop
 from usd_ros_bridge.runtime.publications import Publication
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -78,6 +81,19 @@ class Rig:
 
     def position(self, row: int) -> float:
         return float(self.runtime.snapshot.state.joint_position[row])
+
+
+class KeepingGroup(NotingGroup):
+    """Keeps the ports of all goals that it was given."""
+
+    def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
+        super().__init__(context, plans)
+        self.kept: list[ActiveGoal] = []
+
+    def start(self, row: int, goal: object, port: GoalPort, *, time_ns: int, state: State) -> None:
+        assert isinstance(port, ActiveGoal)
+        self.kept.append(port)
+        super().start(row, goal, port, time_ns=time_ns, state=state)
 
 
 class QuietGroup(NotingGroup):
@@ -429,6 +445,19 @@ def test_a_group_that_is_not_busy_is_observed_only_for_odometry() -> None:
     assert [call[1] for call in r.group.named("observe")] == [SECOND + tick * 10 * MS for tick in range(1, 5)]
 
 
+def test_controllers_that_go_with_a_change_of_the_plan_need_no_ticks_any_more() -> None:
+    r = rig(kind=QuietGroup)
+    r.runtime.bind_sink(topic(r, "mast")).deliver(1.0)
+    r.group.busy = True
+    for tick in range(2):
+        r.runtime.tick(SECOND + tick * 10 * MS)
+    assert r.runtime.next_due_ns() == SECOND + 20 * MS
+    _, change = r.runtime.prepare(replace(r.runtime.plan, controllers=()))
+    change.commit()
+    r.runtime.tick(SECOND + 20 * MS)
+    assert r.runtime.next_due_ns() is None
+
+
 def test_controllers_that_a_backend_takes_no_commands_of_need_no_ticks_but_broadcasters_are_switched() -> (
     None
 ):
@@ -757,7 +786,8 @@ def test_results_of_goals_that_the_runtime_ends() -> None:
 )
 def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: list[str]) -> None:
     backend = Noting()
-    r = rig(backend)
+    r = rig(backend, kind=KeepingGroup)
+    assert isinstance(r.group, KeepingGroup)
     shown = Emitter()
     r.runtime.add_publication(shown, name="/tf")
     queue, ports = queue_of(r), list[NotingPort]()
@@ -790,8 +820,9 @@ def test_whatever_happens_every_goal_ends_once_and_every_tick_shows(actions: lis
             assert len(shown.calls) == ticks
     r.runtime.close()
     assert [len(port.ends) for port in ports] == [1] * len(ports)
+    assert not any(goal.slot.runner.active_goals for goal in r.group.kept)
     kept = [weakref.ref(port) for port in ports]
     ports.clear()
     if any(port() for port in kept):
         gc.collect()
-    assert not any(port() for port in kept), "a goal that has ended is kept"
+    assert not any(port() for port in kept), "a client is kept, though its goal has ended"

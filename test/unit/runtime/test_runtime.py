@@ -418,6 +418,27 @@ def test_opening_twice_or_with_a_wrong_option_is_the_callers_mistake() -> None:
         ).open()
 
 
+def test_a_tick_that_is_interrupted_is_over() -> None:
+    """A host that catches KeyboardInterrupt goes on, and is not taken to be in the midst of a tick."""
+
+    class Interrupted(KinematicBackend):
+        def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002
+            raise KeyboardInterrupt
+
+    runtime, _ = start(rover().build(), Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        runtime.tick(SECOND)
+    assert runtime.ticking is None
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    runtime.post(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.run_posted()
+    assert runtime.ticking is None
+
+
 @pytest.mark.parametrize("member", ["open", "inputs"])
 def test_a_backend_that_fails_to_open_is_one_line_and_is_closed(member: str) -> None:
     class Unopened(NullBackend):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import simulation_interfaces.srv
@@ -36,7 +36,7 @@ from usd_ros_bridge.ros.simulation.results import (
     answered,
     result_of,
 )
-from usd_ros_bridge.ros.simulation.spawn_services import make_spawn_services
+from usd_ros_bridge.ros.simulation.spawn_services import SpawnServices
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import TimeControl, TimeState
@@ -217,6 +217,7 @@ class SimulationInterfaces:
         handlers: Handlers,
         quit_process: Callable[[], bool],
         request_change: Callable[..., Future[ChangeReport]],
+        spawn_roots: tuple[Path, ...],
     ) -> None:
         """Store the arguments.
 
@@ -228,6 +229,7 @@ class SimulationInterfaces:
             handlers: Handlers of the plan's interfaces.
             quit_process: End the process soon. Return False if it is not the bridge's to end.
             request_change: Change the plan to spawn something, as `ChangeCoordinator.request`.
+            spawn_roots: Directories to spawn from, links resolved; none if nothing can be spawned.
         """
         self._runtime = runtime
         self._domain = domain
@@ -238,8 +240,10 @@ class SimulationInterfaces:
         self._entities = EntityServices(runtime, backend) if isinstance(backend, EntityBackend) else None
         forget = (lambda: None) if self._entities is None else self._entities.forget
         self._spawning = None
-        if self._entities is not None:
-            self._spawning = make_spawn_services(runtime, self._entities, request_change)
+        if self._entities is not None and spawn_roots:
+            self._spawning = SpawnServices(
+                runtime, self._entities, roots=spawn_roots, request_change=request_change
+            )
         clear = None if self._spawning is None else self._spawning.clear
         self._control = SimulationControl(time, forget=forget, quit_process=quit_process, clear=clear)
         self._may_change = runtime.options.remote_control == "all"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,8 @@ from urllib.parse import unquote, urlsplit
 from simulation_interfaces.msg import Spawnable
 from simulation_interfaces.srv import SpawnEntity
 
-from usd_ros_bridge.backends.base import StateTransferBackend
-from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.change import ChangeReport
-from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.names import namespace_fault
 from usd_ros_bridge.ros.simulation.entities import requested_pose
@@ -28,18 +26,6 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 FORMATS = (".usd", ".usda", ".usdc", ".usdz")
 MAX_LISTED = 1000
 """Files that GetSpawnables lists, at most."""
-
-
-def spawn_directories(roots: Sequence[str]) -> tuple[Path, ...]:
-    """Return the directories whose files may be spawned, links resolved.
-
-    Raises:
-        OptionError: One of them is no directory.
-    """
-    for root in roots:
-        if not Path(root).is_dir():
-            raise OptionError(f"spawn root {root!r} is no directory")
-    return tuple(Path(root).resolve() for root in roots)
 
 
 def find_file(uri: str, roots: tuple[Path, ...]) -> Path | None:
@@ -267,38 +253,3 @@ class SpawnServices:
 
 def _is_below(path: str, above: str) -> bool:
     return f"{path}/".startswith(f"{above}/")
-
-
-def make_spawn_services(
-    runtime: Runtime, entities: EntityServices, request_change: Callable[..., Future[ChangeReport]]
-) -> SpawnServices | None:
-    """Return the services; None if no directory is given or, with a report, spawning is not possible.
-
-    Args:
-        runtime: Open.
-        entities: Entities that exist.
-        request_change: As `ChangeCoordinator.request`.
-
-    Raises:
-        OptionError: A root is no directory.
-    """
-    roots = spawn_directories(runtime.options.spawn_roots)
-    if not roots:
-        return None
-    reason = _why_not(runtime.plan, runtime)
-    if reason:
-        runtime.reporter.report("spawn.unavailable", f"nothing can be spawned: {reason}")
-        return None
-    return SpawnServices(runtime, entities, roots=roots, request_change=request_change)
-
-
-def _why_not(plan: BridgePlan, runtime: Runtime) -> str:
-    if not isinstance(runtime.backend, StateTransferBackend):
-        return f"the backend {type(runtime.backend).__name__} cannot go on with another scene"
-    if plan.stage is None:
-        return "the plan has no stage to spawn anything on"
-    if not (plan.stage_owned or runtime.options.scene_edits):
-        return (
-            "the stage is the host's and read only (scene_edits=True lets the bridge edit its session layer)"
-        )
-    return ""
