@@ -12,6 +12,7 @@ ASSET ?= examples/rover/world.usda
 ARGS ?=
 SETUP := tools/setup_env.sh --venv "$(VENV)" --distro "$(ROS)"
 BIN := $(VENV)/bin
+PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n 2 --dist worksteal
 
 # A mark of the wheels' start-up, which a parent process may have left behind: with it they would not start.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -32,10 +33,10 @@ run: setup ## run the bridge on ASSET
 	@exec "$(BIN)/usd_ros_bridge" run "$(ASSET)" $(ARGS)
 
 test: setup-tests ## all tests that need no full ROS installation, with two workers
-	@ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(BIN)/python" -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 test-long: setup-tests ## the tests with random examples, with four times as many (TEST_EFFORT)
-	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(MAKE) --no-print-directory test ARGS='-m slow $(ARGS)'
+	@TEST_EFFORT="$${TEST_EFFORT:-4}" $(PYTEST) -m slow $(ARGS)
 
 bench: setup-tests ## all benchmarks, into benchmarks/results.json; ARGS="--only frames --quick"
 	@"$(BIN)/python" -m benchmarks $(ARGS)

@@ -39,6 +39,7 @@ ARM = Path(__file__).parents[2] / "examples" / "arm" / "arm.usda"
 SWITCHED_OFF = ASSETS / "controller_switched_off.usda"
 NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node"]
 CLI = [sys.executable, "-m", "usd_ros_bridge.cli", "run"]
+STARTS = examples(6)
 PARAMETER_FILE = Path(__file__).parents[2] / "config" / "bridge.yaml"
 
 
@@ -194,13 +195,14 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(max(120, 10 * STARTS))
 @pytest.mark.parametrize(("name", "arguments"), [("bridge", ()), ("usd_ros_bridge", ("run",))])
 def test_sigint_in_the_first_second_is_no_traceback_of_the_package(tmp_path, name, arguments):
     """What Python prints of its own start, with the .pth files of the environment, is not the package's."""
     script = tmp_path / name
     script.write_text(SCRIPT.format(name=name))
     numbers = random.Random(name)
-    for _ in range(examples(6)):
+    for _ in range(STARTS):
         delay = numbers.uniform(0.02, 1.0)
         child = subprocess.Popen(
             [sys.executable, script, *arguments, ROBOT],

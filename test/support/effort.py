@@ -8,5 +8,8 @@ EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
 
 
 def examples(count: int) -> int:
-    """Return how many examples to try where `make test` tries `count`."""
+    """Return how many examples to try where `make test` tries `count`.
+
+    A test with them is `slow`, and its time-out grows with their number.
+    """
     return count * EFFORT

@@ -22,6 +22,7 @@ from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
 
+EXAMPLES = examples(75)
 NUMBER = {**VALUES, "float3": VALUES["vector3f"]}
 SOLVER = st.dictionaries(
     st.sampled_from(
@@ -146,8 +147,9 @@ def check_promises(scene: PhysicsScene, *, weightless: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(max(120, EXAMPLES))
 @settings(
-    max_examples=examples(75),
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

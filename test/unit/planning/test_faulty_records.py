@@ -20,6 +20,7 @@ from usd_ros_bridge.model.stage import PlainLinkRecord, StageMetrics, StageRecor
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
 
+EXAMPLES = examples(75)
 PATHS = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/a/e/b", "/a/e/b/f", "/g", "/g/b", "/nowhere"]
 NUMBERS = st.one_of(st.floats(), st.sampled_from([0.0, 1.0, -1.0, 1e308, -1e308, 1e-308]))
 TEXTS = st.one_of(
@@ -228,8 +229,9 @@ def check_promises(plan: BridgePlan) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(max(120, EXAMPLES))
 @settings(
-    max_examples=examples(75),
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
