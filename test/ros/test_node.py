@@ -355,11 +355,11 @@ def test_no_handlers_and_another_controller_are_possible_from_the_start(run):
     process.wait_for_line("ready")
 
 
-def test_strict_refuses_an_asset_with_errors_after_saying_which(call):
-    status, output = call(node.main, *ros_args(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
-    assert status == 1, output
-    assert "[ERROR]" in output
-    assert "Traceback" not in output
+def test_strict_refuses_an_asset_with_errors_after_saying_which(run):
+    process = run(node_command(f"asset:={ASSETS / 'error_topic_name.usda'}", "strict:=true"))
+    assert process.finish(timeout=30.0) == 1, process.output
+    assert "[ERROR]" in process.output
+    assert "Traceback" not in process.output
 
 
 @pytest.mark.parametrize(

@@ -176,10 +176,18 @@ def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: list[str], n
     assert [text for text in named if text not in line] == []
 
 
-def test_a_process_ends_with_the_same() -> None:
-    arguments = ["inspect", "no_such_file.usda"]
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["inspect", ROVER], 0),
+        (["inspect", ASSETS / "error_topic_name.usda", "--strict"], 1),
+        (["diff", ROVER, ASSETS / "error_topic_name.usda"], 1),
+        (["inspect", "no_such_file.usda"], 2),
+    ],
+)
+def test_a_process_ends_with_the_same(arguments: list[str | Path], status: int) -> None:
     process, call = bridge_process(*arguments), bridge(*arguments)
-    assert process.returncode == 2
+    assert process.returncode == status
     assert (process.returncode, process.stdout, process.stderr) == (call.returncode, call.stdout, call.stderr)
 
 
