@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -96,3 +97,23 @@ def test_make_test_leaves_out_only_the_suites_of_other_targets(pytestconfig: pyt
         if folder in parent.parents and any(parent.match(pattern) for pattern in patterns)
     }
     assert left_out == {Path("robots"), Path("real_assets")}
+
+
+def test_make_test_long_runs_every_test_with_random_examples(pytestconfig: pytest.Config) -> None:
+    """It selects by the mark `slow`. The usual time-out is too short for twenty times as many examples."""
+    marks: dict[str, set[str]] = {}
+    for path in sorted((pytestconfig.rootpath / "test").rglob("test_*.py")):
+        module = ast.parse(path.read_text())
+        numbers = {
+            ast.unparse(node.targets[0])
+            for node in module.body
+            if isinstance(node, ast.Assign) and "examples(" in ast.unparse(node.value)
+        }
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+                if named & (numbers | {"examples"}):
+                    decorators = " ".join(map(ast.unparse, node.decorator_list))
+                    marks[node.name] = {mark for mark in ("slow", "timeout") if f"mark.{mark}" in decorators}
+    assert len(marks) >= 6
+    assert {name for name, found in marks.items() if found != {"slow", "timeout"}} == set()
