@@ -1,1 +1,1 @@
-"""The command line, `usd_ros_bridge`: one module per command, and the views that they print."""
+"""The command line, `usd_ros_bridge`: its commands, and the views that they print."""

@@ -10,7 +10,7 @@ SECOND_NS: Final = 1_000_000_000
 
 
 def period_ns(rate: float) -> int:
-    """Return the period of `rate` (Hz) in nanoseconds, at least one; a rate below all counts as the lowest."""
+    """Return the period of `rate` (Hz) in nanoseconds, at least one; rates have the lower limit of RATE."""
     return max(1, round(SECOND_NS / max(rate, RATE.low)))
 
 

@@ -9,9 +9,7 @@ from typing import Literal
 from usd_ros_bridge.model.controller_schemas import DIFF_DRIVE
 from usd_ros_bridge.model.message_types import ODOMETRY
 from usd_ros_bridge.model.plan import ControllerPlan
-from usd_ros_bridge.model.records import (
-    DiffDriveRecord,
-)
+from usd_ros_bridge.model.records import DiffDriveRecord
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.interfaces import InterfaceDraft

@@ -38,9 +38,7 @@ from usd_ros_bridge.planning.kinematics.solver_attributes import check_solvers
 from usd_ros_bridge.planning.names import Nearest
 from usd_ros_bridge.planning.physics.physics_scene import plan_physics_scene
 from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, narrow_to_broadcasters
-from usd_ros_bridge.planning.plan_controllers import (
-    plan_controllers,
-)
+from usd_ros_bridge.planning.plan_controllers import plan_controllers
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.robots import assign_rows, build_layout, build_robots, check_parent_frames
@@ -114,7 +112,7 @@ def _plan_robots(
     odom_by_body = base_frames(bases, odom_frames)
     drafts = FramePlanner(index, contexts, kinematics, bases, odom_by_body, options, findings).plan(needing)
     frames = place_frames(drafts, index, kinematics, body_rows, world_from_body, odom_by_body)
-    del drafts  # ten thousands in a fleet: the garbage collector would traverse them
+    del drafts  # tens of thousands in a fleet: the garbage collector would traverse them
 
     robots = build_robots(
         kinematics,

@@ -435,7 +435,9 @@ def test_impossible_gains(name: str, value: str) -> None:
     assert found is not None
     assert (found.stiffness, found.damping, found.target_position) == (0.0, 0.0, 0.0)
     assert found.max_force == math.inf
-    assert [finding.attribute for finding in findings(plan, "1.3.drive")] == [f"drive:angular:physics:{name}"]
+    assert [(finding.path, finding.attribute) for finding in findings(plan, "1.3.drive")] == [
+        ("/World/j", f"drive:angular:physics:{name}")
+    ]
 
 
 def test_solver_attributes_in_order_of_priority() -> None:

@@ -11,10 +11,13 @@ from usd_ros_bridge.model import physics_records, records
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
 from usd_ros_bridge.usd.read import geometry, physics_reader
 from usd_ros_bridge.usd.read.properties import plain
-from usd_ros_bridge.usd.read.stage_reader import IGNORED_SCHEMAS, SCHEMAS
+from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
 
 GENERATED = str(DIRECTORY / "generatedSchema.usda")
+
+IGNORED_SCHEMAS = {"RosControlIntegratedAPI": "a marker that the controllers' schemas include"}
+"""Schemas of the Ros family that have no record, and why."""
 
 NOT_IN_SCHEMA = {
     "usd_ros_bridge:source": "RosTopicAPI: which attribute a publisher shows; no schema says",

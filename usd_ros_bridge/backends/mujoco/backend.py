@@ -259,7 +259,7 @@ class _Session:
 
 
 def build_spec(scene: PhysicsScene, report: Report, *, options: MujocoOptions | None = None) -> SpecBuilder:
-    """Build a MuJoCo specification of a scene.
+    """Build a MuJoCo specification of a scene; docs/mujoco.md has the mapping, row by row.
 
     Args:
         scene: The scene.

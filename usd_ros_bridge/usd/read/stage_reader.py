@@ -173,11 +173,6 @@ SCHEMAS: Final[dict[str, tuple[str, type[Record]]]] = {
 ACTUATORS: Final = frozenset({"MjcActuator", "NewtonActuator"})
 """Prim types that drive joints and the like."""
 
-IGNORED_SCHEMAS: Final[dict[str, str]] = {
-    "RosControlIntegratedAPI": "a marker that the controllers' schemas include",
-}
-"""Schemas of the same families that have no record, and why."""
-
 LOCATED: Final = (
     "contexts",
     "topics",
