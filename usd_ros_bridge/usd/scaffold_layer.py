@@ -21,9 +21,9 @@ from usd_ros_bridge.usd.open import author_selections
 from usd_ros_bridge.usd.packages import URI_PREFIX
 from usd_ros_bridge.usd.read.composition import is_behind_payload
 from usd_ros_bridge.usd.read.properties import PREDICATE
+from usd_ros_bridge.usd.read.stage_reader import PARTS_OF_A_LINK
 
 _CONTAINER = "Xform"
-_OF_A_LINK = frozenset({"visual", "visuals", "collision", "collisions"})
 _JOINT_NAME = "ros:joint:name"
 
 
@@ -96,7 +96,7 @@ def _drop_owner(prim: Usd.Prim, empty: dict[str, PlainXform]) -> None:
     parent = prim.GetParent()
     while parent and not parent.HasAPI(UsdPhysics.RigidBodyAPI):
         empty.pop(str(parent.GetPath()), None)
-        if parent.GetName().lower() in _OF_A_LINK:
+        if parent.GetName().lower() in PARTS_OF_A_LINK:
             return
         parent = parent.GetParent()
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from usd_ros_bridge.errors import OptionError, choices
+from usd_ros_bridge.model.physics_records import SOLIMP, SOLREF
 from usd_ros_bridge.model.records import DofAxis, JointRecord
 from usd_ros_bridge.options import SOLVERS
 from usd_ros_bridge.planning.stage_index import Units
@@ -362,8 +363,6 @@ def _numbers(value: Any) -> tuple[float, ...] | None:
 
 _NEWTON_SCENE: Final = ("NewtonSceneAPI",)
 _MJC_SCENE: Final = ("MjcSceneAPI",)
-_SOLREF: Final = (0.02, 1.0)
-_SOLIMP: Final = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 def _option(name: str, convert: Callable[[Any], Any], fallback: Any) -> Mapping[str, Attribute]:
@@ -419,8 +418,8 @@ SCENE: Final[Table] = {
     "wind": _option("wind", _vector, (0.0, 0.0, 0.0)),
     "magnetic": _option("magnetic", _vector, (0.0, -0.5, 0.0)),
     "o_margin": _option("o_margin", _not_negative, 0.0),
-    "o_solref": _option("o_solref", _numbers, _SOLREF),
-    "o_solimp": _option("o_solimp", _numbers, _SOLIMP),
+    "o_solref": _option("o_solref", _numbers, SOLREF),
+    "o_solimp": _option("o_solimp", _numbers, SOLIMP),
     "o_friction": _option("o_friction", _numbers, (1.0, 1.0, 0.005, 0.0001, 0.0001)),
     "disabled_actuator_groups": _option("actuatorgroupdisable", _integers, ()),
     "flag_actuation": _switch("actuation", fallback=True),
@@ -542,15 +541,15 @@ _MJC_EQUALITY: Final = (
     "MjcEqualityJointAPI",
 )
 JOINT: Final[Table] = {
-    "solref_limit": {"mjc": Attribute("mjc:solreflimit", _numbers, apis=_MJC_JOINT, fallback=_SOLREF)},
+    "solref_limit": {"mjc": Attribute("mjc:solreflimit", _numbers, apis=_MJC_JOINT, fallback=SOLREF)},
     "solimp_limit": {"mjc": Attribute("mjc:solimplimit", _numbers)},
     "solref_friction": {"mjc": Attribute("mjc:solreffriction", _numbers)},
     "solimp_friction": {"mjc": Attribute("mjc:solimpfriction", _numbers)},
     "limit_margin": {"mjc": Attribute("mjc:margin", _not_negative)},
     "spring_damper": {"mjc": Attribute("mjc:springdamper", _spring_damper)},
     "actuator_gravity_compensation": {"mjc": Attribute("mjc:actuatorgravcomp", _flag)},
-    "solref": {"mjc": Attribute("mjc:solref", _numbers, apis=_MJC_EQUALITY, fallback=_SOLREF)},
-    "solimp": {"mjc": Attribute("mjc:solimp", _numbers, apis=_MJC_EQUALITY, fallback=_SOLIMP)},
+    "solref": {"mjc": Attribute("mjc:solref", _numbers, apis=_MJC_EQUALITY, fallback=SOLREF)},
+    "solimp": {"mjc": Attribute("mjc:solimp", _numbers, apis=_MJC_EQUALITY, fallback=SOLIMP)},
     "torque_scale": {
         "mjc": Attribute("mjc:torqueScale", _finite, apis=("MjcEqualityWeldAPI",), fallback=1.0)
     },

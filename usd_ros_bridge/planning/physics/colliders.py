@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.appearance import GREY, Color
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, ContactMaterial, Plane, Visual
 from usd_ros_bridge.model.physics_records import GeometryRecord, MaterialRecord, PhysicsRecords, SiteRecord
@@ -25,7 +26,6 @@ from usd_ros_bridge.spatial.transforms import FloatArray, compose, relative, to_
 
 _MUJOCO_MIXES: Final = {"friction_combine": "max", "restitution_combine": "max"}
 """How MuJoCo combines what two colliders say, which is what MjcCollisionAPI is authored for."""
-GREY: Final = (0.6, 0.6, 0.6, 1.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -304,7 +304,7 @@ def _wall(record: GeometryRecord, solver: Mapping[str, Any]) -> float:
     return max(0.0, float(solver.get("shell_thickness", otherwise)))
 
 
-def _color(record: GeometryRecord) -> tuple[float, float, float, float]:
+def _color(record: GeometryRecord) -> Color:
     """Return a colour that can be shown: within 0 and 1, grey for none and for what is not finite."""
     if record.color is None or not all(map(math.isfinite, record.color)):
         return GREY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics import WORLD_BODY, Dof, Drive, Mimic
 from usd_ros_bridge.model.physics import Joint as SceneJoint
 from usd_ros_bridge.model.physics_records import PhysicsRecords
-from usd_ros_bridge.model.plan import DofPlan, MimicPlan
+from usd_ros_bridge.model.plan import AxisLetter, DofPlan, MimicPlan
 from usd_ros_bridge.model.records import DofAxis, DriveRecord, JointRecord, JointType, fallback
 from usd_ros_bridge.planning.kinematics.dofs import AXIS_INDEX, reference
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
@@ -32,7 +32,6 @@ from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import compose
 
 _WITH_AXIS = frozenset({"revolute", "continuous", "prismatic", "spherical"})
-Letter = Literal["X", "Y", "Z"]
 _RADIANS = math.pi / 180.0
 _GREATEST = 1e15
 """N m s/rad and the like: greatest damping, stiffness or inertia. Assets hold joints fast by 1e11."""
@@ -139,7 +138,7 @@ class _Planner:
                 "use a PhysicsDistanceJoint beside it",
                 attribute="limit:distance:physics:high",
             )
-        axis = cast(Letter, fallback(record, "axis")) if kind in _WITH_AXIS else None
+        axis = cast(AxisLetter, fallback(record, "axis")) if kind in _WITH_AXIS else None
         return SceneJoint(
             path=joint.path,
             type=kind,

@@ -211,7 +211,7 @@ ROS: Final = ("contexts", "topics", "services", "actions", "frames", "controller
 URDF_CONVERTER: Final = "URDF USD Converter"
 """How `creator` begins in the customLayerData of what urdf-usd-converter writes."""
 
-_PARTS_OF_A_LINK: Final = frozenset({"visual", "visuals", "collision", "collisions"})
+PARTS_OF_A_LINK: Final = frozenset({"visual", "visuals", "collision", "collisions"})
 """Prims that hold the geometry of the link above them (REP 0158 section 1.3.2)."""
 
 
@@ -292,7 +292,7 @@ class _PlainLinks:
         """Note that a prim is seen, which is part of the Xforms between it and the nearest body."""
         for each in reversed(self._open):
             between = path[len(each.prefix) :].split("/")[:-1]
-            if each.record is None or any(name.lower() in _PARTS_OF_A_LINK for name in between):
+            if each.record is None or any(name.lower() in PARTS_OF_A_LINK for name in between):
                 return
             each.drawn = True
 
