@@ -1,1 +1,1 @@
-"""Data types of every layer: records (as authored), plan (resolved), physics, state. Standard library and numpy only."""
+"""Data types of every layer: records (as authored), plan (resolved), physics, state. Standard library and numpy."""
