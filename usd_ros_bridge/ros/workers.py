@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import heapq
 import inspect
+import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -20,6 +23,7 @@ DEFAULT_THREADS = 32
 DEFAULT_QUEUE = 100
 _IDLE_S = 10.0
 _JOIN_S = 0.5
+_TIDY = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +32,11 @@ class _Job:
     handler: Callable[..., Any]
     args: tuple[Any, ...]
     future: Future[Any]
+
+    def release(self) -> tuple[Any, ...]:
+        """Return the arguments and hold them no longer: a deadline keeps the job until it is over."""
+        args, self.args = self.args, ()
+        return args
 
 
 class Workers:
@@ -52,7 +61,7 @@ class Workers:
         self._threads = _ThreadPool("usd_ros_bridge-handler", threads)
         self._coroutines = _EventLoopThread("usd_ros_bridge-handlers")
         self._timers = _EventLoopThread("usd_ros_bridge-deadlines")
-        self._stale: deque[asyncio.TimerHandle] = deque()
+        self._deadlines = _Deadlines(self._timers)
         self._closed = False
 
     def submit(
@@ -101,20 +110,7 @@ class Workers:
 
     def set_deadline(self, future: Future[Any], timeout: float, expire: Callable[[], None]) -> None:
         """Call `expire`, in a thread of its own, unless `future` is done within `timeout` seconds. From any thread."""
-
-        def begin() -> None:
-            while self._stale:
-                self._stale.popleft().cancel()
-            if not future.done():
-                timer = asyncio.get_running_loop().call_later(timeout, end)
-                # Cancelled at the next call: to wake the thread for it would cost more than a function handler does.
-                future.add_done_callback(lambda _: self._stale.append(timer))
-
-        def end() -> None:
-            if not future.done():
-                expire()
-
-        self._timers.call(begin)
+        self._deadlines.add(future, timeout, expire)
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> None:
         """Call a function, which must not wait, in the thread of the time-outs; never once closed. From any thread."""
@@ -150,7 +146,7 @@ class Workers:
     def _start(self, job: _Job) -> None:
         """Start the first job of its key."""
         if is_coroutine_function(job.handler):
-            self._coroutines.call(self._start_coroutine, job, job.handler, job.args)
+            self._coroutines.call(self._start_coroutine, job, job.handler, job.release())
         else:
             self._threads.run(self._run_function, job)
 
@@ -168,7 +164,7 @@ class Workers:
             self._start(following)
 
     def _run_function(self, job: _Job) -> None:
-        result, args = None, job.args
+        result, args = None, job.release()
         if not job.future.done():
             try:
                 result = job.handler(*args)
@@ -256,6 +252,52 @@ class _EventLoopThread:
             loop.close()
 
 
+class _Deadlines:
+    """Futures with a time-out. Their event loop wakes for the earliest one: to add another costs no thread switch."""
+
+    def __init__(self, loop: _EventLoopThread) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._heap: list[tuple[float, int, Future[Any], Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._tidy_at = _TIDY
+        self._wakes_at = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, future: Future[Any], timeout: float, expire: Callable[[], None]) -> None:
+        at = time.monotonic() + timeout
+        with self._lock:
+            if len(self._heap) >= self._tidy_at:
+                # Else results would stay in memory until their time is over.
+                self._heap = [entry for entry in self._heap if not entry[2].done()]
+                heapq.heapify(self._heap)
+                self._tidy_at = max(_TIDY, 2 * len(self._heap))
+            heapq.heappush(self._heap, (at, next(self._numbers), future, expire))
+            is_earlier = at < self._wakes_at
+            if is_earlier:
+                self._wakes_at = at
+        if is_earlier:
+            self._loop.call(self._expire)
+
+    def _expire(self) -> None:
+        """Expire what is due, and set the timer to the next deadline; in the event loop."""
+        due, loop = [], asyncio.get_running_loop()
+        with self._lock:
+            now = time.monotonic()
+            while self._heap and (self._heap[0][0] <= now or self._heap[0][2].done()):
+                due.append(heapq.heappop(self._heap))
+            self._wakes_at = self._heap[0][0] if self._heap else math.inf
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._heap:
+                self._timer = loop.call_later(self._wakes_at - now, self._expire)
+        for _, _, future, expire in due:
+            if not future.done():
+                # A call of its own: one that raises keeps no other from expiring.
+                loop.call_soon(expire)
+
+
 class _ThreadPool:
     """Run functions in daemon threads, which end when idle.
 
@@ -335,7 +377,7 @@ async def _contain(job: _Job, handler: Callable[..., Any], args: tuple[Any, ...]
 def _expire(job: _Job, error: BaseException) -> None:
     """Fail a job, and release what it holds: it may wait for long behind one that is stuck."""
     _settle(job.future, error=error)
-    job.args = ()
+    job.release()
 
 
 def _settle(future: Future[Any], result: Any = None, *, error: BaseException | None = None) -> None:

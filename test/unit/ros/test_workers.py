@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 
 import pytest
 
@@ -402,3 +402,49 @@ def test_a_request_that_waits_in_vain_is_released_at_its_time_out(workers, gate)
     deadline = time.monotonic() + 5.0
     while alive() is not None:
         assert time.monotonic() < deadline
+
+
+def test_deadlines_come_in_their_order_and_one_that_raises_stops_no_other(workers):
+    expired = []
+    all_expired = threading.Event()
+    futures = [Future() for _ in range(100)]
+    numbers = list(range(len(futures)))
+    random.Random(1).shuffle(numbers)
+    for number in numbers:
+        future = futures[number]
+
+        def expire(number=number):
+            expired.append(number)
+            if number == len(futures) - 1:
+                all_expired.set()
+            if number % 7 == 0:
+                raise ValueError("on purpose")
+
+        workers.set_deadline(future, 0.2 + 2e-3 * number, expire)
+        if number % 3 == 1:
+            future.set_result(None)
+    assert all_expired.wait(10.0)
+    assert sorted(expired) == [number for number in range(len(futures)) if number % 3 != 1]
+    assert expired == sorted(expired)
+
+
+def test_an_earlier_deadline_comes_before_one_that_was_set_first(workers):
+    late, early = Future(), threading.Event()
+    workers.set_deadline(late, 60.0, lambda: late.set_result(None))
+    workers.set_deadline(Future(), 0.01, early.set)
+    assert early.wait(10.0)
+    assert not late.done()
+
+
+def test_a_deadline_holds_no_arguments_of_a_job_that_ended(workers):
+    class Message:
+        pass
+
+    message = Message()
+    reference = weakref.ref(message)
+    assert workers.submit("a", lambda _: None, message, timeout=600.0).result(5.0) is None
+    del message
+    # The thread lets go of the job after it has ended the future.
+    assert workers.submit("a", lambda: 1, timeout=600.0).result(5.0) == 1
+    gc.collect()
+    assert reference() is None
