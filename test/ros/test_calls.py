@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from types import ModuleType
 
@@ -350,7 +351,7 @@ class LastMomentFuture(Future):
     def result(self, timeout=None):
         try:
             return super().result(timeout)
-        except TimeoutError:
+        except FutureTimeoutError:
             self.finish()
             raise
 

@@ -124,7 +124,7 @@ from std_msgs.msg import Empty
 
 rclpy.init()
 node = rclpy.create_node("listener")
-subscription = node.create_subscription(Empty, "first", print, 1)
+subscription = node.create_subscription(Empty, "first", lambda _: None, 1)
 print("ready", flush=True)
 sys.stdin.readline()
 
