@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import Image, Imu, JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
@@ -67,7 +68,7 @@ def drive(ros_harness: Any) -> Callable[[float], Recording]:
                 report=lambda *_: None,
                 inform=lambda *_: None,
             ) as bridge:
-                _meet(ros_harness, bridge)
+                _meet(ros_harness, bridge, [commands, *subscriptions.values()])
                 for number in range(1, TICKS + 1):
                     if number in (5, 50):
                         message = Twist()
@@ -91,15 +92,20 @@ def drive(ros_harness: Any) -> Callable[[float], Recording]:
     return run
 
 
-def _meet(harness: Any, bridge: Bridge) -> None:
-    """Waits until all ends know of each other."""
+def _meet(harness: Any, bridge: Bridge, ends: Sequence[Any]) -> None:
+    """Waits until the bridge and the ends of the harness know of each other: either may be the later one."""
 
     def met() -> bool:
         bridge.poll()
         rows = {row.name: row.matched for row in bridge.status().interfaces}
-        return all(rows[name] == 1 for name in (*HEARD, "/rover/cmd_vel"))
+        bridge_knows = all(rows[name] == 1 for name in (*HEARD, "/rover/cmd_vel"))
+        return bridge_knows and all(_peers(end) == 1 for end in ends)
 
     harness.wait_for(met, timeout=20.0, what="discovery")
+
+
+def _peers(end: Any) -> int:
+    return end.get_publisher_count() if isinstance(end, Subscription) else end.get_subscription_count()
 
 
 def _deliver(harness: Any, bridge: Bridge) -> None:

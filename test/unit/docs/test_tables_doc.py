@@ -211,12 +211,14 @@ def test_capabilities() -> None:
 @pytest.mark.parametrize(("header", "arrays"), [("State", State), ("Commands", Commands)])
 def test_arrays(header: str, arrays: Any) -> None:
     table: Mapping[str, list[str]] = {codes(row[0])[0]: row[1:] for row in rows(BACKENDS, header)}
-    attributes = re.findall(r"^        (\w+):", arrays.__doc__ or "", re.MULTILINE)
+    # Python 3.13 takes the indentation out of docstrings itself.
+    text = inspect.cleandoc(arrays.__doc__ or "")
+    attributes = re.findall(r"^    (\w+):", text, re.MULTILINE)
     assert list(table) == attributes
     assert set(table) == {
         name for name in dir(arrays) if not name.startswith("_") and not callable(getattr(arrays, name))
     }
-    described = " ".join((arrays.__doc__ or "").split())
+    described = " ".join(text.split())
     for name, (shape, _, _) in table.items():
         wanted = shape.partition(")")[0] + ")" if "(" in shape else ""
         assert f"{name}: {wanted}" in described, name
