@@ -14,8 +14,9 @@ from std_srvs.srv import SetBool
 
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
 from usd_ros_bridge import Bridge, BridgeError, BridgeOptions
+from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.model.plan import ActionPlan, ServicePlan
-from usd_ros_bridge.ros.endpoints.handlers import EMBEDDER, Handlers, bind_installed, installed_handlers
+from usd_ros_bridge.ros.endpoints.handlers import EMBEDDER, Handlers, bind_installed
 
 SERVER = ServicePlan(
     path="/arm/services/led", role="server", name="/arm/set_led", type="std_srvs/srv/SetBool"
@@ -193,7 +194,8 @@ LED = """
 
 def test_an_installed_package_binds_what_it_serves(install, handlers):
     install("led_package", LED, led="led_package:bind")
-    assert "led" in installed_handlers()
+    with pytest.raises(OptionError, match=r"are not installed; there are: .*\bled\b"):
+        bind_installed(handlers, ["lamp"], lambda *_: None)
     reports = []
     bind_installed(handlers, None, lambda *report: reports.append(report))
     assert handlers.get("service", SERVER.path).owner == "package led"

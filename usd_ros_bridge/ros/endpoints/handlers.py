@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar, overload
 
 from rclpy.serialization import deserialize_message
@@ -513,11 +513,6 @@ def _error(future: Future[Any]) -> BaseException | None:
 ENTRY_POINT_GROUP = "usd_ros_bridge.handlers"
 
 
-def installed_handlers() -> tuple[str, ...]:
-    """Return the names of all that is installed, sorted."""
-    return tuple(sorted(_entries()))
-
-
 def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: Report) -> None:
     """Call the entry points of installed packages, which bind handlers. One that fails is reported.
 
@@ -529,7 +524,7 @@ def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: R
     Raises:
         OptionError: A name is not installed.
     """
-    entries = _entries()
+    entries = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
     for name in selected or ():
         if name not in entries:
             raise OptionError(f"handlers {quoted(name)} are not installed; there are: {choices(entries)}")
@@ -541,7 +536,3 @@ def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: R
         except (Exception, SystemExit) as error:  # noqa: BLE001 - no package keeps a bridge from opening
             handlers.drop(owner)
             report(f"handlers:{name}", f"the handlers {name} bind nothing: {describe(error)}")
-
-
-def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
