@@ -49,7 +49,7 @@ class EntityStorm:
         rounds: How many rounds of publishers.
         switches: How many changes of the variant.
         status: Exit status of the bridge's process.
-        unmatched: Interfaces without a match at the end.
+        unmatched: Interfaces without exactly one match at the end, and what they have instead.
         lost: Topics of which the last message did not arrive at the end.
         errors: What the bridge's process printed on stderr, cut short.
         seconds: How long it took.
@@ -464,10 +464,10 @@ def _settle(node: Any, bridge: BridgeProcess, made: EntityStorm) -> None:
         for publisher in publishers:
             publisher.publish(Twist())
         rows = bridge.ask("rows")["rows"]
-        made.unmatched = tuple(name for _, name, matched, _ in rows if matched != 1)
+        made.unmatched = tuple(f"{name} ({matched} matched)" for _, name, matched, _ in rows if matched != 1)
         made.lost = tuple(name for _, name, _, count in rows if count <= counts.get(name, 0))
         missing = {f"/robot/{name}" for name in TOPICS} - {name for _, name, _, _ in rows}
-        made.unmatched += tuple(sorted(missing))
+        made.unmatched += tuple(f"{name} (closed)" for name in sorted(missing))
         if not (made.unmatched or made.lost) or time.monotonic() > deadline:
             return
         time.sleep(0.1)

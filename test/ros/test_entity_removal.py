@@ -6,10 +6,12 @@ bridge is opened, changed and closed.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +33,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 from test_msgs.action import Fibonacci
 
-from usd_ros_bridge.ros.compat import make_executor
+from usd_ros_bridge.ros.compat import make_executor, queues_events
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints.action_client import GoalClient
 
@@ -195,6 +197,46 @@ def test_an_executor_that_is_just_adding_an_event_to_its_wait_set_is_waited_for(
     assert (raised, failures) == ([], [])
 
 
+@pytest.fixture
+def frame_reads() -> Iterator[list[bool]]:
+    """Whether garbage was collected, for each time that the frames of all threads were read."""
+    reads: list[bool] = []
+    ended = threading.Event()
+
+    def note(event: str, _: tuple[Any, ...]) -> None:
+        if event == "sys._current_frames" and not ended.is_set():
+            reads.append(gc.isenabled())
+
+    # There is no way to remove a hook.
+    sys.addaudithook(note)
+    yield reads
+    ended.set()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_of_other_threads_are_read_only_where_they_cannot_go_meanwhile(
+    kind: str, frame_reads: list[bool]
+) -> None:
+    """Reading them beside a collection of garbage ended the process once in a thousand changes."""
+    failures: list[str] = []
+    with make_node("reads_frames") as node:
+        executor = KINDS[kind](context=node.context)
+        executor.add_node(node)
+        callbacks = PublisherEventCallbacks(matched=lambda _: None)
+        publisher = node.create_publisher(String, "out", 10, event_callbacks=callbacks)
+        make_domain(node, failures).destroy(publisher)
+        deadline = time.monotonic() + 10.0
+        while publisher in node.publishers and time.monotonic() < deadline:
+            executor.spin_once(timeout_sec=0.1)
+        assert publisher not in node.publishers
+        waits = not queues_events(executor)
+        executor.shutdown()
+    assert bool(frame_reads) is waits
+    assert not any(frame_reads)
+    assert gc.isenabled()
+    assert failures == []
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "none"])
 @pytest.mark.parametrize("state", ["never run", "shut down"])
 def test_entities_go_at_once_where_no_executor_runs(kind: str, state: str) -> None:
@@ -272,7 +314,7 @@ from rclpy.context import Context
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
-from usd_ros_bridge.ros.compat import make_executor
+from usd_ros_bridge.ros.compat import make_executor, queues_events
 from usd_ros_bridge.ros.domains import Domain
 
 context = Context()

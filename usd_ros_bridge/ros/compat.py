@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import sys
 import threading
 import time
@@ -44,6 +45,8 @@ _REPLACED = ("add_to_wait_set", "is_ready", "take_data")
 """Methods of a waitable that an executor may call in another thread while the waitable is destroyed."""
 _CALLERS_S = 1.0
 """How long to wait for such a call to end: it takes microseconds, unless a debugger holds the thread."""
+_reading_frames = threading.RLock()
+"""Held while frames of other threads are read. Otherwise the first of two readers would enable collections for both."""
 
 _ACTION_SERVER_CALLBACKS = tuple(
     f"rcl_action_server_set_{part}_callback" for part in ("goal_service", "cancel_service", "result_service")
@@ -136,7 +139,8 @@ def destroy_entity(node: Any, entity: Any) -> None:
         waitable.add_to_wait_set = _nothing
         waitable.is_ready = _nothing
         waitable.take_data = dict
-    _wait_for_callers(waitables)
+    if not queues_events(node.executor):
+        _wait_for_callers(waitables)
     destroyers: tuple[tuple[type, Callable[[Any], bool]], ...] = (
         (Publisher, node.destroy_publisher),
         (Subscription, node.destroy_subscription),
@@ -269,9 +273,10 @@ class EntityRemoval:
 
 
 def _wait_for_callers(waitables: Sequence[Any]) -> None:
-    """Wait until no other thread is within a method of some waitables that `destroy_entity` has just replaced.
+    """Wait until no other thread is within a method of the kind that `destroy_entity` has just replaced.
 
-    It may be about to use the handle, which raises once its destruction is requested. None of these methods waits.
+    An executor that waits may be about to use the handle there, which raises once its destruction is requested. None of
+    these methods waits.
     """
     codes = {
         method.__code__
@@ -280,21 +285,30 @@ def _wait_for_callers(waitables: Sequence[Any]) -> None:
         if (method := getattr(type(each), name, None))
     }
     deadline = time.monotonic() + _CALLERS_S
-    while codes and _has_caller(waitables, codes) and time.monotonic() < deadline:
+    while codes and _has_caller(codes) and time.monotonic() < deadline:
         time.sleep(1e-4)
 
 
-def _has_caller(waitables: Sequence[Any], codes: set[Any]) -> bool:
-    frames = sys._current_frames()
-    # This frame would refer to itself, and be freed by a garbage collection only.
-    del frames[threading.get_ident()]
-    for top in frames.values():
-        frame: Any = top
-        while frame is not None:
-            if frame.f_code in codes and any(frame.f_locals.get("self") is each for each in waitables):
-                return True
-            frame = frame.f_back
-    return False
+def _has_caller(codes: set[Any]) -> bool:
+    # A collection within `f_back` may release the GIL. If the other thread then leaves the frame, `f_back` is garbage
+    # (CPython 3.11), and the process ends. The same holds for what `f_locals` replaces: it is not read.
+    with _reading_frames:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            frames = sys._current_frames()
+            # This frame would refer to itself, and be freed by a garbage collection only.
+            del frames[threading.get_ident()]
+            for top in frames.values():
+                frame: Any = top
+                while frame is not None:
+                    if frame.f_code in codes:
+                        return True
+                    frame = frame.f_back
+            return False
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _leave_callback_group(entity: Any) -> None:

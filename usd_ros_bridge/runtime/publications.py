@@ -13,6 +13,8 @@ from usd_ros_bridge.runtime.snapshot import Snapshot
 Publish = Callable[[Snapshot], object]
 """Publishes what a snapshot shows."""
 
+EVERY_TICK = "every tick"
+"""Key of what is published in every tick."""
 MAX_PROGRAMS = 32
 """Sets of publications that are due together to remember: as many as the meetings of five rates."""
 
@@ -242,7 +244,7 @@ class Publications:
         """
         schedule = self._schedule
         self._due = schedule.due(time_ns, previous_ns) if time_ns >= schedule.earliest_ns else ()
-        if self._arrivals:
+        if self._arrivals.periods:
             self._due_on_arrival = self._arrivals.due(time_ns, arrived=arrived)
 
     def publish(self, snapshot: Snapshot, time_ns: int) -> None:
@@ -255,15 +257,16 @@ class Publications:
             time_ns: Bridge time of this tick, nanoseconds.
         """
         if self._every_tick:
-            for publish in self._program("every tick"):
+            for publish in self._programs.get(EVERY_TICK) or self._program(EVERY_TICK):
                 publish(snapshot)
         if self._due:
             for publish in self._program(tuple(self._due)):
                 publish(snapshot)
-        for publication in self._due_on_arrival:
-            if publication.enabled and self.publish_each((publication,), snapshot):
-                self._arrivals.mark_published(publication, time_ns)
-        self._due_on_arrival = ()
+        if self._due_on_arrival:
+            for publication in self._due_on_arrival:
+                if publication.enabled and self.publish_each((publication,), snapshot):
+                    self._arrivals.mark_published(publication, time_ns)
+            self._due_on_arrival = ()
         self.update_wake_time()
 
     def publish_each(self, members: Iterable[Publication], snapshot: Snapshot) -> int:
@@ -291,7 +294,7 @@ class Publications:
     def update_wake_time(self) -> None:
         """Find when the next tick is needed."""
         self.wake_ns = self._schedule.earliest_ns
-        if self._arrivals:
+        if self._arrivals.periods:
             self.wake_ns = min(self.wake_ns, self._arrivals.wake_ns)
         self.quiet_until_ns = 0 if self._every_tick or not self._all else self.wake_ns
 
@@ -323,7 +326,7 @@ class Publications:
             if len(self._programs) >= MAX_PROGRAMS:
                 self._programs.clear()
             due: Iterable[Publication] = self._every_tick
-            if key != "every tick":
+            if key != EVERY_TICK:
                 # One that was published before may have removed another.
                 due = [self._scheduled[entry] for entry in self._due if entry in self._scheduled]
             program = self._programs[key] = self._group([each for each in due if each.enabled])

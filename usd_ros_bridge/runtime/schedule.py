@@ -319,13 +319,14 @@ class Arrivals(Generic[Entry]):
     state, and a silent robot none.
 
     Attributes:
+        periods: Shortest time between two messages of each entry, nanoseconds; empty without entries.
         clock_period_ns: Period of the clock that the ticks follow, nanoseconds, as that of `Schedule`: a pause ends at
             the tick nearest to its end.
     """
 
     def __init__(self) -> None:
         self.clock_period_ns = 0
-        self._period: dict[Entry, int] = {}
+        self.periods: dict[Entry, int] = {}
         self._until: dict[Entry, int] = {}
         self._waiting: dict[Entry, None] = {}
         # By period, so that each queue is in the order of time.
@@ -333,19 +334,15 @@ class Arrivals(Generic[Entry]):
         self._arrivals = 0
         self._retry_ns = 0
 
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._period)
-
     def add(self, entry: Entry, rate: float) -> None:
         """Add an entry of at most `rate` Hz; it is due at the next tick."""
-        self._period[entry] = period_ns(rate)
+        self.periods[entry] = period_ns(rate)
         self._waiting[entry] = None
         self._retry_ns = 0
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry; one that is not there is ignored."""
-        self._period.pop(entry, None)
+        self.periods.pop(entry, None)
         self._waiting.pop(entry, None)
         self._until.pop(entry, None)
 
@@ -353,7 +350,7 @@ class Arrivals(Generic[Entry]):
         """Make every entry due at the next tick, whatever its time."""
         self._paused.clear()
         self._until.clear()
-        self._waiting = dict.fromkeys(self._period)
+        self._waiting = dict.fromkeys(self.periods)
         self._retry_ns = 0
 
     def due(self, time_ns: int, *, arrived: bool) -> Sequence[Entry]:
@@ -369,7 +366,7 @@ class Arrivals(Generic[Entry]):
             reached = time_ns + self._early_ns(period)
             # Entries for which nothing arrived stay paused.
             while queue and queue[0].until_ns <= reached and queue[0].arrivals < self._arrivals:
-                ended += [entry for entry in queue.popleft().entries if entry in self._period]
+                ended += [entry for entry in queue.popleft().entries if entry in self.periods]
         if ended:
             self._waiting.update(dict.fromkeys(ended))
         if arrived or time_ns >= self._retry_ns:
@@ -382,7 +379,7 @@ class Arrivals(Generic[Entry]):
         if entry not in self._waiting:
             return
         del self._waiting[entry]
-        period = self._period[entry]
+        period = self.periods[entry]
         queue = self._paused.get(period)
         if queue is None:
             queue = self._paused[period] = deque()

@@ -109,7 +109,7 @@ def test_removed_ones_are_gone_wherever_they_were() -> None:
     arrivals.remove("shows")
     arrivals.remove("unknown")
     arrivals.mark_published("shows", 0)
-    assert len(arrivals) == 0
+    assert not arrivals.periods
     assert list(arrivals.due(SECOND_NS, arrived=True)) == []
     assert arrivals.wake_ns == NEVER_NS
 
