@@ -244,8 +244,8 @@ def test_a_robot_whose_messages_cannot_be_sent_harms_no_neighbour(running, monke
     refused = []
 
     class Refusing(PublisherHandle):
-        def __init__(self, publisher):
-            super().__init__(publisher)
+        def __init__(self, node, publisher):
+            super().__init__(node, publisher)
             self.accept, self.send = self.send, self.accept_or_refuse
 
         def accept_or_refuse(self, data):
@@ -328,6 +328,9 @@ class Listened:
 
     def subscriptions(self):
         return self.matched
+
+    def has_uncounted(self):
+        return False
 
     def send(self, data):
         self.sent.append(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import TransformStamped
 from rclpy.exceptions import InvalidHandle
+from rclpy.qos import qos_profile_sensor_data
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
+from usd_ros_bridge.ros.wire import publisher_handle
 from usd_ros_bridge.ros.wire.cdr_template import Template
 from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 
@@ -20,7 +23,7 @@ TEXT = Template(String(data="text")).data
 
 def test_bytes_arrive(ros_harness: Any) -> None:
     received: list[TFMessage] = []
-    handle = PublisherHandle(ros_harness.node.create_publisher(TFMessage, "handle", 10))
+    handle = PublisherHandle(ros_harness.node, ros_harness.node.create_publisher(TFMessage, "handle", 10))
     assert handle.subscriptions() == 0
     ros_harness.node.create_subscription(TFMessage, "handle", received.append, 10)
     ros_harness.wait_for(lambda: handle.subscriptions() == 1, what="the subscription")
@@ -44,6 +47,8 @@ class WithoutByteArrays:
         self.asked = 0
 
     def __getattr__(self, name: str) -> Any:
+        if name in {"topic_name", "qos_profile"}:
+            return getattr(self._publisher, name)
         return getattr(self._publisher.handle, name)
 
     def __enter__(self) -> None:
@@ -67,7 +72,7 @@ def test_bytes_arrive_from_an_rclpy_without_byte_arrays(ros_harness: Any, fault:
     received: list[String] = []
     real = ros_harness.node.create_publisher(String, "handle_bytes", 10)
     publisher = WithoutByteArrays(real, fault)
-    handle = PublisherHandle(publisher)
+    handle = PublisherHandle(ros_harness.node, publisher)
     ros_harness.node.create_subscription(String, "handle_bytes", received.append, 10)
     ros_harness.wait_for(lambda: handle.subscriptions() == 1, what="the subscription")
     handle.send(TEXT)
@@ -81,21 +86,21 @@ def test_bytes_arrive_from_an_rclpy_without_byte_arrays(ros_harness: Any, fault:
 def test_a_publisher_that_others_destroy_goes_when_its_handle_closes(ros_harness: Any) -> None:
     node = ros_harness.node
     publisher = node.create_publisher(String, "handle_destroyed", 10)
-    handle = PublisherHandle(publisher)
+    handle = PublisherHandle(ros_harness.node, publisher)
     node.destroy_publisher(publisher)
     handle.send(TEXT)
     assert (handle.subscriptions(), node.count_publishers("handle_destroyed")) == (0, 1)
     handle.close(node.destroy_publisher)
     ros_harness.wait_for(lambda: node.count_publishers("handle_destroyed") == 0, what="the publisher to go")
     with pytest.raises(InvalidHandle):
-        PublisherHandle(publisher)
+        PublisherHandle(ros_harness.node, publisher)
 
 
 def test_what_is_sent_while_another_thread_destroys_the_publisher_is_sent(ros_harness: Any) -> None:
     node = ros_harness.node
     for _ in range(20):
         publisher = node.create_publisher(String, "handle_raced", 10)
-        handle = PublisherHandle(publisher)
+        handle = PublisherHandle(ros_harness.node, publisher)
         thread = threading.Thread(target=publisher.destroy)
         thread.start()
         while thread.is_alive():
@@ -105,9 +110,52 @@ def test_what_is_sent_while_another_thread_destroys_the_publisher_is_sent(ros_ha
 
 
 def test_what_is_sent_after_closing_is_an_error_and_no_crash(ros_harness: Any) -> None:
-    handle = PublisherHandle(ros_harness.node.create_publisher(String, "handle_closed", 10))
+    handle = PublisherHandle(ros_harness.node, ros_harness.node.create_publisher(String, "handle_closed", 10))
     handle.send(TEXT)
     handle.close(ros_harness.node.destroy_publisher)
     for call in (lambda: handle.send(TEXT), handle.subscriptions):
         with pytest.raises(Exception, match="publisher"):
             call()
+
+
+class Miscounting:
+    """A publisher of a middleware that lost a change of its matches: Fast DDS before pull request 6371."""
+
+    def __init__(self, publisher: Any, count: int) -> None:
+        self._publisher, self._count = publisher, count
+        self.handle = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._publisher, name)
+
+    def __enter__(self) -> None:
+        self._publisher.handle.__enter__()
+
+    def get_subscription_count(self) -> int:
+        return self._count
+
+
+@pytest.mark.parametrize("counted", [0, 3])
+def test_a_wrong_count_of_the_middleware_is_seen_in_the_graph(ros_harness: Any, counted: int) -> None:
+    node = ros_harness.node
+    publisher = node.create_publisher(String, f"miscounted_{counted}", qos_profile_sensor_data)
+    node.create_subscription(String, f"miscounted_{counted}", lambda _: None, qos_profile_sensor_data)
+    # A reliable subscription gets nothing from a best-effort publisher.
+    node.create_subscription(String, f"miscounted_{counted}", lambda _: None, 10)
+    ros_harness.wait_for(lambda: node.count_subscribers(publisher.topic_name) == 2, what="the subscriptions")
+    handle = PublisherHandle(node, Miscounting(publisher, counted))
+    assert (handle.matched(), handle.has_uncounted()) == (1, True)
+
+
+def test_a_publisher_without_subscribers_looks_for_uncounted_ones_once_a_second(
+    ros_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, topic = ros_harness.node, "uncounted"
+    handle = PublisherHandle(node, Miscounting(node.create_publisher(String, topic, 10), 0))
+    clock = iter((10.0, 10.9, 11.0))
+    monkeypatch.setattr(publisher_handle, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert not handle.has_uncounted()
+    node.create_subscription(String, topic, lambda _: None, 10)
+    ros_harness.wait_for(lambda: node.count_subscribers(topic) == 1, what="the subscription")
+    assert not handle.has_uncounted()
+    assert handle.has_uncounted()

@@ -379,8 +379,8 @@ def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
     failing = []
 
     class Failing(PublisherHandle):
-        def __init__(self, publisher):
-            super().__init__(publisher)
+        def __init__(self, node, publisher):
+            super().__init__(node, publisher)
             self.sound, self.send = self.send, self.fail_or_send
 
         def fail_or_send(self, data):

@@ -82,7 +82,7 @@ class ClockPublisher(Publication):
             if id(domain) in there:
                 continue
             publisher = domain.node.create_publisher(Clock, CLOCK_TOPIC, qos_profiles.profile(CLOCK_QOS))
-            self._handles.append((domain, PublisherHandle(publisher), RateMeter()))
+            self._handles.append((domain, PublisherHandle(domain.node, publisher), RateMeter()))
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Publish the time of the state."""
@@ -127,7 +127,7 @@ class ClockPublisher(Publication):
     def _row(
         self, domain: Domain, handle: PublisherHandle, meter: RateMeter, time_ns: int
     ) -> InterfaceStatus:
-        rate, matched = meter.rate(time_ns), handle.subscriptions()
+        rate, matched = meter.rate(time_ns), handle.matched()
         return InterfaceStatus(
             kind="topic",
             role="publisher",

@@ -63,7 +63,7 @@ class MessagePublisher(Publication):
     def publish(self, snapshot: Snapshot) -> bool:
         """Publish what a snapshot shows, if that is new and there are subscribers."""
         handle, encoder = self.handle, self.encoder
-        if handle is None or not (self.always or handle.subscriptions()):
+        if handle is None or not (self.always or handle.subscriptions() or handle.has_uncounted()):
             return False
         if encoder is None:
             return self.publish_from_source(snapshot)
@@ -181,7 +181,8 @@ class PublisherBatch:
                 wanted = [
                     each
                     for each, _, handle in self._members
-                    if each.sent_ns != time_ns and (each.always or handle.subscriptions())
+                    if each.sent_ns != time_ns
+                    and (each.always or handle.subscriptions() or handle.has_uncounted())
                 ]
                 if not wanted:
                     return
@@ -382,7 +383,7 @@ class TopicPublisher(MessagePublisher):
         publisher = self._domain.node.create_publisher(
             self._class, self.topic.name, qos_profiles.profile(self.topic.qos), event_callbacks=callbacks
         )
-        self.handle = PublisherHandle(publisher)
+        self.handle = PublisherHandle(self._domain.node, publisher)
 
     def publish_from_source(self, snapshot: Snapshot) -> bool:
         """Ask the source for a message. Return whether it was free."""
@@ -404,7 +405,7 @@ class TopicPublisher(MessagePublisher):
             counters: Counters of this publication.
         """
         handle, source, feed = self.handle, self._source, self._feed
-        matched = handle.subscriptions() if handle else 0
+        matched = handle.matched() if handle else 0
         has_no_subscriber = not (matched or self.always or self.is_silent)
         rate = 0.0 if has_no_subscriber else counters.achieved_rate
         reason = self.reason if source is None else ""

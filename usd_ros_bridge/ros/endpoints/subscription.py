@@ -39,6 +39,8 @@ from usd_ros_bridge.runtime.inbox import Wakeup
 from usd_ros_bridge.runtime.schedule import RateMeter
 from usd_ros_bridge.runtime.subscriptions import InputBinding, SinkStatus
 
+_GRAPH_LAG_S = 1.0
+"""How long the graph may know fewer publishers than are matched."""
 _MACHINES = frozenset({"x86_64", "aarch64"})
 
 
@@ -228,6 +230,7 @@ class TopicSubscription:
         self._lock = threading.Lock()
         self._subscription: Any = None
         self._closed = False
+        self._match_until = 0.0
         self._meter = RateMeter()
         self._errors = 0
         self._last_error = ""
@@ -279,7 +282,7 @@ class TopicSubscription:
         with self._lock:
             subscription = self._subscription
             name = subscription.topic_name if subscription else self.name
-            matched = publisher_count(subscription) if subscription else 0
+            matched = self._matched(subscription) if subscription else 0
         rate = self._meter.rate(time.monotonic_ns())
         feed = self._feed
         bound = None if feed is None else feed.bound
@@ -304,6 +307,12 @@ class TopicSubscription:
             state="silent" if reason else "active" if rate > 0.0 else "idle",
             reason=reason,
             served_by="" if bound is None else bound.owner,
+        )
+
+    def _matched(self, subscription: Any) -> int:
+        counted = subscription.get_publisher_count()
+        return publisher_count(
+            self._domain.node, subscription.topic_name, requested=subscription.qos_profile, counted=counted
         )
 
     def _create(self) -> None:
@@ -366,6 +375,7 @@ class TopicSubscription:
         return f"{self.path} ({self.name})" if self.path else self.name
 
     def _on_matched(self, _: Any) -> None:
+        self._match_until = time.monotonic() + _GRAPH_LAG_S
         self._domain.defer(self._match)
 
     def _on_incompatible(self, event: Any) -> None:
@@ -390,8 +400,8 @@ class TopicSubscription:
         if subscription is None:
             return
         found = self._domain.node.get_publishers_info_by_topic(subscription.topic_name)
-        if len(found) < publisher_count(subscription):
-            # The graph is a moment behind the connection: look again.
+        if len(found) < subscription.get_publisher_count() and time.monotonic() < self._match_until:
+            # The graph is a moment behind the connection: look again. Longer, and the count is wrong for good.
             self._domain.defer(self._match, urgent=False)
             return
         self._change(

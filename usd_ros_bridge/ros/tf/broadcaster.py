@@ -96,7 +96,7 @@ class TfTopic:
         profile = qos_profiles.profile(qos_profiles.TF_STATIC_QOS if self.is_static else qos_profiles.TF_QOS)
         node = self._domain.node
         self.handle = PublisherHandle(
-            node.create_publisher(TFMessage, self.name, profile, event_callbacks=callbacks)
+            node, node.create_publisher(TFMessage, self.name, profile, event_callbacks=callbacks)
         )
 
     def set_static(self, shares: Mapping[Hashable, Sequence[Any]]) -> bool:
@@ -145,7 +145,7 @@ class TfTopic:
     def status(self, authored_rate: float | None, now_ns: int) -> InterfaceStatus:
         """Return a row of the status."""
         handle, publishers = self.handle, tuple(self.publishers)
-        matched = handle.subscriptions() if handle else 0
+        matched = handle.matched() if handle else 0
         has_no_subscriber = not (matched or self.always)
         rate = 0.0
         if not (self.is_static or has_no_subscriber):

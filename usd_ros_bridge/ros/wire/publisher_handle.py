@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from rclpy.exceptions import InvalidHandle
+
+from usd_ros_bridge.ros.compat import subscription_count
+
+_LOOK_S = 1.0
+"""How often a publisher that counts no subscriptions looks for them in the graph."""
 
 
 class PublisherHandle:
@@ -21,22 +27,40 @@ class PublisherHandle:
             the call returns. Raises rclpy's RCLError if it cannot be sent.
     """
 
-    __slots__ = ("_handle", "publisher", "send", "subscriptions")
+    __slots__ = ("_handle", "_look_at", "_node", "_topic", "_uncounted", "publisher", "send", "subscriptions")
 
-    def __init__(self, publisher: Any) -> None:
+    def __init__(self, node: Any, publisher: Any) -> None:
         """Enter the publisher's handle.
 
         Args:
+            node: The publisher's node.
             publisher: An rclpy publisher.
 
         Raises:
             rclpy.exceptions.InvalidHandle: It was destroyed.
         """
         self.publisher = publisher
+        self._node = node
+        self._topic = publisher.topic_name
+        self._look_at = 0.0
+        self._uncounted = False
         self._handle = publisher.handle
         self._handle.__enter__()
         self.subscriptions: Callable[[], int] = self._handle.get_subscription_count
         self.send: Callable[[bytearray], None] = self._send_first
+
+    def has_uncounted(self) -> bool:
+        """Return whether the graph has subscriptions though `subscriptions` counts none; see `subscription_count`."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_S
+            self._uncounted = self.matched() > 0
+        return self._uncounted
+
+    def matched(self) -> int:
+        """Return how many subscriptions it is matched with, for people: by the graph where that differs."""
+        counted, offered = self.subscriptions(), self.publisher.qos_profile
+        return subscription_count(self._node, self._topic, offered=offered, counted=counted)
 
     def close(self, destroy: Callable[[Any], object]) -> None:
         """Release the publisher and destroy it; not twice.
