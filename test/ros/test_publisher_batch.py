@@ -21,9 +21,9 @@ from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
 from usd_ros_bridge.ros.endpoints import publisher as publishers
 from usd_ros_bridge.ros.endpoints.publisher import PublisherBatch
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
 from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template
-from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publications
 from usd_ros_bridge.runtime.schedule import mark_each
 from usd_ros_bridge.spatial.pose import Pose

@@ -14,9 +14,9 @@ from rclpy.qos import qos_profile_sensor_data
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge.ros.wire import publisher_handle
+from usd_ros_bridge.ros.endpoints import publisher_handle
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.wire.cdr_template import Template
-from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 
 TEXT = Template(String(data="text")).data
 

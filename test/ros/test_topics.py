@@ -17,7 +17,7 @@ from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscriptio
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.spatial.pose import Pose
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)

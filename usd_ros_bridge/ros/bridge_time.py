@@ -29,10 +29,10 @@ from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
-from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange

@@ -27,6 +27,7 @@ from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, WaitForTick
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 PLAN_TOPIC = "~/plan"
@@ -204,13 +205,13 @@ class LatchedText:
     """Text on a latched topic, sent when it changes.
 
     Attributes:
-        publisher: The rclpy publisher, None while closed.
+        handle: The publisher, None while closed.
         count: Number of messages sent.
     """
 
     def __init__(self, domain: Domain, name: str) -> None:
         """Args: domain: Domain of the topic. name: Topic, before remaps."""
-        self.publisher: Any = None
+        self.handle: PublisherHandle | None = None
         self.count = 0
         self._domain = domain
         self._name = name
@@ -220,24 +221,25 @@ class LatchedText:
         """Create the publisher, through the node so that remap rules apply."""
         # Without events: no subscriber can ask for more than this offers, and no executor has to serve it.
         callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-        self.publisher = self._domain.node.create_publisher(
-            String, self._name, qos_profiles.profile(LATCHED_QOS), event_callbacks=callbacks
+        node, profile = self._domain.node, qos_profiles.profile(LATCHED_QOS)
+        self.handle = PublisherHandle(
+            node, node.create_publisher(String, self._name, profile, event_callbacks=callbacks)
         )
 
     def send(self, text: str) -> bool:
         """Publish a text, unless it is the one sent last. Return whether it was sent."""
-        if self.publisher is None or text == self._text:
+        if self.handle is None or text == self._text:
             return False
-        self.publisher.publish(String(data=text))
+        self.handle.publisher.publish(String(data=text))
         self._text = text
         self.count += 1
         return True
 
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
-        publisher, self.publisher = self.publisher, None
-        if publisher is not None:
-            self._domain.destroy(publisher)
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            handle.close(self._domain.destroy)
 
 
 class DescriptionTopic:
@@ -281,15 +283,15 @@ class DescriptionTopic:
     def status(self) -> InterfaceStatus:
         """Return the status of the topic."""
         domain, latched = self.place.domain, self._latched
-        publisher, count = (None, 0) if latched is None else (latched.publisher, latched.count)
+        handle, count = (None, 0) if latched is None else (latched.handle, latched.count)
         return InterfaceStatus(
             kind="topic",
             role="publisher",
             path=self._path,
-            name=self.place.name if publisher is None else publisher.topic_name,
+            name=self.place.name if handle is None else handle.publisher.topic_name,
             type=STRING,
             domain_id=None if domain is None else domain.domain_id,
-            matched=0 if publisher is None else publisher.get_subscription_count(),
+            matched=0 if handle is None else handle.matched(),
             count=count,
             state="disabled" if domain is None else "active" if count else "idle",
             reason=self.reason,
@@ -390,5 +392,5 @@ class PlanSummary:
         self._text.close()
 
     def _publish(self) -> None:
-        if self._text.publisher is not None:
+        if self._text.handle is not None:
             self._text.send(plan_summary_text(self._plan, disabled=self._refused()))

@@ -29,6 +29,7 @@ from usd_ros_bridge.ros.diagnostics.diagnostic_rules import (
 )
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.monitor import TfMonitor
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -82,7 +83,7 @@ class DiagnosticsPublisher:
         self._plan = plan
         self._off = switched_off(plan, live)
         self._robots = frozenset(robot.path for robot in plan.robots)
-        self._publisher: Any = None
+        self._handle: PublisherHandle | None = None
         self._timer: Any = None
         self._round: Iterator[Any] | None = None
         self._records: dict[_Key, _InterfaceRecord] = {}
@@ -98,8 +99,12 @@ class DiagnosticsPublisher:
         if not self._options.publish_diagnostics:
             return
         callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-        self._publisher = self._main.node.create_publisher(
-            DiagnosticArray, TOPIC, qos_profiles.profile(_QOS), event_callbacks=callbacks
+        node = self._main.node
+        self._handle = PublisherHandle(
+            node,
+            node.create_publisher(
+                DiagnosticArray, TOPIC, qos_profiles.profile(_QOS), event_callbacks=callbacks
+            ),
         )
         self._set_timer()
 
@@ -110,25 +115,25 @@ class DiagnosticsPublisher:
     def _set_plans(self, plan: BridgePlan, live: BridgePlan) -> None:
         self._plan, self._off, self._round = plan, switched_off(plan, live), None
         self._robots = frozenset(robot.path for robot in plan.robots)
-        if self._publisher is not None:
+        if self._handle is not None:
             self._set_timer()
 
     def close(self) -> None:
         """Destroy the publisher and the timer. Idempotent."""
         timer, self._timer = self._timer, None
-        publisher, self._publisher = self._publisher, None
+        handle, self._handle = self._handle, None
         # Break reference cycles: a round refers to this object.
         self._rows, self._round = _no_rows, None
         if timer is not None:
             self._main.destroy(timer)
-        if publisher is not None:
-            self._main.destroy(publisher)
+        if handle is not None:
+            handle.close(self._main.destroy)
 
     @property
     def subscribers(self) -> int:
         """Return the number of subscribers."""
-        publisher = self._publisher
-        return 0 if publisher is None else int(publisher.get_subscription_count())
+        handle = self._handle
+        return 0 if handle is None else handle.matched()
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -152,10 +157,10 @@ class DiagnosticsPublisher:
         )
 
     def _turn(self) -> None:
-        publisher = self._publisher
+        handle = self._handle
         # An exception in a callback would end the spinning of a host's executor.
         try:
-            if publisher is None or not publisher.get_subscription_count():
+            if handle is None or not (handle.subscriptions() or handle.has_uncounted()):
                 self._round = None
                 return
             if self._round is None:
@@ -166,7 +171,7 @@ class DiagnosticsPublisher:
             if some:
                 array = DiagnosticArray(status=some)
                 array.header.stamp = self._main.node.get_clock().now().to_msg()
-                publisher.publish(array)
+                handle.publisher.publish(array)
         except Exception as error:  # noqa: BLE001 - the edge to ROS
             self._round = None
             self._runtime.reporter.report("diagnostics", f"{TOPIC} cannot be told: {describe(error)}")

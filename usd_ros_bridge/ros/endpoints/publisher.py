@@ -20,7 +20,7 @@ from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Bound, SourceFeed
-from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.publications import Publication, Publications, PublicationStatus, Publish
 from usd_ros_bridge.runtime.schedule import mark_each
 from usd_ros_bridge.runtime.snapshot import Snapshot

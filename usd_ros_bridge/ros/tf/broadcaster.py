@@ -24,8 +24,8 @@ from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER, MessagePublisher
+from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.monitor import CHECK_RATE, BridgeTree, TfMonitor
-from usd_ros_bridge.ros.wire.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.frame_poses import RobotFrames
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
