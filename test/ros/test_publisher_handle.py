@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import rclpy
 from geometry_msgs.msg import TransformStamped
+from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
+from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
@@ -135,16 +140,43 @@ class Miscounting:
         return self._count
 
 
-@pytest.mark.parametrize("counted", [0, 3])
-def test_a_wrong_count_of_the_middleware_is_seen_in_the_graph(ros_harness: Any, counted: int) -> None:
-    node = ros_harness.node
-    publisher = node.create_publisher(String, f"miscounted_{counted}", qos_profile_sensor_data)
-    node.create_subscription(String, f"miscounted_{counted}", lambda _: None, qos_profile_sensor_data)
-    # A reliable subscription gets nothing from a best-effort publisher.
-    node.create_subscription(String, f"miscounted_{counted}", lambda _: None, 10)
-    ros_harness.wait_for(lambda: node.count_subscribers(publisher.topic_name) == 2, what="the subscriptions")
+@pytest.fixture
+def other_node(ros_harness: Any) -> Iterator[Any]:
+    """A node of another participant: one refuses two types on a topic."""
+    context = Context()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    node = Node("other", context=context)
+    yield node
+    node.destroy_node()
+    context.try_shutdown()
+
+
+@pytest.mark.parametrize("counted", [0, 2])
+def test_a_wrong_count_of_the_middleware_is_seen_in_the_graph(
+    ros_harness: Any, other_node: Any, counted: int
+) -> None:
+    node, topic = ros_harness.node, f"miscounted_{counted}"
+    publisher = node.create_publisher(String, topic, qos_profile_sensor_data)
+    node.create_subscription(String, topic, lambda _: None, qos_profile_sensor_data)
+    # A reliable subscription gets nothing from a best-effort publisher, and one of another type from none.
+    node.create_subscription(String, topic, lambda _: None, 10)
+    other_node.create_subscription(TFMessage, topic, lambda _: None, qos_profile_sensor_data)
+    ros_harness.wait_for(lambda: node.count_subscribers(topic) == 3, what="the subscriptions")
     handle = PublisherHandle(node, Miscounting(publisher, counted))
     assert (handle.matched(), handle.has_uncounted()) == (1, True)
+
+
+def test_the_count_of_the_middleware_stands_where_a_host_has_destroyed_its_node(ros_harness: Any) -> None:
+    node = Node("destroyed", context=ros_harness.node.context)
+    publisher = node.create_publisher(String, "node_destroyed", 10)
+    handle = PublisherHandle(node, publisher)
+    ros_harness.node.create_subscription(String, "node_destroyed", lambda _: None, 10)
+    ros_harness.wait_for(lambda: handle.matched() == 1, what="the subscription")
+    node.destroy_node()
+    with pytest.raises(InvalidHandle):
+        node.count_subscribers("node_destroyed")
+    assert handle.matched() == handle.subscriptions() == 1
+    handle.close(node.destroy_publisher)
 
 
 def test_a_publisher_without_subscribers_looks_for_uncounted_ones_once_a_second(

@@ -9,6 +9,7 @@ import pytest
 from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 from std_msgs.msg import Float64MultiArray, String
 from tf2_msgs.msg import TFMessage
@@ -248,8 +249,11 @@ def test_reliable_subscription_that_meets_best_effort_is_made_anew(start, ros_ha
     )
 
 
-def test_match_publisher_follows_what_is_discovered(start, ros_harness):
-    node = ros_harness.node
+@pytest.mark.parametrize("ghosts", [0, 1], ids=["counts right", "counts one that has gone"])
+def test_match_publisher_follows_what_is_discovered(start, ros_harness, ghosts, monkeypatch):
+    node, count = ros_harness.node, Subscription.get_publisher_count
+    # As Fast DDS before its pull request 6371, where two of its threads matched at once.
+    monkeypatch.setattr(Subscription, "get_publisher_count", lambda self: count(self) + ghosts)
     running = start(
         plan(
             subscription(
@@ -280,6 +284,9 @@ def test_match_publisher_follows_what_is_discovered(start, ros_harness):
     becomes(ReliabilityPolicy.RELIABLE, DurabilityPolicy.TRANSIENT_LOCAL)
     ros_harness.wait_for(
         lambda: bool(running.infos.containing("/arm/joint_commands", "match")), what="the log line"
+    )
+    ros_harness.wait_for(
+        lambda: running.row("/arm/joint_commands", "subscription").matched == 1, what="the other one's end"
     )
 
 

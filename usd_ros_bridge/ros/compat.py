@@ -35,6 +35,8 @@ ROS_ERRORS: tuple[type[Exception], ...] = (
     NameValidationException,
 )
 """Exceptions of rclpy for invalid arguments, node names and namespaces."""
+_NOT_ASKED = (InvalidHandle, rclpy_implementation.RCLError)
+"""Exceptions of rclpy where a host has destroyed its node, or ended its context: the graph cannot be asked."""
 
 _EVENTS_EXECUTORS = (
     ("rclpy.experimental", "EventsExecutor"),
@@ -373,45 +375,54 @@ def policy_name(kind: Any) -> str:
     return str(qos_policy_name_from_kind(kind)).lower()
 
 
-def publisher_count(node: Any, topic: str, *, requested: Any, counted: int) -> int:
-    """Return how many publishers are matched with a subscription.
+def type_name(message_class: Any) -> str:
+    """Return the name of a message class's type ("std_msgs/msg/String")."""
+    return f"{message_class.__module__.split('.')[0]}/msg/{message_class.__name__}"
+
+
+def publisher_count(node: Any, subscription: Any) -> int:
+    """Return how many publishers are matched with an rclpy subscription of `node`.
 
     Fast DDS loses a change where two of its threads match at once (mended by eProsima/Fast-DDS pull request 6371,
     after 3.2.3): rmw_fastrtps then counts a publisher that has gone, or none where there is one, until the entity ends.
-    Where the graph knows another number of publishers, those count that fit.
+    Where the graph knows another number of publishers, those of the type whose QoS fits count.
+    """
+    counted = int(subscription.get_publisher_count())
+    with suppress(*_NOT_ASKED):
+        topic = subscription.topic_name
+        if counted != node.count_publishers(topic):
+            found = node.get_publishers_info_by_topic(topic)
+            return sum(_fits(subscription, each, offers=True) for each in found)
+    return counted
+
+
+def subscription_count(node: Any, publisher: Any, counted: int) -> int:
+    """Return how many subscriptions are matched with an rclpy publisher of `node`; see `publisher_count`.
 
     Args:
-        node: Node of the subscription.
-        topic: Absolute name.
-        requested: QoSProfile of the subscription.
-        counted: What the middleware counts.
+        node: The publisher's node.
+        publisher: The publisher.
+        counted: What its handle counts, which others may have destroyed.
     """
-    if counted == node.count_publishers(topic):
-        return counted
-    return sum(_fits(each.qos_profile, requested) for each in node.get_publishers_info_by_topic(topic))
+    with suppress(*_NOT_ASKED):
+        topic = publisher.topic_name
+        if counted != node.count_subscribers(topic):
+            found = node.get_subscriptions_info_by_topic(topic)
+            return sum(_fits(publisher, each, offers=False) for each in found)
+    return counted
 
 
-def subscription_count(node: Any, topic: str, *, offered: Any, counted: int) -> int:
-    """Return how many subscriptions are matched with a publisher; see `publisher_count`.
-
-    Args:
-        node: Node of the publisher.
-        topic: Absolute name.
-        offered: QoSProfile of the publisher.
-        counted: What the middleware counts.
-    """
-    if counted == node.count_subscribers(topic):
-        return counted
-    return sum(_fits(offered, each.qos_profile) for each in node.get_subscriptions_info_by_topic(topic))
-
-
-def _fits(offered: Any, requested: Any) -> bool:
-    for found in (offered, requested):
-        # The graph says Infinite where a profile says nothing, and the check takes the two for different.
-        for policy in ("deadline", "liveliness_lease_duration"):
-            if getattr(found, policy) == Infinite:
-                setattr(found, policy, Duration())
-    return bool(qos_check_compatible(offered, requested)[0] != QoSCompatibility.ERROR)
+def _fits(entity: Any, found: Any, *, offers: bool) -> bool:
+    """Return whether an entity is compatible with an endpoint of the graph; `offers`: the endpoint is a publisher."""
+    if found.topic_type != type_name(entity.msg_type):
+        return False
+    # The graph's own copy. It says Infinite where a profile says nothing, and the check takes the two for different.
+    profile = found.qos_profile
+    for policy in ("deadline", "liveliness_lease_duration"):
+        if getattr(profile, policy) == Infinite:
+            setattr(profile, policy, Duration())
+    pair = (profile, entity.qos_profile) if offers else (entity.qos_profile, profile)
+    return bool(qos_check_compatible(*pair)[0] != QoSCompatibility.ERROR)
 
 
 def defer_responses(service: Any, answer: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.codecs.encoding import Encoding, Values, set_stamp
+from usd_ros_bridge.ros.compat import type_name
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
 from usd_ros_bridge.ros.wire.cdr_template import Column, MessageBlock, Template
 from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -296,7 +297,7 @@ class MessageEncoder:
             self._templates = False
             self._report(
                 f"template:{self._name}",
-                f"{self._name}: {_type_name(self._class)} is published by way of message objects, which is slower: "
+                f"{self._name}: {type_name(self._class)} is published by way of message objects, which is slower: "
                 f"{error}",
             )
             return None
@@ -374,10 +375,6 @@ def _bytes(value: NDArray[Any], typecode: str) -> bytes:
     if typecode != "B":
         value = value.astype(typecode, copy=False)
     return value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
-def _type_name(message_class: Any) -> str:
-    return f"{message_class.__module__.split('.')[0]}/msg/{message_class.__name__}"
 
 
 def _shape(values: Values) -> Hashable:

@@ -160,7 +160,7 @@ class DiagnosticsPublisher:
         handle = self._handle
         # An exception in a callback would end the spinning of a host's executor.
         try:
-            if handle is None or not (handle.subscriptions() or handle.has_uncounted()):
+            if handle is None or not handle.matched():
                 self._round = None
                 return
             if self._round is None:

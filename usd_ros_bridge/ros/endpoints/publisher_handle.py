@@ -27,7 +27,7 @@ class PublisherHandle:
             the call returns. Raises rclpy's RCLError if it cannot be sent.
     """
 
-    __slots__ = ("_handle", "_look_at", "_node", "_topic", "_uncounted", "publisher", "send", "subscriptions")
+    __slots__ = ("_handle", "_look_at", "_node", "_uncounted", "publisher", "send", "subscriptions")
 
     def __init__(self, node: Any, publisher: Any) -> None:
         """Enter the publisher's handle.
@@ -41,7 +41,6 @@ class PublisherHandle:
         """
         self.publisher = publisher
         self._node = node
-        self._topic = publisher.topic_name
         self._look_at = 0.0
         self._uncounted = False
         self._handle = publisher.handle
@@ -58,9 +57,8 @@ class PublisherHandle:
         return self._uncounted
 
     def matched(self) -> int:
-        """Return how many subscriptions it is matched with, for people: by the graph where that differs."""
-        counted, offered = self.subscriptions(), self.publisher.qos_profile
-        return subscription_count(self._node, self._topic, offered=offered, counted=counted)
+        """Return how many subscriptions it is matched with; by the graph where that differs, which takes longer."""
+        return subscription_count(self._node, self.publisher, self.subscriptions())
 
     def close(self, destroy: Callable[[Any], object]) -> None:
         """Release the publisher and destroy it; not twice.

@@ -282,7 +282,7 @@ class TopicSubscription:
         with self._lock:
             subscription = self._subscription
             name = subscription.topic_name if subscription else self.name
-            matched = self._matched(subscription) if subscription else 0
+            matched = publisher_count(self._domain.node, subscription) if subscription else 0
         rate = self._meter.rate(time.monotonic_ns())
         feed = self._feed
         bound = None if feed is None else feed.bound
@@ -307,12 +307,6 @@ class TopicSubscription:
             state="silent" if reason else "active" if rate > 0.0 else "idle",
             reason=reason,
             served_by="" if bound is None else bound.owner,
-        )
-
-    def _matched(self, subscription: Any) -> int:
-        counted = subscription.get_publisher_count()
-        return publisher_count(
-            self._domain.node, subscription.topic_name, requested=subscription.qos_profile, counted=counted
         )
 
     def _create(self) -> None:
