@@ -103,6 +103,17 @@ class JointStatesBackend:
         assert self._state is not None, "the backend is not open"
         self._robots[key].receive(sample, self._state)
 
+    def assignment(self, key: str) -> tuple[JointAssignment, int] | None:
+        """Return which joints the last message of an input moved, and its stamp.
+
+        None if more than a newer message with the same names decides what the robot does next.
+
+        Args:
+            key: Key of the input.
+        """
+        robot = self._robots.get(key)
+        return None if robot is None or self._animated is not None else robot.assignment()
+
     def step(self, time_ns: int, commands: Commands) -> State:  # noqa: ARG002 - ignored
         """Return the received state; robots without joints have `time_ns`."""
         state = self._state
@@ -153,11 +164,19 @@ class JointStatesBackend:
                 robot.transfer_state(old_robot, common)
 
 
-@dataclass(frozen=True, slots=True)
-class _Assignment:
+@dataclass(frozen=True, slots=True, eq=False)
+class JointAssignment:
     """Rows of the values of one list of names: `state[rows] = multipliers * values[sources] + offsets`.
 
-    `where` are the rows, as a slice where possible: `block` is that slice if the values are copied in order, unchanged.
+    Attributes:
+        names: Names of a message.
+        rows: (N,) rows in the layout, mimic joints included.
+        sources: (N,) which of the message's values.
+        multipliers: (N,).
+        offsets: (N,) rad or m.
+        named: How many of the rows are named by the message; they are the first ones.
+        where: The rows, as a slice where possible.
+        block: That slice if the values are copied in order, unchanged.
     """
 
     names: tuple[str, ...]
@@ -185,7 +204,7 @@ class _Robot:
         self._rows = {plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs}
         self._time_ns = UNKNOWN_NS
         self._row_time = np.zeros(len(plan.layout.dofs), dtype=np.int64)
-        self._assignments: dict[tuple[str, ...], _Assignment] = {}
+        self._assignments: dict[tuple[str, ...], JointAssignment] = {}
         self._nothing = self._assign(())
         self.reset()
 
@@ -205,6 +224,11 @@ class _Robot:
         if self._time_ns == _ON_ARRIVAL_NS:
             self._time_ns = time_ns
         return self._time_ns
+
+    def assignment(self) -> tuple[JointAssignment, int] | None:
+        if self._last_ns <= 0 or self._last_ns != self._time_ns:
+            return None
+        return self._last, self._time_ns
 
     def receive(self, sample: JointStateSample, state: State) -> None:
         names, stamp_ns, assignment = sample.names, sample.stamp_ns, self._last
@@ -238,7 +262,7 @@ class _Robot:
             state.joint_effort[where] = sample.effort if efforts else np.nan
         self._blank = (not velocities, not efforts)
 
-    def _find(self, names: tuple[str, ...]) -> _Assignment:
+    def _find(self, names: tuple[str, ...]) -> JointAssignment:
         found = self._assignments.get(names)
         if found is None:
             if len(self._assignments) >= MAX_ASSIGNMENTS:
@@ -246,7 +270,7 @@ class _Robot:
             found = self._assignments[names] = self._assign(names)
         return found
 
-    def _is_in_time(self, assignment: _Assignment, stamp_ns: int) -> bool:
+    def _is_in_time(self, assignment: JointAssignment, stamp_ns: int) -> bool:
         """Return whether to apply a message that is not newer than the last one.
 
         True without a stamp, if stamps are ignored, if time started over, and if its joints have no newer state.
@@ -264,7 +288,7 @@ class _Robot:
         return True
 
     @staticmethod
-    def _apply(assignment: _Assignment, sample: JointStateSample, state: State) -> None:
+    def _apply(assignment: JointAssignment, sample: JointStateSample, state: State) -> None:
         rows, sources, named = assignment.rows, assignment.sources, assignment.named
         state.joint_position[rows] = assignment.multipliers * sample.position[sources] + assignment.offsets
         state.joint_velocity[rows] = (
@@ -292,7 +316,7 @@ class _Robot:
         self._row_time.fill(0)
         self._last_ns = 0
 
-    def _assign(self, names: tuple[str, ...]) -> _Assignment:
+    def _assign(self, names: tuple[str, ...]) -> JointAssignment:
         """Find rows and sources of a list of names; cached, because publishers rarely change them."""
         source_by_row: dict[int, int] = {}
         for source, name in enumerate(names):
@@ -310,7 +334,7 @@ class _Robot:
             for index, (row, source, multiplier, offset) in enumerate(entries)
         )
         block = slice(rows[0], rows[0] + len(rows)) if entries and in_order else None
-        return _Assignment(
+        return JointAssignment(
             names=names,
             rows=np.array(rows, dtype=np.intp),
             sources=np.array(sources, dtype=np.intp),

@@ -35,6 +35,7 @@ from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick,
 from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.parameters import ControllerParameters
 from usd_ros_bridge.ros.tf.broadcaster import RobotTransforms
+from usd_ros_bridge.ros.tf.relay import StateRelay
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.controller_manager import ControllerStatus
 from usd_ros_bridge.runtime.loop import Loop
@@ -554,6 +555,8 @@ class Bridge(HandlerRegistry):
         parts.descriptions.open()
         parts.summary.open()
         parts.diagnostics.open()
+        if isinstance(parts.clock, RosClock) and not parts.clock.simulated and parts.domains.threaded:
+            parts.runtime.relay = StateRelay(parts.runtime, parts.interfaces.inputs)
         if isinstance(parts.clock, SimTime):
             parts.clock.open()
             parts.clock.serve_simulation(

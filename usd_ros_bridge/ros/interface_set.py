@@ -196,6 +196,11 @@ class Interfaces:
         self._catalog = AmentCatalog()
         self._inputs = BackendInputs(domains, runtime, inform=inform)
 
+    @property
+    def inputs(self) -> BackendInputs:
+        """Return the backend's inputs."""
+        return self._inputs
+
     def open(self) -> None:
         """Open everything that is enabled. An interface that fails is disabled, with a reason and a warning."""
         self._runtime.frame_resolver = self._frames

@@ -311,7 +311,7 @@ class FrameTable:
             position = snapshot.state.joint_position
             # Edges are products of finite constants, sines and positions: a sum of squares of the positions finds any
             # NaN or infinity, and any number so large that a product could overflow, without a warning.
-            finite = finite and isfinite(_square(position))
+            finite = finite and isfinite(sum_of_squares(position))
             if self._gather is not None:
                 # One gather into every column, those of posed frames and constants put right below.
                 part = self._edge_part
@@ -325,6 +325,22 @@ class FrameTable:
             finite = self._odometry.write(self._components) and finite
         self.finite = finite or bool(np.isfinite(self._components).all())
         return self._out
+
+    def edge_rows(self, robot: int) -> dict[int, int]:
+        """Return the rows of edges that determine a robot's moving frames, by the frames' rows in `frame_poses`."""
+        frames = self._plan.robots[robot].frames
+        rows = {
+            place: self._edge(robot, frames[number]) for place, number in enumerate(self.robots[robot].moving)
+        }
+        return {place: edge for place, edge in rows.items() if edge >= 0}
+
+    @property
+    def only_edges_move(self) -> bool:
+        """Return whether frames without an edge stand still as long as bodies do that no joint determines."""
+        carriers = {row for frame in self._posed_frames for row in (frame.carrier, frame.parent_carrier)}
+        return self._odometry is None and not any(
+            row >= 0 and self._kinematics.driven[row] for row in carriers
+        )
 
     def world_from_frame(self, snapshot: PoseSource, robot: int, frame_id: str) -> FloatArray | None:
         """Return `world_from_frame` (7,) of a frame by its id without prefix, None where the robot has none such."""
@@ -428,12 +444,13 @@ class FrameTable:
         self._odometry: OdometryWriter | None = (
             self._reckoned.writer(bases, bases.values()) if bases else None
         )
+        self._posed_frames = tuple(posed)
         self._posed: PosedFrames | None = posed_frames(
             posed, self._kinematics, joint_driven=self._joint_driven, components=components
         )
 
 
-def _square(values: FloatArray) -> float:
+def sum_of_squares(values: FloatArray) -> float:
     """Return the sum of the squares of numbers (N,)."""
     # More than 10,000 numbers OpenBLAS shares among threads, which wait milliseconds for each other on a busy machine.
     if len(values) > ONE_THREAD:

@@ -56,13 +56,17 @@ class Wakeup:
 
 
 class DescriptorWakeup(Wakeup):
-    """A wake-up by eventfd: middleware wakes the loop's thread with one write, without entering Python."""
+    """A wake-up by eventfd: middleware wakes the loop's thread with one write, without entering Python.
+
+    Attributes:
+        readable: The descriptor as `select.select` takes it.
+    """
 
     def __init__(self) -> None:
         self.fd = fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if fd >= _SELECT_LIMIT:
             raise OSError(f"file descriptor {fd} is too large for select()")
-        self._readable = (fd,)
+        self.readable = (fd,)
         self._fd = fd
         self.woke = False
 
@@ -78,7 +82,7 @@ class DescriptorWakeup(Wakeup):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for `set` or a write, at most `timeout` seconds (None: without end); return whether it was woken."""
         # select, because poll and epoll round time-outs to milliseconds.
-        if not select.select(self._readable, (), (), timeout)[0]:
+        if not select.select(self.readable, (), (), timeout)[0]:
             return False
         try:
             os.eventfd_read(self._fd)
@@ -143,6 +147,10 @@ class Inbox:
 
     A source keeps its items elsewhere (in the middleware) and sets the wake-up when one arrives: `drain` asks it, so
     that no thread but the draining one handles them.
+
+    Attributes:
+        wakeup: Set when something arrives under a waking key.
+        has_queued: Whether anything is queued here. A stale False is seen again when it is read next.
     """
 
     def __init__(self, *, depth: int = DEFAULT_DEPTH, wakeup: Wakeup | None = None) -> None:
@@ -157,7 +165,7 @@ class Inbox:
         self._lock = threading.Lock()
         self._queues: dict[Hashable, _Queue] = {}
         self._order = 0
-        self._pending = False
+        self.has_queued = False
         self._sources: tuple[tuple[Hashable, Poll], ...] = ()
 
     def configure(self, key: Hashable, *, depth: int | None = None, wakes: bool = False) -> None:
@@ -176,7 +184,7 @@ class Inbox:
                 queue.dropped += 1
             self._order += 1
             queue.waiting.append((self._order, payload))
-            self._pending = True
+            self.has_queued = True
             wakes = queue.wakes
         if wakes:
             self.wakeup.set()
@@ -202,7 +210,7 @@ class Inbox:
     def drain(self) -> list[Item]:
         """Return and remove all items in the order of arrival, those of sources last."""
         # Without the lock on purpose: a stale False is seen again at the next tick, and an idle tick stays cheap.
-        items = self._drain_queues() if self._pending else []
+        items = self._drain_queues() if self.has_queued else []
         if self._sources:
             # Before asking: what arrives meanwhile wakes again.
             self.wakeup.woke = False
@@ -222,6 +230,11 @@ class Inbox:
         apply_items(items)
         return bool(items)
 
+    def count(self, key: Hashable, received: int) -> None:
+        """Count items of a source that were applied without `drain`."""
+        with self._lock:
+            self._queue(key).received += received
+
     def withdraw(self, key: Hashable) -> list[object]:
         """Return and remove the items of one key, except those of sources."""
         with self._lock:
@@ -233,7 +246,7 @@ class Inbox:
     @property
     def pending(self) -> bool:
         """Return whether anything is queued, here or perhaps in a source."""
-        return self._pending or (bool(self._sources) and (self.wakeup.woke or self.wakeup.wait(0.0)))
+        return self.has_queued or (bool(self._sources) and (self.wakeup.woke or self.wakeup.wait(0.0)))
 
     def _drain_queues(self) -> list[Item]:
         with self._lock:
@@ -244,7 +257,7 @@ class Inbox:
             ]
             for queue in self._queues.values():
                 queue.waiting.clear()
-            self._pending = False
+            self.has_queued = False
         arrived.sort(key=lambda pair: pair[0])
         return [item for _, item in arrived]
 

@@ -47,6 +47,22 @@ def moves_freely(robot: RobotPlan, edge: EdgePlan) -> bool:
     return not edge.rigid and not any(robot.joints[index].dofs for index in edge.joints)
 
 
+class EdgeTurn(NamedTuple):
+    """Rotation of an edge by one joint, by component: `rest * cos(angle / 2) + swung * sin(angle / 2)`.
+
+    Attributes:
+        dof: Row of the joint's position in the layout.
+        rest: 4 floats. An aligned turn has (0, 0, 0, 1).
+        swung: 4 floats. An aligned turn has one of the first three.
+        aligned: Whether a component is the sine, or that times its factor, w the cosine, and the others zero.
+    """
+
+    dof: int
+    rest: list[float]
+    swung: list[float]
+    aligned: bool
+
+
 class EdgeGroup(Protocol):
     """Edges that are computed together.
 
@@ -161,6 +177,16 @@ class _AngularEdges:
             sine=rotate(start[:, 3:], sign[lever] * np.cross(axis[lever], last[lever, :3])),
         )
         self._out = components
+        self._edges, self._constants = list(edges), (whole, swung)
+
+    def turns(self) -> dict[int, EdgeTurn]:
+        """Return the constants of the edges by their rows; none of an edge whose translation changes, too."""
+        rows = np.arange(self._rows.stop)[self._rows] if isinstance(self._rows, slice) else self._rows
+        translating = set(np.arange(self._out.shape[1])[self.translating].tolist())
+        rest, swung = self._turn.constants(*self._constants)
+        aligned = isinstance(self._turn, _AlignedTurns)
+        each = zip(self._edges, rows.tolist(), rest.tolist(), swung.tolist(), strict=True)
+        return {edge: EdgeTurn(row, r, s, aligned) for edge, row, r, s in each if edge not in translating}
 
     def write(self, joint_position: FloatArray) -> None:
         sine, cosine = self._sine, self._cosine
@@ -187,6 +213,10 @@ class _Turns:
         self._out = components[3:]
         self._view = self._out[:, columns] if isinstance(columns, slice) else None
         self.cosine: FloatArray = np.empty(len(rest))
+
+    def constants(self, rest: FloatArray, swung: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the factors (N, 4) of the cosine and of the sine that `write` uses, from those of `_turns`."""
+        return rest, swung
 
     def write(self, sine: FloatArray) -> None:
         np.multiply(self._rest, self.cosine, self._sum)
@@ -216,6 +246,10 @@ class _AlignedTurns:
         self._factor = None if np.all(factor == 1.0) else factor
         self._cosines = None if isinstance(columns, slice) else (3 + _W) * width + places
         self.cosine: FloatArray = components[3 + _W, columns]
+
+    def constants(self, rest: FloatArray, swung: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the factors (N, 4) of the cosine and of the sine: those of `_turns` without what rounding left."""
+        return np.tile(IDENTITY[3:], (len(rest), 1)), np.where(np.abs(swung) > _ROUNDING, swung, 0.0)
 
     def write(self, sine: FloatArray) -> None:
         self._flat[self._sines] = sine if self._factor is None else np.multiply(sine, self._factor, sine)
@@ -398,6 +432,15 @@ class Kinematics:
         for group in self._groups:
             group.write(joint_position)
         return self._out
+
+    def turns(self) -> dict[int, EdgeTurn]:
+        """Return the constants of all edges that one joint rotates and nothing else moves, by their rows."""
+        return {
+            edge: turn
+            for group in self._groups
+            if isinstance(group, _AngularEdges)
+            for edge, turn in group.turns().items()
+        }
 
     def body_poses(self, state: State, edge_poses: FloatArray | None = None) -> FloatArray:
         """Complete the poses of bodies that joints determine.

@@ -135,7 +135,9 @@ class Loop:
         runtime, clock, wakeup = self._runtime, self._clock, self._wakeup
         rest_ns = period_ns(runtime.options.controller_rate)
         while not self.stopped():
-            clock.wait(runtime.next_due_ns(), wakeup)
+            deadline_ns, relay = runtime.next_due_ns(), runtime.relay
+            if relay is None or not relay.wait(deadline_ns):
+                clock.wait(deadline_ns, wakeup)
             if self.stopped():
                 return
             now = clock.now_ns()

@@ -298,6 +298,42 @@ class Publications:
             self.wake_ns = min(self.wake_ns, self._arrivals.wake_ns)
         self.quiet_until_ns = 0 if self._every_tick or not self._all else self.wake_ns
 
+    def lone_arrival(self) -> tuple[Publication, int, int] | None:
+        """Return the only publication on arrival, its period, and the time until which it pauses, nanoseconds.
+
+        None if there are more or none, or if anything is due in every tick.
+        """
+        periods = self._arrivals.periods
+        if self._every_tick or len(periods) != 1:
+            return None
+        ((publication, period_ns),) = periods.items()
+        return publication, period_ns, self._arrivals.paused_until_ns(publication)
+
+    def mark_relayed(
+        self,
+        publication: Publication,
+        *,
+        stamp_ns: int,
+        time_ns: int,
+        published: int,
+        arrivals: int,
+        waiting: bool,
+    ) -> None:
+        """Count messages of a publication on arrival that were sent without ticks.
+
+        Args:
+            publication: The one of `lone_arrival`.
+            stamp_ns: Stamp of the last message, nanoseconds.
+            time_ns: Bridge time at which that was sent.
+            published: How many were sent.
+            arrivals: How many states arrived.
+            waiting: Whether one of these arrived after that, and is still to be published.
+        """
+        if published:
+            publication.mark(stamp_ns, published)
+        self._arrivals.mark_relayed(publication, time_ns=time_ns, arrivals=arrivals, waiting=waiting)
+        self.update_wake_time()
+
     # --- Status ------------------------------------------------------------------------------------------------
 
     def status(self, time_ns: int) -> tuple[PublicationStatus, ...]:

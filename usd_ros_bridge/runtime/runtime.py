@@ -58,6 +58,29 @@ class DeferredJobs(Protocol):
         ...
 
 
+class Relay(Protocol):
+    """Publish states that arrive while the loop waits, without ticks.
+
+    Attributes:
+        is_ahead: Whether it published anything of which the runtime does not know.
+    """
+
+    is_ahead: bool
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Wait until a tick is needed, as `Clock.wait` does. Return False at once if the caller is to wait itself.
+
+        Args:
+            deadline_ns: When a tick is needed at the latest, nanoseconds of wall time; None: not before something
+                arrives.
+        """
+        ...
+
+    def settle(self) -> None:
+        """Bring the runtime up to date; the runtime's lock is held."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStatus:
     """A running bridge at one moment.
@@ -102,6 +125,7 @@ class Runtime:
         tick_queue: Jobs to run between two ticks.
         publications: What is published, and when.
         frame_resolver: Finds poses of other nodes' frames.
+        relay: Publishes while the loop waits; None: nothing does.
         lock: Held by ticks. Hold it to keep ticks out.
         ticking: Identifier of the thread that is in a tick, None between two ticks.
         stopped: Whether `stop` was called.
@@ -146,6 +170,7 @@ class Runtime:
         self.tick_queue = TickQueue(self.inbox.wakeup.set)
         self.publications = Publications(self.reporter.report)
         self.frame_resolver: FrameResolver | None = None
+        self.relay: Relay | None = None
         self._context = BindingContext(
             options=self.options,
             report=self.reporter.report,
@@ -211,7 +236,7 @@ class Runtime:
         # They refer to the runtime: the cycle would wait for the garbage collector, and the stage with it.
         self.publications.close()
         self.input_queue.close()
-        self.frame_resolver = None
+        self.frame_resolver = self.relay = None
 
     def __enter__(self) -> Runtime:
         return self.open()
@@ -408,6 +433,7 @@ class Runtime:
         with self.lock:
             if self.stopped:
                 return
+            self._settle()
             self.ticking = threading.get_ident()
             try:
                 if self._deferred_jobs is not None:
@@ -475,10 +501,13 @@ class Runtime:
             after `stop`.
         """
         if self.tick_queue.pending:
+            with self.lock:
+                self._settle()
             self.tick_queue.run_pending()
         with self.lock:
             if self.stopped:
                 return False
+            self._settle()
             jobs = self._deferred_jobs
             has_jobs = jobs is not None and bool(jobs.polled) and jobs.deferred
             if not has_jobs and self._skip_tick(time_ns):
@@ -568,6 +597,7 @@ class Runtime:
         with self.lock:
             if self.stopped:
                 return
+            self._settle()
             self._start_ns = self.now_ns if keep_time else 0
             self._last_time = None
             self._was_skipped = self._can_skip = False
@@ -580,6 +610,9 @@ class Runtime:
 
     def status(self) -> RuntimeStatus:
         """Return the counters, from any thread."""
+        if self.relay is not None and self.relay.is_ahead:
+            with self.lock:
+                self._settle()
         return RuntimeStatus(
             time_ns=self._last_time,
             ticks=self._ticks,
@@ -591,6 +624,10 @@ class Runtime:
         )
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        if self.relay is not None and self.relay.is_ahead:
+            self.relay.settle()
 
     def _begin_tick(self, time_ns: int) -> int | None:
         """Reset if time went back, and catch up with skipped ticks. Return the time of the last tick, nanoseconds."""

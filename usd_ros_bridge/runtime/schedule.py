@@ -397,6 +397,27 @@ class Arrivals(Generic[Entry]):
         else:
             queue.insert(at, _Paused(until_ns, self._arrivals, [entry]))
 
+    def paused_until_ns(self, entry: Entry) -> int:
+        """Return the time until which the rate of an entry allows no message; 0 before its first."""
+        return self._until.get(entry, 0)
+
+    def mark_relayed(self, entry: Entry, *, time_ns: int, arrivals: int, waiting: bool) -> None:
+        """Count what arrived and was published without ticks, as if there had been ticks.
+
+        Args:
+            entry: The only entry.
+            time_ns: Bridge time at which it published last.
+            arrivals: How many arrived.
+            waiting: Whether something arrived after that, and is to be published when the pause is over.
+        """
+        if entry not in self.periods:
+            return
+        self._arrivals += arrivals - waiting
+        self._paused.clear()
+        self._waiting[entry] = None
+        self.mark_published(entry, time_ns)
+        self._arrivals += waiting
+
     @property
     def wake_ns(self) -> int:
         """Bridge time at which a tick is needed without an arrival; 0: at once, NEVER_NS: none is."""
@@ -425,9 +446,9 @@ class RateMeter:
         # The current window: empty before the first event.
         self.start_ns, self.end_ns, self._start_count = 0, 0, 0
 
-    def mark(self, time_ns: int) -> None:
-        """Count one event."""
-        self.count += 1
+    def mark(self, time_ns: int, events: int = 1) -> None:
+        """Count one event, or several of them."""
+        self.count += events
         if not self.start_ns <= time_ns < self.end_ns:
             self.turn(time_ns)
 

@@ -192,6 +192,11 @@ class Snapshot:
         """The plan."""
         return self._plan
 
+    @property
+    def is_tracked(self) -> bool:
+        """Return whether every state counts: velocities are differentiated, or a start pose is still unknown."""
+        return self._tracking or bool(self._motions) or not self._all_started
+
     def robot_time_ns(self, robot: int) -> int:
         """Return the time of a robot's state, nanoseconds; -1 while nothing is known of it.
 

@@ -122,3 +122,35 @@ def test_reset_has_everyone_asked_at_any_time() -> None:
     arrivals.reset()
     assert arrivals.wake_ns == 0
     assert list(arrivals.due(SECOND_NS, arrived=False)) == ["tf"]
+
+
+@given(st.data())
+def test_what_was_relayed_counts_as_if_ticks_had_published_it(data: st.DataObject) -> None:
+    """One entry, in ticks and by a relay that keeps its rate: both ask for the next tick at the same time."""
+    period = data.draw(st.sampled_from([3, 20, 150])) * MS
+    ticked, relayed = Arrivals[str](), Arrivals[str]()
+    for each in (ticked, relayed):
+        each.add("tf", SECOND_NS / period)
+        assert each.due(0, arrived=True) == ("tf",)
+        each.mark_published("tf", 0)
+    now, sent_ns, until, waiting = 0, 0, period, False
+    for _ in range(data.draw(st.integers(1, 4))):
+        count = data.draw(st.integers(1, 5))
+        for _ in range(count):
+            arrival = now + data.draw(st.integers(1, 40)) * MS
+            times = [until, arrival] if waiting and now < until < arrival else [arrival]
+            for now in times:
+                waiting = waiting or now == arrival
+                if ticked.due(now, arrived=now == arrival):
+                    ticked.mark_published("tf", now)
+                    sent_ns, until, waiting = now, now + period, False
+        relayed.mark_relayed("tf", time_ns=sent_ns, arrivals=count, waiting=waiting)
+        assert relayed.wake_ns == ticked.wake_ns
+        assert relayed.paused_until_ns("tf") == ticked.paused_until_ns("tf") == until
+
+
+def test_an_entry_that_is_gone_is_not_marked_as_relayed() -> None:
+    arrivals = Arrivals[str]()
+    arrivals.mark_relayed("tf", time_ns=1, arrivals=3, waiting=False)
+    assert arrivals.wake_ns == NEVER_NS
+    assert not arrivals.due(2, arrived=True)

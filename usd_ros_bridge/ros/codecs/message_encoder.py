@@ -34,6 +34,7 @@ class EncodedMessage:
     """One serialized message of an encoding, and the places of its numbers.
 
     Attributes:
+        template: The message and the places of all its numbers.
         data: The message.
         frame: Place of the header's frame in it; None without a header.
         write: `write(values, time_ns, frame)` writes the values of the encoding, the stamp, and the header's frame:
@@ -52,7 +53,7 @@ class EncodedMessage:
         Raises:
             TemplateError: The message cannot be written in place.
         """
-        template = self._template = Template(message)
+        template = self.template = Template(message)
         self._encoding = encoding
         self.data = template.data
         self.frame: slice | None = None
@@ -65,11 +66,11 @@ class EncodedMessage:
     @cached_property
     def block(self) -> EncodedBlock:
         """Copy of the message, for publishers whose messages differ in numbers and frames alone."""
-        return EncodedBlock(self._template, self._encoding)
+        return EncodedBlock(self.template, self._encoding)
 
     def _make_write(self, values: Values, size: int) -> Write:
         """Return `write`: a function without look-ups of attributes, which would cost a tenth of a small message."""
-        template, encoding, data = self._template, self._encoding, self.data
+        template, encoding, data = self.template, self._encoding, self.data
         blocks = [_find_block(template, path) for path in encoding.blocks]
         packers = [(index, _packer(data, *block)) for index, block in enumerate(blocks)]
         stamps = template.stamps(encoding.stamps) if encoding.stamps else None
@@ -224,6 +225,11 @@ class MessageEncoder:
         self.fixed: EncodedMessage | None = None
         self.frame_id = frame_id
         self.frame = frame_id.encode() + b"\0"
+
+    @property
+    def latest(self) -> EncodedMessage | None:
+        """Return the serialized message that `encode` wrote last; None if it made a message object."""
+        return self._message
 
     def encode(self, values: Values, time_ns: int) -> Any:
         """Return a message: a bytearray that is valid until the next call of any encoder, or a message object.

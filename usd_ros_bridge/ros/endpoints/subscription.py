@@ -53,6 +53,7 @@ class DirectSubscription:
 
     Attributes:
         subscription: rclpy's, for its name and counts.
+        message_class: Class of the type.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class DirectSubscription:
         set_callback, write = _functions()
         if wakeup.fd is None:
             raise DirectUnavailableError("the loop waits on no file descriptor")
-        self._class = message_class
+        self.message_class = message_class
         # The descriptor outlives the last write.
         self._wakeup = wakeup
         self._set_callback = set_callback
@@ -105,13 +106,21 @@ class DirectSubscription:
         for handler in self.subscription.event_handlers:
             node.add_waitable(handler)
 
+    @property
+    def handle(self) -> Any:
+        """Return rclpy's handle: enter it, and `take_message(message_class, True)` takes one message or None.
+
+        None where the subscription is gone.
+        """
+        return self._handle
+
     def take(self, limit: int) -> list[bytes]:
         """Return the bytes of messages that wait, none where the subscription is gone.
 
         Args:
             limit: How many at most; where there may be more, the wake-up is set again.
         """
-        handle, message_class = self._handle, self._class
+        handle, message_class = self._handle, self.message_class
         messages: list[bytes] = []
         if handle is None:
             return messages
@@ -224,6 +233,8 @@ class TopicSubscription:
         self._deliver = deliver
         self._binding = direct if direct is not None and domain.threaded else None
         self._direct: DirectSubscription | None = None
+        self._latest = b""
+        self._returned: list[bytes] = []
         self._feed = feed
         self._report = report
         self._inform = inform
@@ -262,19 +273,51 @@ class TopicSubscription:
             self._destroy()
 
     @property
-    def direct(self) -> bool:
-        """Return whether the loop's thread takes the messages itself."""
-        return self._direct is not None
+    def direct(self) -> DirectSubscription | None:
+        """Return that of which the loop's thread takes the messages itself; None: an executor does."""
+        return self._direct
 
     def poll(self, limit: int) -> list[object]:
         """Return samples of a direct subscription, `limit` at most; in the tick's thread."""
         direct, samples = self._direct, []
         if direct is not None:
-            for data in direct.take(limit):
-                sample = self._decode(data)
+            taken = direct.take(limit)
+            if self._returned:
+                taken, self._returned = self._returned + taken, []
+            for data in taken:
+                sample = self.decode(data)
                 if sample is not None:
                     samples.append(sample)
+            if taken:
+                self._latest = taken[-1]
         return samples
+
+    @property
+    def latest(self) -> bytes:
+        """Return the last message that `poll` took, empty before the first."""
+        return self._latest
+
+    def give_back(self, data: bytes) -> None:
+        """Leave a message that was taken from the direct subscription to the next `poll`; in the tick's thread."""
+        self._returned.append(data)
+
+    def decode(self, data: bytes, messages: int = 1) -> object | None:
+        """Count messages and decode the last of them; None, with a report, if it is faulty.
+
+        Args:
+            data: The last message.
+            messages: How many there were.
+        """
+        self._meter.mark(time.monotonic_ns(), messages)
+        if self._closed or self._read is None:
+            return None
+        try:
+            return self._read(data)
+        except Exception as error:  # noqa: BLE001 - an exception here would end the executor's turn, or the tick
+            self._errors += 1
+            self._last_error = describe(error)
+            self._report(f"decode:{self.name}", f"{self._where}: a message was dropped: {self._last_error}")
+            return None
 
     def status(self, taken: SinkStatus | None = None) -> InterfaceStatus:
         """Return a row; `taken` holds the runtime's counters of what takes the samples."""
@@ -348,21 +391,9 @@ class TopicSubscription:
         if feed is not None and not self._closed and feed.put(data):
             self._meter.mark(time.monotonic_ns())
             return
-        sample = self._decode(data)
+        sample = self.decode(data)
         if sample is not None:
             self._deliver(sample)
-
-    def _decode(self, data: bytes) -> object | None:
-        self._meter.mark(time.monotonic_ns())
-        if self._closed or self._read is None:
-            return None
-        try:
-            return self._read(data)
-        except Exception as error:  # noqa: BLE001 - an exception here would end the executor's turn, or the tick
-            self._errors += 1
-            self._last_error = describe(error)
-            self._report(f"decode:{self.name}", f"{self._where}: a message was dropped: {self._last_error}")
-            return None
 
     @property
     def _where(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
@@ -23,8 +24,10 @@ _HEADER = b"\x00\x01\x00\x00"
 _BODY = 4
 _STAMP = Struct("<iI")
 _COUNT = Struct("<I")
-_NAMES = 12
+_NAMES = TEXT_BEGIN = 12
 """Where a stamped message's frame id begins."""
+PLAIN_CDR = int.from_bytes(_HEADER, "little")
+"""The encapsulation of every message that is read, as one number."""
 _TWIST_SIZE = 48
 _MAX_NAMES = 8
 """How many lists of names a reader keeps."""
@@ -144,6 +147,82 @@ class JointStateReader:
                 f"its {count} names differ from those before; at most {MAX_NEW_NAMES} new names are read in a second"
             )
         self._budget -= count
+
+
+@dataclass(frozen=True, slots=True)
+class JointStateShape:
+    """Where the numbers of a sensor_msgs/msg/JointState lie. Publishers hardly ever send another shape.
+
+    Attributes:
+        text: Frame id and names, from the byte `TEXT_BEGIN` on.
+        count: Number of positions.
+        first: Byte of the first position.
+        places: Bytes of the numbers of positions, velocities and efforts.
+        counts: Numbers of velocities and of efforts.
+        size: Least length of the message in bytes.
+    """
+
+    text: bytes
+    count: int
+    first: int
+    places: tuple[int, int, int]
+    counts: tuple[int, int]
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes) -> JointStateShape | None:
+        """Return the shape of a message, None if it is not plain, or cut off."""
+        if len(data) < _NAMES or data[:_BODY] != _HEADER:
+            return None
+        offset = _text_end(data, _NAMES)
+        names = _count_at(data, offset)
+        if names is None:
+            return None
+        count, offset = names
+        for _ in range(count):
+            offset = _text_end(data, (offset + 3) & ~3)
+            if offset < 0:
+                return None
+        text, first = data[_NAMES:offset], 0
+        places, counts = [], []
+        for number in range(3):
+            found = _count_at(data, offset)
+            if found is None:
+                return None
+            count, begin = found
+            places.append(begin - _COUNT.size)
+            counts.append(count)
+            if count:
+                begin = _aligned(begin)
+            if number == 0:
+                first = begin
+            offset = begin + 8 * count
+        if len(data) < offset:
+            return None
+        position, velocity, effort = places
+        return cls(text, counts[0], first, (position, velocity, effort), (counts[1], counts[2]), offset)
+
+    def layout(self, *, values: bool) -> str:
+        """Return the format for `struct` of a message from its first byte to the last count.
+
+        It gives the encapsulation, the stamp's two numbers, the number of positions, then, with `values`, the
+        positions, and the numbers of velocities and efforts. All else is left out.
+        """
+        position, velocity, effort = self.places
+        positions = f"{self.count}d" if values else f"{8 * self.count}x"
+        begin, end = position + _COUNT.size, self.first + 8 * self.count
+        return (
+            f"<IiI{position - _NAMES}xI{self.first - begin}x{positions}"
+            f"{velocity - end}xI{effort - velocity - _COUNT.size}xI"
+        )
+
+
+def _count_at(data: bytes, offset: int) -> tuple[int, int] | None:
+    """Return the length of a sequence that follows at `offset`, and where it ends; None if the message ends before."""
+    begin = (offset + 3) & ~3
+    if offset < 0 or begin + 4 > len(data):
+        return None
+    return _COUNT.unpack_from(data, begin)[0], begin + 4
 
 
 def check_joint_trajectory(data: bytes) -> None:

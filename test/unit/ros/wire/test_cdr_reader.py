@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +21,10 @@ from usd_ros_bridge.ros.codecs import CODECS
 from usd_ros_bridge.ros.wire.cdr_reader import (
     MAX_JOINT_NAMES,
     MAX_POINTS,
+    PLAIN_CDR,
+    TEXT_BEGIN,
     JointStateReader,
+    JointStateShape,
     MessageLimitError,
     check_joint_trajectory,
 )
@@ -194,3 +198,29 @@ def test_a_damaged_trajectory_is_left_to_the_deserializer(data: bytes, size: int
     for damaged in (sound[:4] + data, sound[:size], sound[:size] + data):
         with suppress(MessageLimitError):
             check_joint_trajectory(damaged)
+
+
+@given(messages(), st.binary(max_size=9), st.integers(0, 400))
+def test_the_shape_of_joint_states_is_where_the_deserializer_finds_the_numbers(made, tail, cut) -> None:
+    name, message = made
+    data = bytes(serialize_message(message))
+    shape = JointStateShape.of(data + tail)
+    if (
+        name != "sensor_msgs/msg/JointState"
+        or not "".join([message.header.frame_id, *message.name]).isascii()
+    ):
+        return
+    assert shape is not None
+    assert (shape.count, *shape.counts) == tuple(
+        map(len, (message.position, message.velocity, message.effort))
+    )
+    whole = struct.unpack_from(shape.layout(values=True), data)
+    assert whole[0] == PLAIN_CDR
+    assert whole[1:3] == (message.header.stamp.sec, message.header.stamp.nanosec)
+    assert whole[3] == shape.count
+    assert np.array_equal(whole[4 : 4 + shape.count], message.position, equal_nan=True)
+    assert whole[4 + shape.count :] == shape.counts
+    assert struct.unpack_from(shape.layout(values=False), data) == (*whole[:4], *whole[-2:])
+    assert data.startswith(shape.text, TEXT_BEGIN)
+    # A message that is cut off has no shape, or the whole one, where only what means nothing was cut.
+    assert JointStateShape.of(data[: min(cut, shape.size - 1)]) is None
