@@ -6,7 +6,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ RATE = 500.0
 NODE = "usd_ros_bridge.ros.node"
 RELAY = "benchmarks.peers.relay"
 REFERENCE = "robot_state_publisher"
+EXECUTABLE = "executable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +44,12 @@ class Reference:
 # Medians of runs of the C++ node (Release build, Fast DDS 3.2) on a quiet 2-core x86-64 machine in November 2026: this
 # same driver, rate and chain. They stand in where none is installed to run beside the bridge.
 REFERENCES = {
-    10: Reference(cpu_us=120.0, latency_us=212.0, cpu_ratio=1.2, latency_ratio=1.2),
-    100: Reference(cpu_us=173.0, latency_us=278.0, cpu_ratio=0.95, latency_ratio=1.05),
-    1000: Reference(cpu_us=690.0, latency_us=727.0, cpu_ratio=0.35, latency_ratio=0.5),
+    10: Reference(cpu_us=120.0, latency_us=212.0, cpu_ratio=1.0, latency_ratio=1.15),
+    100: Reference(cpu_us=173.0, latency_us=278.0, cpu_ratio=0.9, latency_ratio=1.0),
+    1000: Reference(cpu_us=690.0, latency_us=727.0, cpu_ratio=0.33, latency_ratio=0.45),
 }
 RECORDED = f"{REFERENCE} (C++, Release) as recorded on another quiet 2-core machine; none is installed here"
-BESIDE = f"{REFERENCE} run beside it, in turns"
+BESIDE = f"{REFERENCE} run beside it, in turns whose order rotates; the median of the ratios of each round"
 
 _WARM_UP_SECONDS = 1.0
 _LEAST_ARRIVED = 0.5
@@ -66,20 +67,28 @@ def run(options: Options) -> Iterator[Result]:
     sizes = (10,) if options.quick else tuple(REFERENCES)
     with tempfile.TemporaryDirectory() as folder:
         runs: dict[tuple[str, int], list[_Run]] = {}
-        for _ in range(options.repeats):
+        for number in range(options.repeats):
             for joints in sizes:
                 contenders: dict[str, list[str] | None] = {
                     "bridge": _bridge_command(Path(folder), joints),
+                    EXECUTABLE: _executable_command(Path(folder), joints),
                     "relay": [sys.executable, "-m", RELAY, str(joints)],
                     "hop": None,
                 }
                 if executable is not None:
                     contenders[REFERENCE] = _reference_command(Path(folder), joints, executable)
-                for name, command in contenders.items():
-                    measured = _measure(command, name, joints, Path(folder), options)
+                # What runs after what is part of the noise: each contender is the first in turn.
+                for name in rotated(list(contenders), number):
+                    measured = _measure(contenders[name], name, joints, Path(folder), options)
                     runs.setdefault((name, joints), []).append(measured)
     for joints in sizes:
         yield from _results(joints, runs)
+
+
+def rotated(names: list[str], number: int) -> list[str]:
+    """Returns the names in the order of a round: each round begins with the next one."""
+    first = number % len(names)
+    return names[first:] + names[:first]
 
 
 def find_reference() -> Path | None:
@@ -131,6 +140,13 @@ def _results(joints: int, runs: dict[tuple[str, int], list[_Run]]) -> Iterator[R
             "us",
             compared_with="the bridge less that relay, run by run: what the bridge itself adds",
         )
+    executables = [each.cpu_us for each in runs[EXECUTABLE, joints]]
+    yield median_result(
+        f"{name}.executable_ratio",
+        [value / each.cpu_us for value, each in zip(executables, bridge, strict=True)],
+        "x",
+        compared_with="CPU time of this package's executable robot_state_publisher over that of the bridge",
+    )
     yield median_result(
         f"{name}.one_hop",
         [each.latency_us for each in hop],
@@ -140,12 +156,25 @@ def _results(joints: int, runs: dict[tuple[str, int], list[_Run]]) -> Iterator[R
 
 
 def _bridge_command(folder: Path, joints: int) -> list[str]:
+    parameters = {"asset": _asset(folder, joints), "backend": "joint_states", "tf_rate": 2.0 * RATE}
+    return [sys.executable, "-m", NODE, "--ros-args", *_given(parameters)]
+
+
+def _executable_command(folder: Path, joints: int) -> list[str]:
+    start = "from usd_ros_bridge.entry_points import robot_state_publisher; robot_state_publisher()"
+    parameters = {"asset": _asset(folder, joints), "publish_frequency": 2.0 * RATE}
+    return [sys.executable, "-c", start, "--ros-args", *_given(parameters)]
+
+
+def _asset(folder: Path, joints: int) -> Path:
     asset = folder / f"chain_{joints}.usda"
     if not asset.exists():
         write_chain(asset, joints)
-    parameters = {"asset": asset, "backend": "joint_states", "tf_rate": 2.0 * RATE}
-    given = [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
-    return [sys.executable, "-m", NODE, "--ros-args", *given]
+    return asset
+
+
+def _given(parameters: Mapping[str, object]) -> list[str]:
+    return [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
 
 
 def _reference_command(folder: Path, joints: int, executable: Path) -> list[str]:

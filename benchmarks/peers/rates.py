@@ -1,7 +1,7 @@
-"""Listens to several topics while it drives a robot, and tells at which rate each of them came.
+"""Listens to several topics while it drives a robot, and tells how each of them came: rate, jitter, losses.
 
-`python -m benchmarks.peers.rates CMD_VEL TOPIC=TYPE ...`; messages are taken as bytes. Rates count from the moment at
-which all topics have been heard for a while, to the end of the input.
+`python -m benchmarks.peers.rates CMD_VEL TOPIC=TYPE@RATE ...`; messages are taken as bytes. Everything counts from the
+moment at which all topics have been heard for a while, to the end of the input.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 
+import numpy as np
 import rclpy
 from geometry_msgs.msg import Twist
 from rclpy.experimental.events_executor import EventsExecutor
@@ -29,22 +30,29 @@ class Counter:
 
     Attributes:
         arrivals: Nanoseconds since the epoch.
-        stamps: Nanoseconds of bridge time of the first and the last; 0 where the type has no header.
+        stamps: Nanoseconds of bridge time.
     """
 
-    def __init__(self, *, stamped: bool) -> None:
-        """Start without messages."""
+    def __init__(self, *, stamp_offset: int) -> None:
+        """Start without messages.
+
+        Args:
+            stamp_offset: Byte of the first stamp in a message.
+        """
         self.arrivals: list[int] = []
-        self.stamps = (0, 0)
-        self._stamped = stamped
+        self.stamps: list[int] = []
+        self._offset = stamp_offset
 
     def take(self, message: bytes) -> None:
         """Notes a message."""
-        if self._stamped:
-            seconds, nanoseconds = _STAMP.unpack_from(message, 4)
-            stamp = seconds * 1_000_000_000 + nanoseconds
-            self.stamps = (self.stamps[0] if self.arrivals else stamp, stamp)
+        seconds, nanoseconds = _STAMP.unpack_from(message, self._offset)
+        self.stamps.append(seconds * 1_000_000_000 + nanoseconds)
         self.arrivals.append(time.time_ns())
+
+    def clear(self) -> None:
+        """Forgets all messages."""
+        self.arrivals.clear()
+        self.stamps.clear()
 
     def rate(self) -> float:
         """Returns Hz on the wall clock, 0 where there are too few."""
@@ -53,10 +61,26 @@ class Counter:
         return (len(arrivals) - 1) * 1e9 / spent if spent else 0.0
 
     def factor(self) -> float:
-        """Returns seconds of bridge time in a second, 0 where the type has no header."""
-        arrivals, (first, last) = self.arrivals, self.stamps
+        """Returns seconds of bridge time in a second, 0 where there are too few messages."""
+        arrivals, stamps = self.arrivals, self.stamps
         spent = arrivals[-1] - arrivals[0] if len(arrivals) > 1 else 0
-        return (last - first) / spent if spent else 0.0
+        return (stamps[-1] - stamps[0]) / spent if spent else 0.0
+
+    def lost(self) -> int:
+        """Returns how many stamps are missing between the first and the last."""
+        stamps = np.array(self.stamps)
+        intervals = np.diff(stamps)
+        period = np.median(intervals) if len(intervals) else 1
+        return int(np.rint(intervals / period).sum() - len(intervals))
+
+    def jitter(self, rate: float) -> float:
+        """Returns the 99.9th percentile of how much an interval between arrivals differs from the period, ms.
+
+        Args:
+            rate: Hz.
+        """
+        intervals = np.diff(np.array(self.arrivals))
+        return float(np.percentile(np.abs(intervals - 1e9 / rate), 99.9) / 1e6) if len(intervals) else 0.0
 
 
 def main() -> None:
@@ -69,11 +93,15 @@ def main() -> None:
         depth=_DEPTH, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
     )
     counters: dict[str, Counter] = {}
+    rates: dict[str, float] = {}
     subscriptions = []
     for each in named:
         topic, _, type_name = each.partition("=")
+        type_name, _, rate = type_name.partition("@")
+        rates[topic] = float(rate)
+        # A TFMessage has the number of its transforms in front.
+        counter = counters[topic] = Counter(stamp_offset=8 if type_name.endswith("TFMessage") else 4)
         package, _, name = type_name.rpartition("/")
-        counter = counters[topic] = Counter(stamped=not type_name.endswith("TFMessage"))
         message_class = getattr(import_module(package.replace("/", ".")), name)
         take: Callable[[bytes], None] = counter.take
         subscriptions.append(node.create_subscription(message_class, topic, take, quality, raw=True))
@@ -93,11 +121,14 @@ def main() -> None:
         if not warm and warm_ns is not None and time.time_ns() >= warm_ns:
             warm = True
             for counter in counters.values():
-                counter.arrivals.clear()
+                counter.clear()
             tell("begun")
     tell(
         "counted",
         rates={topic: counter.rate() for topic, counter in counters.items()},
+        counts={topic: len(counter.arrivals) for topic, counter in counters.items()},
+        lost={topic: counter.lost() for topic, counter in counters.items()},
+        jitter={topic: counter.jitter(rates[topic]) for topic, counter in counters.items()},
         factor=max(counter.factor() for counter in counters.values()),
     )
     executor.shutdown()
