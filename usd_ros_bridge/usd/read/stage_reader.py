@@ -35,6 +35,7 @@ from usd_ros_bridge.usd.read.properties import (
     PrimReader,
     collection_members,
 )
+from usd_ros_bridge.usd.read.spec_memory import memory_of
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
 
 
@@ -434,7 +435,7 @@ class _Walk:
             below.append((prim, self._prims.memo(prim)))
             if not self._prims.prims_repeat:
                 break
-        specs = tuple([number for _, (number, _) in below])
+        specs = tuple([memo.number for _, memo in below])
         repeats = self._prims.prims_repeat
         key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
         if repeats and key in self._models:
@@ -457,7 +458,7 @@ class _Walk:
             self.found[collection] += of_robot
         if self._physics_here is not None:
             for path, (prim, memo) in zip(paths[1:], below, strict=True):
-                kind = memo[1][Kind].physics
+                kind = memo.of_specs[Kind].physics
                 if kind is not None:
                     self._physics_here.visit(prim, path, kind, memo)
 
@@ -478,9 +479,10 @@ class _Walk:
         return RobotModel(root, paths, records, self.xform_children[children:])
 
     def _known_kind(self, source: PrimProperties) -> Kind:
-        kind: Kind | None = source.memo.get(Kind)
+        kind: Kind | None = source.recall(Kind)
         if kind is None:
-            kind = source.memo[Kind] = self._kinds.of(source.prim)
+            kind = self._kinds.of(source.prim)
+            source.remember(Kind, kind)
         return kind
 
     def _visit(self, source: PrimProperties, kind: Kind) -> None:
@@ -574,6 +576,7 @@ def read_stage(
     contexts: Iterable[str] | None = None,
     max_prims: int = ReadOptions().max_prims,
     pause: Pause | None = None,
+    again: bool = False,
 ) -> StageRecords:
     """Read an open stage, a host's included. The stage is not changed.
 
@@ -584,14 +587,17 @@ def read_stage(
         contexts: Physics of robots at or below one of these prims is read, and of none other; None for all robots.
         max_prims: Most prims of the instances of PointInstancers, of which physics is read.
         pause: Called often, between prims: other threads may use the stage meanwhile.
+        again: The stage was read before and will be read again: remember what layers say until they change.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
     with gc_paused():
-        prims = PrimReader(stage, pause)
+        prims = PrimReader(stage, pause, memory_of(stage) if again else None)
         walk = _Walk(prims, physics=physics, contexts=contexts, most_prims=max_prims)
-        return _read(stage, asset, prims, walk)
+        records = _read(stage, asset, prims, walk)
+        prims.close()
+        return records
 
 
 def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> StageRecords:
