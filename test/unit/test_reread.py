@@ -14,14 +14,17 @@ import pytest
 from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdShade
 
 from effort import examples
+from usd_ros_bridge.backends.base import BackendContext
+from usd_ros_bridge.model.change import same
+from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning import make_plan
-from usd_ros_bridge.runtime.plan_binding import same
-from usd_ros_bridge.usd import read_stage
+from usd_ros_bridge.usd import open_stage, read_stage
 from usd_ros_bridge.usd.read.spec_memory import memory_of
 
 mujoco = pytest.importorskip("mujoco", reason="mujoco is not installed: make setup")
+ROVER = Path(__file__).parents[2] / "examples" / "rover" / "world.usda"
 PART = """#usda 1.0
 (
     defaultPrim = "part"
@@ -103,16 +106,47 @@ def plan_of(stage: Usd.Stage, *, again: bool) -> BridgePlan:
     return make_plan(read_stage(stage, asset="stage", physics=True, again=again), PlanOptions())
 
 
-def model_of(plan: BridgePlan) -> bytes:
-    """Returns MuJoCo's model of a plan, byte for byte."""
-    assert plan.physics is not None
-    from usd_ros_bridge.backends.mujoco.backend import build_spec
-    from usd_ros_bridge.backends.mujoco.compiled_model import compile_model
+class Simulated:
+    """MuJoCo's models of one plan after another: by backends that succeed each other, and by new ones."""
 
-    model = compile_model(build_spec(plan.physics, lambda *_: None)).model
-    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
-    mujoco.mj_saveModel(model, None, buffer)
-    return buffer.tobytes()
+    def __init__(self) -> None:
+        from usd_ros_bridge.backends.mujoco import MujocoBackend
+
+        self._backend = MujocoBackend()
+
+    def succeed(self, plan: BridgePlan) -> tuple[object, ...]:
+        """Returns the model of the next backend, byte for byte, and what it reports."""
+        self._backend = self._backend.new_instance()
+        return self._open(self._backend, plan)
+
+    def begin(self, plan: BridgePlan) -> tuple[object, ...]:
+        """Returns the same of a backend that succeeds none."""
+        return self._open(type(self._backend)(), plan)
+
+    def _open(self, backend: Any, plan: BridgePlan) -> tuple[object, ...]:
+        reports: list[tuple[str, str]] = []
+        backend.open(BackendContext(plan=plan, report=lambda *report: reports.append(report)))
+        model = backend.simulation.model
+        buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+        mujoco.mj_saveModel(model, None, buffer)
+        backend.close()
+        return buffer.tobytes(), reports
+
+
+def add_scan(stage: Usd.Stage, path: str) -> Usd.Prim:
+    """Adds a publisher of a LaserScan."""
+    prim = stage.DefinePrim(path, "Xform")
+    for schema in ("RosFrameAPI", "RosTopicAPI"):
+        prim.AddAppliedSchema(schema)
+    types = Sdf.ValueTypeNames
+    for name, type_name, value in (
+        ("type", types.String, "sensor_msgs/msg/LaserScan"),
+        ("role", types.Token, "publisher"),
+        ("name", types.String, "high_scan"),
+        ("publish_rate", types.Double, 10.0),
+    ):
+        prim.CreateAttribute(f"ros:topic:{name}", type_name).Set(value)
+    return prim
 
 
 class Edits:
@@ -126,6 +160,7 @@ class Edits:
         self._kinds: tuple[Callable[[], object], ...] = (
             self.select, self.move, self.resize, self.reshape, self.bind, self.face, self.inherit, self.apply,
             self.name, self.deactivate, self.animate, self.block, self.reload, self.offset, self.clip,
+            self.sense, self.sense, self.sense,
         )  # fmt: skip
         self._text = part.ExportToString()
 
@@ -192,6 +227,9 @@ class Edits:
         size = self._part_prim("/block").CreateAttribute("size", Sdf.ValueTypeNames.Double)
         size.Set(self._number(), self._random.choice((1.0, 2.0)))
 
+    def sense(self) -> None:
+        add_scan(self._stage, "/World/part_0/scan").SetActive(self._random.random() < 0.7)
+
     def block(self) -> None:
         self._part_prim("/hull").GetAttribute("points").Block()
 
@@ -222,12 +260,12 @@ class Edits:
 @pytest.mark.timeout(120 + 30 * examples(1))
 @pytest.mark.parametrize("seed", range(examples(8)))
 def test_a_reading_gives_what_the_first_one_gives(stage: Usd.Stage, seed: int) -> None:
-    edits = Edits(stage, seed)
+    edits, simulated = Edits(stage, seed), Simulated()
     for _ in range(15):
         remembered, fresh = (plan_of(stage, again=again) for again in (True, False))
         for name in BridgePlan.__dataclass_fields__:
             assert same(getattr(remembered, name), getattr(fresh, name)), name
-        assert model_of(remembered) == model_of(fresh)
+        assert simulated.succeed(remembered) == simulated.begin(fresh)
         edits.edit()
 
 
@@ -246,6 +284,33 @@ def test_meshes_that_did_not_change_are_not_read_again(stage: Usd.Stage) -> None
     stage.GetPrimAtPath("/World/part_0/hull").GetAttribute("points").Set([Gf.Vec3f(0.5)] * 4)
     third = points()
     assert [one is other for one, other in zip(second, third, strict=True)] == [False, True]
+
+
+def test_a_scene_that_differs_in_its_sensors_alone_is_not_built_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from usd_ros_bridge.backends.mujoco import backend
+
+    built = []
+
+    def build(scene: PhysicsScene, *arguments: Any, **options: Any) -> Any:
+        built.append(len(scene.sensors))
+        return build_spec(scene, *arguments, **options)
+
+    build_spec = backend.build_spec
+    monkeypatch.setattr(backend, "build_spec", build)
+    stage, simulated = open_stage(str(ROVER)), Simulated()
+    stage.SetEditTarget(stage.GetSessionLayer())
+    scan = add_scan(stage, "/World/rover/high_scan")
+    models = []
+    for number in range(4):
+        scan.SetActive(number % 2 == 1)
+        models.append(simulated.succeed(plan_of(stage, again=True)))
+    assert len(built) == 1
+    assert models[0] == models[2] != models[1]
+    stage.OverridePrim("/World/Environment/crate").SetActive(False)
+    assert simulated.succeed(plan_of(stage, again=True)) != models[0]
+    assert len(built) == 2
 
 
 def test_a_memory_holds_what_the_last_reading_read(stage: Usd.Stage) -> None:
