@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -351,6 +351,7 @@ class _Walk:
         self._bodies: set[str] = set()
         self._instancer = "//"
         self._models: dict[tuple[Any, ...], RobotModel] = {}
+        self._last_of: dict[tuple[Any, ...], Callable[[], RobotModel | None]] = {}
         kinds = self._kinds = _Kinds()
         self._prims = prims
         self._links = _PlainLinks(prims)
@@ -438,15 +439,23 @@ class _Walk:
         specs = tuple([memo.number for _, memo in below])
         repeats = self._prims.prims_repeat
         key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
-        if repeats and key in self._models:
-            self._add_instance(self._models[key], root, below)
+        if repeats and (known := self._known_model(key)) is not None:
+            self._add_instance(known, root, below)
             return
         sources = [self._prims.source(prim.GetPath().pathString, prim, memo) for prim, memo in below]
-        model = self._read_below(root, sources)
-        if model is not None and repeats:
-            self._models[key] = model
+        make_model = self._read_below(root, sources)
+        if repeats:
+            self._last_of[key] = make_model
         for prim in prims:
             self._read_prim(prim, prim.GetPath().pathString, None, self._kinds.of(prim))
+
+    def _known_model(self, key: tuple[Any, ...]) -> RobotModel | None:
+        """Return the model of the robots of a key, made when the second one is read; None for the first."""
+        if key not in self._models and key in self._last_of:
+            model = self._last_of.pop(key)()
+            if model is not None:
+                self._models[key] = model
+        return self._models.get(key)
 
     def _add_instance(self, model: RobotModel, root: str, below: Sequence[tuple[Usd.Prim, Memo]]) -> None:
         """Add the records of a robot that is composed from the same specs as its model."""
@@ -462,8 +471,12 @@ class _Walk:
                 if kind is not None:
                     self._physics_here.visit(prim, path, kind, memo)
 
-    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> RobotModel | None:
-        """Read a robot's prims but for the root. Return its model, None where it can have no other instance."""
+    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> Callable[[], RobotModel | None]:
+        """Read a robot's prims but for the root.
+
+        Returns:
+            What makes its model, or None if it can have no other instance.
+        """
         before = {name: len(found) for name, found in self.found.items()}
         said = len(self.diagnostics), len(self.value_tracks)
         children = len(self.xform_children)
@@ -471,12 +484,15 @@ class _Walk:
             self._read_prim(each.prim, each.path, each, self._known_kind(each))
         self._find_links(root)
         records = {name: found[before.get(name, 0) :] for name, found in self.found.items()}
-        if said != (len(self.diagnostics), len(self.value_tracks)):
-            return None
-        if not can_be_repeated(root, sources, records):
-            return None
-        paths = [each.path for each in sources]
-        return RobotModel(root, paths, records, self.xform_children[children:])
+        has_faults = said != (len(self.diagnostics), len(self.value_tracks))
+        xform_children = self.xform_children[children:]
+
+        def make_model() -> RobotModel | None:
+            if has_faults or not can_be_repeated(root, sources, records):
+                return None
+            return RobotModel(root, [each.path for each in sources], records, xform_children)
+
+        return make_model
 
     def _known_kind(self, source: PrimProperties) -> Kind:
         kind: Kind | None = source.recall(Kind)
