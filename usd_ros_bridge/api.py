@@ -86,7 +86,7 @@ def reread(
         variants: The selections that are made on the stage's session layer.
         pause: Called often, between prims: let others use the stage there.
     """
-    records = _read(plan, options, physics=plan.physics is not None, pause=pause)
+    records = _read(plan, options, physics=plan.physics is not None, pause=pause, again=True)
     like = replace(plan, variants=variants, default_prim=_default_prim(cast("Usd.Stage", plan.stage)))
 
     def finish() -> BridgePlan:
@@ -132,9 +132,14 @@ def read_physics(
 
 
 def _read(
-    plan: BridgePlan, options: PlanOptions, *, physics: bool, pause: Pause | None = None
+    plan: BridgePlan,
+    options: PlanOptions,
+    *,
+    physics: bool,
+    pause: Pause | None = None,
+    again: bool = False,
 ) -> StageRecords:
-    """Read the stage of a plan, once."""
+    """Read the stage of a plan."""
     from usd_ros_bridge.usd import read_stage
 
     return read_stage(
@@ -144,6 +149,7 @@ def _read(
         contexts=served_robots(options),
         max_prims=plan.max_prims,
         pause=pause,
+        again=again,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,3 +208,46 @@ def _dof_joints(plan: BridgePlan) -> dict[tuple[str, str], int]:
 
 def _arrays(pairs: dict[int, int]) -> tuple[Rows, Rows]:
     return np.array(list(pairs), dtype=np.intp), np.array(list(pairs.values()), dtype=np.intp)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values hold the same.
+
+    Data classes count field by field, also those that compare by identity because they hold arrays; fields that are
+    marked as no part of a comparison are left out.
+    """
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    # Most values first: whole plans are compared while the bridge runs.
+    if kind in _PLAIN:
+        return bool(one == other) or (one != one and other != other)
+    if kind is tuple or kind is list:
+        return len(one) == len(other) and all(map(same, one, other))
+    names = _compared_fields(one.__class__)
+    if names is not None:
+        return all(same(getattr(one, name), getattr(other, name)) for name in names)
+    if isinstance(one, np.ndarray):
+        return _same_arrays(one, other)
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    return bool(one == other) or (one != one and other != other)
+
+
+_PLAIN = frozenset({bool, float, int, str})
+
+
+@cache
+def _compared_fields(kind: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a data class that count, None for another class."""
+    return tuple(each.name for each in fields(kind) if each.compare) if is_dataclass(kind) else None
+
+
+def _same_arrays(one: Any, other: Any) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))

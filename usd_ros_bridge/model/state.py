@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.spatial.transforms import FloatArray
+
+_NAN: Final = float("nan")
 
 
 def _empty(*shape: int) -> FloatArray:
@@ -90,8 +93,8 @@ class State:
 class Commands:
     """Commands of the next step. NaN commands nothing: the last command holds.
 
-    Efforts, controls, twists and poses are rare: reading their property counts as writing. Arrays that were not read
-    are neither searched nor cleared. So read the property in each tick, and do not keep the array.
+    Reading the property of an array counts as writing. Arrays that were not read are neither searched nor cleared: the
+    first read after `clear` fills them with NaN. So read the property in each tick, and do not keep the array.
 
     Attributes:
         joint_position: (D,) targets, rad or m.
@@ -101,7 +104,9 @@ class Commands:
         body_twist: (B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base).
         body_pose: (B, 7) `world_from_body` to jump to.
         silent: Everything is NaN, and a backend can skip it. Only the runtime sets this; False means unknown.
-        has_effort: `joint_effort` may hold a number: it was read since the last `clear`.
+        has_position: `joint_position` may hold a number: it was read since the last `clear`.
+        has_velocity: `joint_velocity` may, likewise.
+        has_effort: `joint_effort` may, likewise.
         has_controls: `actuator_control` may, likewise.
         has_bodies: `body_twist` or `body_pose` may, likewise.
     """
@@ -111,11 +116,13 @@ class Commands:
         "_body_pose",
         "_body_twist",
         "_joint_effort",
+        "_joint_position",
+        "_joint_velocity",
         "has_bodies",
         "has_controls",
         "has_effort",
-        "joint_position",
-        "joint_velocity",
+        "has_position",
+        "has_velocity",
         "silent",
     )
 
@@ -127,52 +134,70 @@ class Commands:
             actuators: A, the number of actuators of the plan's physics.
         """
         dofs, bodies = len(layout.dofs), len(layout.bodies)
-        self.joint_position = np.empty(dofs)
-        self.joint_velocity = np.empty(dofs)
+        self._joint_position = np.empty(dofs)
+        self._joint_velocity = np.empty(dofs)
         self._joint_effort = np.empty(dofs)
         self._body_twist = np.empty((bodies, 6))
         self._body_pose = np.empty((bodies, 7))
         self._actuator_control = np.empty(actuators)
-        self.has_effort = self.has_controls = self.has_bodies = True
-        self.clear()
+        self.has_position = self.has_velocity = self.has_effort = False
+        self.has_controls = self.has_bodies = self.silent = False
+
+    @property
+    def joint_position(self) -> FloatArray:
+        """(D,) targets, rad or m."""
+        if not self.has_position:
+            self.has_position = True
+            self._joint_position.fill(_NAN)
+        return self._joint_position
+
+    @property
+    def joint_velocity(self) -> FloatArray:
+        """(D,) targets, rad/s or m/s."""
+        if not self.has_velocity:
+            self.has_velocity = True
+            self._joint_velocity.fill(_NAN)
+        return self._joint_velocity
 
     @property
     def joint_effort(self) -> FloatArray:
         """(D,) feed-forward efforts, N m or N."""
-        self.has_effort = True
+        if not self.has_effort:
+            self.has_effort = True
+            self._joint_effort.fill(_NAN)
         return self._joint_effort
 
     @property
     def actuator_control(self) -> FloatArray:
         """(A,) controls of the actuators of the plan's physics, each in its own unit."""
-        self.has_controls = True
+        if not self.has_controls:
+            self.has_controls = True
+            self._actuator_control.fill(_NAN)
         return self._actuator_control
 
     @property
     def body_twist(self) -> FloatArray:
         """(B, 6) linear then angular velocity in the body's own frame (geometry_msgs/Twist of a base)."""
-        self.has_bodies = True
+        if not self.has_bodies:
+            self._clear_bodies()
         return self._body_twist
 
     @property
     def body_pose(self) -> FloatArray:
         """(B, 7) `world_from_body` to jump to."""
-        self.has_bodies = True
+        if not self.has_bodies:
+            self._clear_bodies()
         return self._body_pose
 
     def clear(self) -> None:
-        """Command nothing: set all to NaN."""
-        self.joint_position.fill(np.nan)
-        self.joint_velocity.fill(np.nan)
-        if self.has_effort:
-            self._joint_effort.fill(np.nan)
-        if self.has_controls:
-            self._actuator_control.fill(np.nan)
-        if self.has_bodies:
-            self._body_twist.fill(np.nan)
-            self._body_pose.fill(np.nan)
-        self.has_effort = self.has_controls = self.has_bodies = False
-        self.silent = False
+        """Command nothing. Arrays are filled with NaN when they are read."""
+        self.has_position = self.has_velocity = self.has_effort = False
+        self.has_controls = self.has_bodies = self.silent = False
+
+    def _clear_bodies(self) -> None:
+        self.has_bodies = True
+        self._body_twist.fill(_NAN)
+        self._body_pose.fill(_NAN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
-
-import numpy as np
 
 from usd_ros_bridge.backends.base import (
     Backend,
@@ -16,7 +14,7 @@ from usd_ros_bridge.backends.base import (
     StateTransferBackend,
 )
 from usd_ros_bridge.errors import BackendError, BridgeError, ChangeRefusedError
-from usd_ros_bridge.model.change import common_rows
+from usd_ros_bridge.model.change import common_rows, same
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.reporting import Report, describe
@@ -27,35 +25,6 @@ from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import OdometryTable
 from usd_ros_bridge.runtime.snapshot import Snapshot
-
-
-def same(one: Any, other: Any) -> bool:
-    """Return whether two values hold the same.
-
-    Data classes count field by field, also those that compare by identity because they hold arrays; fields that are
-    marked as no part of a comparison are left out.
-    """
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, np.ndarray):
-        return _same_arrays(one, other)
-    if is_dataclass(one):
-        return all(
-            same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one) if each.compare
-        )
-    if isinstance(one, (tuple, list)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    return bool(one == other) or (one != one and other != other)
-
-
-def _same_arrays(one: Any, other: Any) -> bool:
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
 
 
 def _nothing() -> None:

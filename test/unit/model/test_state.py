@@ -7,11 +7,11 @@ import pytest
 
 from usd_ros_bridge.model.state import Commands, Layout
 
-ARRAYS = ("joint_position", "joint_velocity", "joint_effort", "body_twist", "body_pose")
+ARRAYS = ("joint_position", "joint_velocity", "joint_effort", "actuator_control", "body_twist", "body_pose")
 
 
 def new_commands() -> Commands:
-    return Commands(Layout(dofs=("a", "b"), bodies=("/a", "/b", "/c")))
+    return Commands(Layout(dofs=("a", "b"), bodies=("/a", "/b", "/c")), actuators=2)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -23,20 +23,24 @@ def test_what_was_written_is_cleared(name: str) -> None:
         assert all(np.isnan(getattr(commands, each)).all() for each in ARRAYS)
 
 
+FLAGS = ("has_position", "has_velocity", "has_effort", "has_controls", "has_bodies")
+
+
 @pytest.mark.parametrize(
-    ("name", "effort", "bodies"),
+    ("name", "flag"),
     [
-        ("joint_position", False, False),
-        ("joint_velocity", False, False),
-        ("joint_effort", True, False),
-        ("body_twist", False, True),
-        ("body_pose", False, True),
+        ("joint_position", "has_position"),
+        ("joint_velocity", "has_velocity"),
+        ("joint_effort", "has_effort"),
+        ("actuator_control", "has_controls"),
+        ("body_twist", "has_bodies"),
+        ("body_pose", "has_bodies"),
     ],
 )
-def test_who_asks_for_an_array_is_taken_to_write(name: str, effort: bool, bodies: bool) -> None:
+def test_who_asks_for_an_array_is_taken_to_write(name: str, flag: str) -> None:
     commands = new_commands()
-    assert (commands.has_effort, commands.has_bodies) == (False, False)
+    assert not any(getattr(commands, each) for each in FLAGS)
     getattr(commands, name)[0] = 1.0
-    assert (commands.has_effort, commands.has_bodies) == (effort, bodies)
+    assert [each for each in FLAGS if getattr(commands, each)] == [flag]
     commands.clear()
-    assert (commands.has_effort, commands.has_bodies) == (False, False)
+    assert not any(getattr(commands, each) for each in FLAGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 import mujoco
@@ -25,6 +26,7 @@ from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.backends.mujoco.state_reader import StateReader, add_twist_sensors
 from usd_ros_bridge.backends.time_samples import stage_range
 from usd_ros_bridge.errors import BackendError, quoted
+from usd_ros_bridge.model.change import same
 from usd_ros_bridge.model.physics import WORLD_BODY, PhysicsScene
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.reporting import Report
@@ -49,9 +51,11 @@ class MujocoBackend(InputlessBackend):
 
     needs_physics = True
 
-    def __init__(self) -> None:
+    def __init__(self, last_spec: LastSpec | None = None) -> None:
+        """Store the specification that a backend on the asset before its change built."""
         self.capabilities = Capabilities(joint_driven=False, every_step=False)
         self._session: _Session | None = None
+        self._last_spec = last_spec
 
     def open(self, context: BackendContext) -> None:
         """Build the model from the plan's physics.
@@ -66,7 +70,7 @@ class MujocoBackend(InputlessBackend):
             )
         self.close()
         _disable_log_file()
-        self._session = _Session(context, context.plan.physics, options)
+        self._session = _Session(context, context.plan.physics, options, self._last_spec)
         self.capabilities = self._session.capabilities
 
     def step(self, time_ns: int, commands: Commands) -> State:
@@ -132,8 +136,9 @@ class MujocoBackend(InputlessBackend):
     # --- StateTransferBackend ----------------------------------------------------------------------------------
 
     def new_instance(self) -> MujocoBackend:
-        """Return another backend, to be opened on the changed asset."""
-        return type(self)()
+        """Return another backend, to be opened on the changed asset. It uses the specification again if it can."""
+        # Only a stage that changes needs it: specifications hold the meshes a second time.
+        return type(self)(self._last_spec or LastSpec())
 
     def transfer_state(self, old: MujocoBackend) -> None:
         """Copy the state of another backend; a simulation that was held because it diverged starts over."""
@@ -150,6 +155,31 @@ class MujocoBackend(InputlessBackend):
         return self._session
 
 
+class LastSpec:
+    """The specification that was built last. A scene that differs in its sensors or time samples alone gets a copy."""
+
+    def __init__(self) -> None:
+        self._builder: SpecBuilder | None = None
+        self._reports: list[tuple[str, str]] = []
+
+    def build(self, scene: PhysicsScene, report: Report, options: MujocoOptions) -> SpecBuilder:
+        """Return the specification of a scene; arguments as those of `build_spec`."""
+        if self._builder is None or not self._fits(self._builder, scene, options):
+            self._builder, self._reports = None, []
+            self._builder = build_spec(scene, self._note, options=options)
+        for kind, message in self._reports:
+            report(kind, message)
+        return self._builder.copy(scene, report)
+
+    def _note(self, kind: str, message: str) -> None:
+        self._reports.append((kind, message))
+
+    @staticmethod
+    def _fits(builder: SpecBuilder, scene: PhysicsScene, options: MujocoOptions) -> bool:
+        alike = replace(builder.scene, sensors=scene.sensors, tracks=scene.tracks)
+        return options == builder.options and same(alike, scene)
+
+
 class _Session:
     """Everything that exists between `open` and `close`.
 
@@ -160,11 +190,20 @@ class _Session:
         capabilities: The backend's capabilities.
     """
 
-    def __init__(self, context: BackendContext, scene: PhysicsScene, options: MujocoOptions) -> None:
+    def __init__(
+        self,
+        context: BackendContext,
+        scene: PhysicsScene,
+        options: MujocoOptions,
+        last_spec: LastSpec | None,
+    ) -> None:
         plan, report = context.plan, context.report
         _check_chains(scene)
         _check_ground(scene, report)
-        builder = build_spec(scene, report, options=options)
+        if last_spec is None:
+            builder = build_spec(scene, report, options=options)
+        else:
+            builder = last_spec.build(scene, report, options)
         add_twist_sensors(builder, scene)
         add_sensor_sites(builder, scene)
         add_cameras(builder, plan.scene.cameras, samples=options.samples, shadows=options.shadows)

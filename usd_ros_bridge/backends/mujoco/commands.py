@@ -56,6 +56,10 @@ class JointCommands:
         self._motor = _CommandedActuators(simulation, compiled.motor_actuator, controls["effort"], rows)
         self._controls = compiled.control_ids
         self._max_velocity = np.where(layout.max_velocity > 0.0, layout.max_velocity, np.inf)
+        # Rows without a drive have a goal of zero, where their target is.
+        present = self._position.present
+        self._lower, self._upper = np.where(present, layout.lower, 0.0), np.where(present, layout.upper, 0.0)
+        self._max_reach = self._max_velocity * self._seconds
         self._max_effort = np.full(rows, np.inf)
         self._address = np.zeros(rows, dtype=np.intp)
         self._zero = np.zeros(rows)
@@ -82,9 +86,11 @@ class JointCommands:
             "effort": ~(self._motor.present | follows),
         }
         self._reportable = {what: bool(rows.any()) for what, rows in self._useless.items()}
-        self._target, self._goal, self._speed = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
+        self._target, self._goal, self._reach = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
         self._target_velocity, self._effort = np.zeros(rows), np.zeros(rows)
         self._ramped = np.zeros(rows, dtype=bool)
+        # Memory of what `_approach` computes.
+        self._ahead, self._distance, self._near = np.empty(rows), np.empty(rows), np.empty(rows, dtype=bool)
         self._any_velocity = self._any_ramped = False
         self.moving = False
         self.reset()
@@ -97,21 +103,18 @@ class JointCommands:
         self._position.read(self._target)
         self._velocity.read(self._target_velocity)
         self._goal[:] = self._target
-        self._speed[:] = self._max_velocity
+        self._reach[:] = self._max_reach
         self._ramped[:] = False
         self._any_velocity, self._any_ramped = bool(self._target_velocity.any()), False
         self.moving = False
 
     def apply(self, commands: Commands) -> None:
         """Apply the commands of an interval, at its start."""
-        position, velocity = commands.joint_position, commands.joint_velocity
-        has_position, has_velocity = np.isfinite(position), np.isfinite(velocity)
-        any_position = bool(np.count_nonzero(has_position))
-        if any_position:
-            self._set_positions(position, has_position)
-        if np.count_nonzero(has_velocity):
-            self._set_velocities(velocity, has_position, has_velocity)
-        elif any_position and self._any_velocity:
+        positioned = self._set_positions(commands.joint_position) if commands.has_position else None
+        velocity = commands.joint_velocity if commands.has_velocity else None
+        if velocity is not None and np.count_nonzero(has_velocity := np.isfinite(velocity)):
+            self._set_velocities(velocity, positioned, has_velocity)
+        elif positioned is not None and self._any_velocity:
             self._velocity.write(self._target_velocity)
             self._any_velocity = bool(np.count_nonzero(self._target_velocity))
         if commands.has_effort:
@@ -128,7 +131,7 @@ class JointCommands:
         self._ctrl[ids] = controls[given]
         rows = self._position.read(self._target, ids)
         self._goal[rows] = self._target[rows]
-        self._speed[rows] = self._max_velocity[rows]
+        self._reach[rows] = self._max_reach[rows]
         self._ramped[rows] = False
         self._any_ramped = bool(self._ramped.any())
         self._velocity.read(self._target_velocity, ids)
@@ -144,7 +147,7 @@ class JointCommands:
         rows, old_rows = (
             np.array(each, dtype=np.intp) for each in (zip(*pairs, strict=True) if pairs else ((), ()))
         )
-        for name in ("_target", "_goal", "_speed", "_target_velocity", "_effort", "_ramped"):
+        for name in ("_target", "_goal", "_reach", "_target_velocity", "_effort", "_ramped"):
             getattr(self, name)[rows] = getattr(old, name)[old_rows]
         self._any_velocity, self._any_ramped = bool(self._target_velocity.any()), bool(self._ramped.any())
         self.moving = old.moving
@@ -156,7 +159,7 @@ class JointCommands:
         """Move targets by one step's time and write them to the drives."""
         target, goal = self._target, self._goal
         if self._at_once and not self._any_ramped:
-            target[:] = goal
+            target[...] = goal
             self.moving = False
         else:
             self._approach(target, goal)
@@ -165,15 +168,20 @@ class JointCommands:
     # --- Private -----------------------------------------------------------------------------------------------
 
     def _approach(self, target: FloatArray, goal: FloatArray) -> None:
-        reach = self._speed * self._seconds
-        ahead = goal - target
-        near = np.abs(ahead) <= reach
+        if not self._any_ramped and goal.tobytes() == target.tobytes():
+            # A target that is held, as at the end of a trajectory.
+            self.moving = False
+            return
+        reach, ahead, near = self._reach, self._ahead, self._near
+        np.subtract(goal, target, ahead)
+        np.less_equal(np.absolute(ahead, self._distance), reach, near)
         # The goal itself where it is within reach: adding the distance would miss it by a rounding error.
-        np.copyto(target, goal, where=near)
-        if np.count_nonzero(near) == near.size:
+        if _all(near):
+            target[...] = goal
             self.moving = False
         else:
             far = ~near
+            np.copyto(target, goal, where=near)
             target[far] += np.copysign(reach, ahead)[far]
             if self._may_wind_up and self._any_ramped:
                 self._unwind(far)
@@ -189,21 +197,37 @@ class JointCommands:
             self._any_ramped = bool(self._ramped.any())
             self._velocity.write(self._target_velocity)
 
-    def _set_positions(self, position: FloatArray, has_position: BoolArray) -> None:
-        self._report_useless("position", has_position)
-        clamped = np.minimum(np.maximum(position, self._layout.lower), self._layout.upper)
-        targeted = has_position & self._position.present
-        np.copyto(self._goal, clamped, where=targeted)
+    def _set_positions(self, position: FloatArray) -> BoolArray | None:
+        """Set the goals of position targets. Return which rows have one, None for none."""
+        given = np.isfinite(position)
+        whole = _all(given)
+        if not (whole or _any(given)):
+            return None
+        if self._reportable["position"]:
+            self._report_useless("position", given)
+        drives = self._position
+        if not drives.ids.size:
+            return given
+        if whole:
+            targeted = drives.present
+            np.minimum(np.maximum(position, self._lower), self._upper, out=self._goal)
+        else:
+            targeted = given & drives.present
+            clamped = np.minimum(np.maximum(position, self._lower), self._upper)
+            np.copyto(self._goal, clamped, where=targeted)
         self.moving = True
         if self._any_velocity:
             self._target_velocity[targeted] = 0.0
         if self._any_ramped:
-            np.copyto(self._speed, self._max_velocity, where=targeted)
+            np.copyto(self._reach, self._max_reach, where=targeted)
             self._ramped[targeted] = False
             self._any_ramped = bool(self._ramped.any())
+        return given
 
-    def _set_velocities(self, velocity: FloatArray, has_position: BoolArray, has_velocity: BoolArray) -> None:
-        alone = has_velocity & ~has_position
+    def _set_velocities(
+        self, velocity: FloatArray, has_position: BoolArray | None, has_velocity: BoolArray
+    ) -> None:
+        alone = has_velocity if has_position is None else has_velocity & ~has_position
         self._report_useless("velocity", alone)
         clamped = np.minimum(np.maximum(velocity, -self._max_velocity), self._max_velocity)
         np.copyto(self._target_velocity, clamped, where=has_velocity)
@@ -225,7 +249,7 @@ class JointCommands:
         behind = np.minimum(self._layout.lower, self._target)
         goal = np.where(clamped > 0.0, ahead, np.where(clamped < 0.0, behind, self._target))
         np.copyto(self._goal, goal, where=ramped)
-        np.copyto(self._speed, np.abs(clamped), where=ramped)
+        np.copyto(self._reach, np.abs(clamped) * self._seconds, where=ramped)
         self._ramped |= ramped
         self.moving = self._any_ramped = True
 
@@ -263,6 +287,16 @@ class JointCommands:
             f"mujoco.no_drive:{what}",
             f"a {what} was commanded of {', '.join(joints[:3])}{more}, without a {_NEEDED[what]}: ignored",
         )
+
+
+def _any(values: BoolArray) -> bool:
+    """Return whether any value is true. For few values, numpy's any() takes ten times as long."""
+    return 1 in values.tobytes()
+
+
+def _all(values: BoolArray) -> bool:
+    """Return whether all values are true."""
+    return 0 not in values.tobytes()
 
 
 def _dof_keys(layout: Layout) -> list[tuple[str, str]]:

@@ -124,8 +124,7 @@ class Simulation:
     @property
     def diverged(self) -> bool:
         """Return whether a velocity is not finite or too large; a NaN position makes them NaN a step later."""
-        squared: float = self._velocity.dot(self._velocity)
-        return not squared < MAX_SPEED * MAX_SPEED
+        return not mujoco.mju_norm(self._velocity) < MAX_SPEED
 
     @property
     def memory_full(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -100,6 +101,24 @@ class SpecBuilder:
         self.fixed_bodies: set[int] = set()
         self.rod_lengths: dict[str, float] = {}
         self.meshes: dict[str, str] = {}
+
+    def copy(self, scene: PhysicsScene, report: Report) -> SpecBuilder:
+        """Return a builder of a copy of the specification.
+
+        Args:
+            scene: A scene that gives the same specification as the builder's own.
+            report: Receives what cannot be mapped from now on.
+        """
+        made = copy.copy(self)
+        made.spec, made.scene, made.report = self.spec.copy(), scene, report
+        made.bodies = [made.spec.body(body.name) for body in self.bodies]
+        made.joint_names, made.free_names = list(self.joint_names), list(self.free_names)
+        made.control_names, made.balls = list(self.control_names), list(self.balls)
+        made.actuator_names = {kind: list(names) for kind, names in self.actuator_names.items()}
+        made.geom_names, made.visual_names = list(self.geom_names), list(self.visual_names)
+        made.fixed_bodies, made.rod_lengths = set(self.fixed_bodies), dict(self.rod_lengths)
+        made.meshes = dict(self.meshes)
+        return made
 
     def body(self, index: int) -> Any:
         """Return MuJoCo's body (MjsBody) of a body; WORLD_BODY is MuJoCo's world body."""

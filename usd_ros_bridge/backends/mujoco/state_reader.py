@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import mujoco
 import numpy as np
@@ -59,44 +60,43 @@ class StateReader:
         rows = np.array([row for row, _ in dofs], dtype=np.intp)
         addresses = compiled.dof_of_dof[flat]
         state = self.state
-        self._joints = (
-            _JointReader(
-                data.qpos,
-                compiled.qpos_of_dof[flat],
-                rows,
-                state.joint_position,
-                zero=compiled.qpos_at_zero(flat),
-            ),
-            _JointReader(data.qvel, addresses, rows, state.joint_velocity),
-            _JointReader(data.qfrc_actuator, addresses, rows, state.joint_effort),
-        )
+        copier = self._copier = _ArrayCopier()
+        copier.add(data.qpos, compiled.qpos_of_dof[flat], state.joint_position, rows)
+        copier.add(data.qvel, addresses, state.joint_velocity, rows)
+        copier.add(data.qfrc_actuator, addresses, state.joint_effort, rows)
+        # Position 0 in MuJoCo's coordinate: zero, except in some converted MJCFs.
+        zero = compiled.qpos_at_zero(flat)
+        self._zero = zero if zero.any() else None
+        self._dof_rows = rows
         self._balls = _BallJointReader(simulation, state)
         bodies = _bodies_with_rows(scene)
         ids = compiled.body_ids[[index for index, _ in bodies]]
         self._ids, self._rows = ids, np.array([row for _, row in bodies], dtype=np.intp)
-        self._poses = _PoseReader(data, ids, self._rows, state.body_pose)
-        self._twists = _TwistReader(simulation, bodies, state)
+        # MuJoCo has separate arrays of positions and quaternions, the scalar part first.
+        copier.add(data.xpos, ids, state.body_pose, self._rows, ((slice(3), slice(3)),))
+        copier.add(data.xquat, ids, state.body_pose, self._rows, ((slice(1, 4), slice(3, 6)), (0, 6)))
+        if bodies:
+            assert state.body_twist is not None
+            twists = _twist_rows(simulation, bodies)
+            copier.add(twists, np.arange(len(bodies), dtype=np.intp), state.body_twist, self._rows)
         self._animated = AnimatedBodies(plan, loop=loop, skipped={row for _, row in bodies})
         self._has_animations = bool(self._animated)
 
     def read(self) -> State:
         """Read the current state; efforts are those that act in it."""
-        simulation = self._simulation
+        simulation, state = self._simulation, self.state
         mujoco.mj_fwdActuation(simulation.model, simulation.data)
-        position, velocity, effort = self._joints
-        position.read()
-        velocity.read()
-        effort.read()
+        self._copier.copy()
+        if self._zero is not None:
+            state.joint_position[self._dof_rows] -= self._zero
         self._balls.read()
-        self._poses.read()
-        self._twists.read()
         if simulation.kinematic.moving:
-            assert self.state.body_twist is not None
-            simulation.kinematic.add_to_twists(self._ids, self._rows, self.state.body_twist)
+            assert state.body_twist is not None
+            simulation.kinematic.add_to_twists(self._ids, self._rows, state.body_twist)
         if self._has_animations:
-            self._animated.update_elapsed(self.state, float(simulation.data.time))
-        self.state.time_ns = simulation.time_ns
-        return self.state
+            self._animated.update_elapsed(state, float(simulation.data.time))
+        state.time_ns = simulation.time_ns
+        return state
 
     def stand_still(self) -> State:
         """Return the last state with all velocities zero."""
@@ -121,36 +121,72 @@ def _slice_or_rows(rows: IndexArray) -> slice | IndexArray:
     return rows
 
 
-class _JointReader:
-    """Copy numbers of one of MuJoCo's arrays to rows of one of the state's."""
+_ALL: Final = ((slice(None), slice(None)),)
+"""All columns."""
 
-    def __init__(
+
+class _ArrayCopier:
+    """Copy rows of arrays to rows of others in few numpy calls: by views wherever rows are consecutive."""
+
+    def __init__(self) -> None:
+        self._gathered: list[tuple[Callable[..., object], IndexArray, FloatArray]] = []
+        self._copied: list[tuple[FloatArray, FloatArray]] = []
+        self._scattered: list[tuple[FloatArray, IndexArray, FloatArray]] = []
+
+    def add(
         self,
-        source: Any,
-        addresses: IndexArray,
-        rows: IndexArray,
+        source: FloatArray,
+        source_rows: IndexArray,
         target: FloatArray,
-        *,
-        zero: FloatArray | None = None,
+        target_rows: IndexArray,
+        columns: Sequence[tuple[slice | int, slice | int]] = _ALL,
     ) -> None:
-        order = np.argsort(rows)
-        rows, self._addresses = rows[order], np.ascontiguousarray(addresses[order])
-        self._source = source
-        where = _slice_or_rows(rows)
-        self._target, self._rows = target, where
-        self._whole = target[where] if isinstance(where, slice) else None
-        self._values = np.empty(rows.size)
-        # Position 0 in MuJoCo's coordinate: zero, except in some converted MJCFs.
-        self._zero = zero[order] if zero is not None and zero.any() else None
+        """Add rows that `copy` copies.
 
-    def read(self) -> None:
-        # With another mode numpy makes a copy, to leave the output unchanged if an index is out of range.
-        if self._whole is not None:
-            self._source.take(self._addresses, out=self._whole, mode="clip")
-        elif self._addresses.size:
-            self._target[self._rows] = self._source.take(self._addresses, out=self._values, mode="clip")
-        if self._zero is not None:
-            self._target[self._rows] -= self._zero
+        Args:
+            source: Array to read.
+            source_rows: (N,) rows to read.
+            target: Array to write.
+            target_rows: (N,) rows to write.
+            columns: Columns to read, and the columns to write them to.
+        """
+        if not target_rows.size:
+            return
+        order = np.argsort(target_rows)
+        found, where = _slice_or_rows(source_rows[order]), _slice_or_rows(target_rows[order])
+        if isinstance(found, slice):
+            values = source[found]
+        elif isinstance(where, slice) and columns is _ALL:
+            self._gathered.append((source.take, found, target[where]))
+            return
+        else:
+            values = np.empty((found.size, *source.shape[1:]))
+            self._gathered.append((source.take, found, values))
+        for of_source, of_target in columns:
+            read, written = values[..., of_source], target[..., of_target]
+            if isinstance(where, slice):
+                self._copied.append((written[where], read))
+            else:
+                self._scattered.append((written, where, read))
+
+    def copy(self) -> None:
+        """Copy all rows."""
+        for take, rows, target in self._gathered:
+            # With another mode numpy makes a copy, to leave the output unchanged if an index is out of range.
+            take(rows, 0, target, "clip")
+        for target, source in self._copied:
+            target[...] = source
+        for target, rows, source in self._scattered:
+            target[rows] = source
+
+
+def _twist_rows(simulation: Simulation, bodies: list[tuple[int, int]]) -> FloatArray:
+    """Return the sensor data (N, 6) of the bodies: it has the state's order, linear then angular, row by row."""
+    model = simulation.model
+    name = model.body(int(simulation.compiled.body_ids[bodies[0][0]])).name
+    start = int(model.sensor(f"{_SENSOR}FRAMELINVEL {name}").adr[0])
+    twists: FloatArray = simulation.data.sensordata[start : start + len(bodies) * _TWIST].reshape(-1, _TWIST)
+    return twists
 
 
 class _BallJointReader:
@@ -169,61 +205,3 @@ class _BallJointReader:
         data, shown = self._data, self._shown
         self._state.joint_position[self._rows] = self._balls.angles(data.qpos)[shown]
         self._state.joint_velocity[self._rows] = self._balls.rates(data.qpos, data.qvel)[shown]
-
-
-class _PoseReader:
-    """Read poses of bodies: MuJoCo has separate arrays of positions and quaternions, the scalar part first."""
-
-    def __init__(self, data: Any, ids: IndexArray, rows: IndexArray, target: FloatArray) -> None:
-        where, found = _slice_or_rows(rows), _slice_or_rows(ids)
-        self._rows = where if isinstance(where, np.ndarray) else None
-        self._target = target
-        shown = target[where]
-        self._own = None if isinstance(where, slice) else shown
-        self._translation, self._vector, self._scalar = shown[:, :3], shown[:, 3:6], shown[:, 6]
-        self._ids = found if isinstance(found, np.ndarray) else None
-        self._xpos, self._xquat = data.xpos, data.xquat
-        if isinstance(found, slice):
-            self._xpos, self._xquat = data.xpos[found], data.xquat[found]
-        position, quaternion = self._xpos, self._xquat
-        if self._ids is not None:
-            position, quaternion = np.empty((ids.size, 3)), np.empty((ids.size, 4))
-            self._position, self._quaternion = position, quaternion
-        self._source_position = position
-        self._source_vector, self._source_scalar = quaternion[:, 1:], quaternion[:, 0]
-
-    def read(self) -> None:
-        if self._ids is not None:
-            self._xpos.take(self._ids, axis=0, out=self._position, mode="clip")
-            self._xquat.take(self._ids, axis=0, out=self._quaternion, mode="clip")
-        self._translation[...] = self._source_position
-        self._vector[...] = self._source_vector
-        self._scalar[...] = self._source_scalar
-        if self._rows is not None:
-            self._target[self._rows] = self._own
-
-
-class _TwistReader:
-    """Read twists of bodies: the sensor data has the state's order, linear then angular, row by row."""
-
-    def __init__(self, simulation: Simulation, bodies: list[tuple[int, int]], state: State) -> None:
-        self._state = state
-        self._target = state.body_twist
-        self._source: FloatArray | None = None
-        self._rows: slice | IndexArray = slice(0)
-        if bodies:
-            model = simulation.model
-            name = model.body(int(simulation.compiled.body_ids[bodies[0][0]])).name
-            start = int(model.sensor(f"{_SENSOR}FRAMELINVEL {name}").adr[0])
-            count = len(bodies) * _TWIST
-            self._source = simulation.data.sensordata[start : start + count].reshape(-1, _TWIST)
-            where = _slice_or_rows(np.array([row for _, row in bodies], dtype=np.intp))
-            self._rows = where
-            assert self._target is not None
-            if isinstance(where, slice):
-                self._target, self._rows = self._target[where], slice(None)
-
-    def read(self) -> None:
-        if self._source is not None:
-            assert self._target is not None
-            self._target[self._rows] = self._source

@@ -135,6 +135,9 @@ def read_sizes(reader: FieldReader, source: PrimProperties, type_name: str) -> t
     return type_name, sizes
 
 
+MESH_ARRAYS: Final = ("points", "faceVertexCounts", "faceVertexIndices", "holeIndices")
+"""Attributes that the triangles of a mesh follow from."""
+
 # --- Meshes -------------------------------------------------------------------------------------------------------
 
 
@@ -301,9 +304,12 @@ def read_mesh(source: PrimProperties, *, flip: bool, diagnostics: list[Diagnosti
         diagnostics: Collector of faults of its arrays. Points that are not finite and a mesh without triangles are
             left to whoever needs them.
     """
-    mesh = source.memo.get(Triangles)
+    # The orientation is one of the specs', too, but a sample of it may be a clip's.
+    key = (Triangles, flip)
+    mesh = source.recall(key)
     if mesh is None:
-        mesh = source.memo[Triangles] = _read_mesh(source, flip)
+        mesh = _read_mesh(source, flip)
+        source.remember(key, mesh, MESH_ARRAYS)
     if isinstance(mesh, _Unreadable):
         diagnostics.append(_wrong_array(source.path, mesh))
         return Triangles(np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int32), 0, 0)

@@ -101,9 +101,10 @@ def _read_solver(source: PrimProperties) -> _Solver:
 
 def solver_attributes(source: PrimProperties) -> dict[str, Any]:
     """Return the authored properties below solvers' prefixes by USD name, as plain values."""
-    solver = source.memo.get(_Solver)
+    solver: _Solver | None = source.recall(_Solver)
     if solver is None:
-        solver = source.memo[_Solver] = _read_solver(source)
+        solver = _read_solver(source)
+        source.remember(_Solver, solver, prefixes=SOLVER_PREFIXES)
     if not solver.relationships:
         return solver.values
     targets = {name: source.targets(name) for name in solver.relationships}
@@ -136,20 +137,24 @@ PREFIXES = tuple(prefix for prefix, _ in SAMPLED)
 
 def value_tracks(source: PrimProperties, diagnostics: list[Diagnostic]) -> list[ValueTrackRecord]:
     """Return the time-sampled positions of one joint: PhysicsJointStateAPI's, and drive targets."""
-    names = source.memo.get(value_tracks)
+    names = source.recall(value_tracks)
     if names is None:
-        names = source.memo[value_tracks] = [name for name in source.properties if _is_sampled(source, name)]
+        named = [name for name in source.properties if _may_be_sampled(name)]
+        names = [name for name in named if _is_sampled(source, name)]
+        source.remember(value_tracks, names, None if named else ())
     if not names:
         return []
     tracks = (_value_track(source.path, source.prim.GetAttribute(name), diagnostics) for name in names)
     return [track for track in tracks if track is not None]
 
 
-def _is_sampled(source: PrimProperties, name: str) -> bool:
-    if not name.startswith(PREFIXES) or not any(
+def _may_be_sampled(name: str) -> bool:
+    return name.startswith(PREFIXES) and any(
         name.startswith(prefix) and name.endswith(suffix) for prefix, suffix in SAMPLED
-    ):
-        return False
+    )
+
+
+def _is_sampled(source: PrimProperties, name: str) -> bool:
     prop = source.properties[name]
     return isinstance(prop, Usd.Attribute) and prop.GetNumTimeSamples() > 0
 

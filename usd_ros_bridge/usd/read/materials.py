@@ -16,7 +16,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.appearance import GREY, Color, Look, Skin, unit
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.packages import is_package_path, split_package_path
-from usd_ros_bridge.usd.read.geometry import Corners, read_corners, read_points
+from usd_ros_bridge.usd.read.geometry import MESH_ARRAYS, Corners, read_corners, read_points
 from usd_ros_bridge.usd.read.properties import EARLIEST, PREDICATE, PrimProperties, is_relationship, plain
 from usd_ros_bridge.usd.tf_errors import first_line
 
@@ -548,6 +548,9 @@ def _are_smooth(
     return bool((cosines < FLAT)[facets.any(axis=1)].sum() > FEW * cosines.size)
 
 
+_OF_SKINS: Final = ("normals", "primvars:", "subdivisionScheme")
+"""Beginnings of the names of attributes that a skin follows from, apart from MESH_ARRAYS."""
+
 MOST_COLORS: Final = 256
 """Colours of faces that are told apart; a mesh with more has their mean."""
 
@@ -577,15 +580,17 @@ def read_skin(
         diagnostics: Takes texture coordinates that cannot be used.
     """
     color, parts = appearance
-    textured = any(part.surface.texture for part in parts)
-    shown = textured or len(parts) > 1 or _has_face_colors(source, parts) or has_normals(source)
-    if not triangles or not shown:
+    if not triangles:
         return None
     key = (Skin, flip, color, *(part.surface for part in parts))
-    known = source.memo.get(key)
+    known = source.recall(key)
     if known is None:
         found: list[Diagnostic] = []
-        known = source.memo[key] = (_make_skin(source, appearance, flip, found), tuple(found))
+        # Texture coordinates may be inherited, and subsets are prims of their own.
+        alone = len(parts) == 1 and not parts[0].surface.texture
+        shown = not alone or _has_face_colors(source, parts) or has_normals(source)
+        known = (_make_skin(source, appearance, flip, found) if shown else None), tuple(found)
+        source.remember(key, known, MESH_ARRAYS if alone else None, prefixes=_OF_SKINS)
     skin, found_before = known
     diagnostics.extend(replace(each, path=source.path) for each in found_before)
     result: Skin | None = skin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,6 +16,7 @@ from usd_ros_bridge.model import records
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.records import AttributeSpec, Record, attribute_fields
 from usd_ros_bridge.model.stage import Pause
+from usd_ros_bridge.usd.read.spec_memory import SpecMemory, Specs
 from usd_ros_bridge.usd.tf_errors import first_line
 
 VECTORS: Final = (
@@ -169,8 +170,22 @@ def convert(value: Any, type_name: str) -> Any:
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
-Memo = tuple[int, dict[Any, Any]]
-"""Number of the specs that a prim is composed from, and what is remembered of prims like it."""
+
+
+class Memo(NamedTuple):
+    """What is remembered of prims that are composed from the same specs.
+
+    Attributes:
+        number: Number of the specs.
+        of_specs: What follows from the specs alone; the next reading of the stage may use it.
+        of_reading: What may depend on other prims or files, too: it is forgotten at the end of the reading. The same
+            dictionary where nothing is remembered for the next one.
+    """
+
+    number: int
+    of_specs: dict[Any, Any]
+    of_reading: dict[Any, Any]
+
 
 SECTIONS: Final[dict[type[Record], str]] = {
     records.ContextRecord: "2.1",
@@ -192,6 +207,12 @@ UNREPEATED: Final = 4096
 """How many prims that are like no other are looked at before prims are no longer expected to repeat."""
 
 EARLIEST: Final = Usd.TimeCode.EarliestTime()
+
+_OF_SPECS: Final = (Usd.ResolveInfoSourceDefault, Usd.ResolveInfoSourceTimeSamples)
+"""Sources of values that are in the specs of a prim."""
+
+_OF_LAYER_STACK: Final = ("asset", "timecode")
+"""Beginnings of the types whose values depend on more than the layer that they are in."""
 
 _TRANSCODED: Final = "tn__"
 """What OpenUSD Exchange's transcoded prim names begin with."""
@@ -220,16 +241,14 @@ class PrimProperties:
         prim: The prim.
         path: Its path.
         specs: Number of the specs that it is composed from.
-        memo: What was read from another prim with the same specs, or will be reused for the next one.
     """
 
-    __slots__ = ("_properties", "memo", "path", "prim", "specs")
+    __slots__ = ("_of_reading", "_of_specs", "_properties", "path", "prim", "specs")
 
-    def __init__(self, prim: Usd.Prim, path: str, specs: int, memo: dict[Any, Any]) -> None:
+    def __init__(self, prim: Usd.Prim, path: str, memo: Memo) -> None:
         self.prim = prim
         self.path = path
-        self.specs = specs
-        self.memo = memo
+        self.specs, self._of_specs, self._of_reading = memo
         self._properties: dict[str, Any] | None = None
 
     @property
@@ -240,6 +259,33 @@ class PrimProperties:
             names, properties = self.prim.GetAuthoredPropertyNames(), self.prim.GetAuthoredProperties()
             self._properties = dict(zip(names, properties, strict=True))
         return self._properties
+
+    def recall(self, key: Any) -> Any:
+        """Return what was read from another prim with the same specs, None for nothing."""
+        value = self._of_specs.get(key)
+        return self._of_reading.get(key) if value is None else value
+
+    def remember(
+        self, key: Any, value: Any, names: Container[str] | None = (), *, prefixes: tuple[str, ...] = ()
+    ) -> None:
+        """Remember a value for prims with the same specs.
+
+        Args:
+            key: Key for `recall`.
+            value: The value. It refers to no prim.
+            names: Names of the properties that it follows from; None if it depends on other prims.
+            prefixes: Beginnings of more names.
+        """
+        of_specs, memo = self._of_specs, self._of_reading
+        if of_specs is not memo and names is not None:
+            properties = self.properties.items()
+            if all(
+                _follows_from_specs(prop)
+                for name, prop in properties
+                if name in names or name.startswith(prefixes)
+            ):
+                memo = of_specs
+        memo[key] = value
 
     def targets(self, name: str) -> tuple[str, ...] | None:
         """Return the targets of the relationship called `name` as composed, None where none are authored."""
@@ -322,6 +368,17 @@ def authored_value(attribute: Any) -> Any:
     return attribute.Get(EARLIEST) if attribute.HasAuthoredValue() else None
 
 
+def _follows_from_specs(prop: Any) -> bool:
+    """Return whether what is read of a property follows from the specs of its prim alone.
+
+    Values of clips do not. Expressions in asset paths have the variables of a layer stack, time codes its offset.
+    """
+    return not isinstance(prop, Usd.Attribute) or (
+        prop.GetResolveInfo(EARLIEST).GetSource() in _OF_SPECS
+        and not str(prop.GetTypeName()).startswith(_OF_LAYER_STACK)
+    )
+
+
 def strongest_spec(prop: Any) -> Any:
     """Return the spec that says what a property is, None where there is none."""
     return next(iter(prop.GetPropertyStack(Usd.TimeCode.Default())), None)
@@ -338,13 +395,14 @@ def kept_name(source: PrimProperties) -> str:
     # Whatever is made of a name that cannot be a prim's has one.
     if "_" not in name:
         return ""
-    kept: str | None = source.memo.get(kept_name)
+    kept: str | None = source.recall(kept_name)
     if kept is None:
         prim = source.prim
         shown = _display_name(prim)
         siblings = prim.GetParent() if shown and Sdf.Path.IsValidIdentifier(shown) else None
         taken = bool(siblings and siblings.GetChild(shown))
-        kept = source.memo[kept_name] = shown if is_name_of(name, shown, taken=taken) else ""
+        kept = shown if is_name_of(name, shown, taken=taken) else ""
+        source.remember(kept_name, kept, None if shown else ())
     return kept
 
 
@@ -394,11 +452,23 @@ class PrimReader:
         pause: Called often, between prims, where others wait for the stage.
     """
 
-    def __init__(self, stage: Usd.Stage, pause: Pause | None = None) -> None:
+    def __init__(
+        self, stage: Usd.Stage, pause: Pause | None = None, memory: SpecMemory | None = None
+    ) -> None:
+        """Bind the reader to a stage.
+
+        Args:
+            stage: The stage.
+            pause: See above.
+            memory: What earlier readings remember of specs; None for nothing, and nothing is remembered.
+        """
         self.stage = stage
         self.pause = pause
+        self._memory = memory
         self._sources: dict[str, PrimProperties] = {}
-        self._memos: dict[tuple[Any, ...], Memo] = {}
+        self._memos: dict[Specs, Memo] = {}
+        if memory is not None:
+            memory.begin(stage)
         self._repeats = 0
 
     @property
@@ -417,7 +487,7 @@ class PrimReader:
         source = self._sources.get(path)
         if source is None:
             prim = prim or self.stage.GetPrimAtPath(path)
-            source = self._sources[path] = PrimProperties(prim, path, *(memo or self.memo(prim)))
+            source = self._sources[path] = PrimProperties(prim, path, memo or self.memo(prim))
         return source
 
     def memo(self, prim: Usd.Prim) -> Memo:
@@ -427,10 +497,17 @@ class PrimReader:
         specs = tuple(prim.GetPrimStack())
         memo = self._memos.get(specs)
         if memo is None:
-            memo = self._memos[specs] = (len(self._memos) + 1, {})
+            of_reading: dict[Any, Any] = {}
+            of_specs = of_reading if self._memory is None else self._memory.values(specs)
+            memo = self._memos[specs] = Memo(len(self._memos) + 1, of_specs, of_reading)
         else:
             self._repeats += 1
         return memo
+
+    def close(self) -> None:
+        """End the reading: the memory keeps what was read."""
+        if self._memory is not None:
+            self._memory.end(self._memos.keys())
 
 
 class FieldReader:
@@ -454,12 +531,14 @@ class FieldReader:
         if self._pause is not None:
             self._pause()
         schema: Any = record_type
-        template = source.memo.get((schema, axis))
+        key = (schema, axis)
+        template: _Template | None = source.recall(key)
         if template is None:
-            template = _read_template(slots_of(schema, axis or ""), source)
+            slots = slots_of(schema, axis or "")
+            template = _read_template(slots, source)
             if axis is not None:
                 template.fields["axis"] = axis
-            source.memo[schema, axis] = template
+            source.remember(key, template, slots)
         for field_name, name in template.relationships:
             fields[field_name] = source.targets(name)
         for diagnostic in template.diagnostics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -35,6 +35,7 @@ from usd_ros_bridge.usd.read.properties import (
     PrimReader,
     collection_members,
 )
+from usd_ros_bridge.usd.read.spec_memory import memory_of
 from usd_ros_bridge.usd.read.xforms import XformReader, with_ancestors
 
 
@@ -350,6 +351,7 @@ class _Walk:
         self._bodies: set[str] = set()
         self._instancer = "//"
         self._models: dict[tuple[Any, ...], RobotModel] = {}
+        self._last_of: dict[tuple[Any, ...], Callable[[], RobotModel | None]] = {}
         kinds = self._kinds = _Kinds()
         self._prims = prims
         self._links = _PlainLinks(prims)
@@ -434,18 +436,26 @@ class _Walk:
             below.append((prim, self._prims.memo(prim)))
             if not self._prims.prims_repeat:
                 break
-        specs = tuple([number for _, (number, _) in below])
+        specs = tuple([memo.number for _, memo in below])
         repeats = self._prims.prims_repeat
         key = (kind, source.prim.IsInstance(), source.prim.IsInstanceProxy(), specs)
-        if repeats and key in self._models:
-            self._add_instance(self._models[key], root, below)
+        if repeats and (known := self._known_model(key)) is not None:
+            self._add_instance(known, root, below)
             return
         sources = [self._prims.source(prim.GetPath().pathString, prim, memo) for prim, memo in below]
-        model = self._read_below(root, sources)
-        if model is not None and repeats:
-            self._models[key] = model
+        make_model = self._read_below(root, sources)
+        if repeats:
+            self._last_of[key] = make_model
         for prim in prims:
             self._read_prim(prim, prim.GetPath().pathString, None, self._kinds.of(prim))
+
+    def _known_model(self, key: tuple[Any, ...]) -> RobotModel | None:
+        """Return the model of the robots of a key, made when the second one is read; None for the first."""
+        if key not in self._models and key in self._last_of:
+            model = self._last_of.pop(key)()
+            if model is not None:
+                self._models[key] = model
+        return self._models.get(key)
 
     def _add_instance(self, model: RobotModel, root: str, below: Sequence[tuple[Usd.Prim, Memo]]) -> None:
         """Add the records of a robot that is composed from the same specs as its model."""
@@ -457,12 +467,16 @@ class _Walk:
             self.found[collection] += of_robot
         if self._physics_here is not None:
             for path, (prim, memo) in zip(paths[1:], below, strict=True):
-                kind = memo[1][Kind].physics
+                kind = memo.of_specs[Kind].physics
                 if kind is not None:
                     self._physics_here.visit(prim, path, kind, memo)
 
-    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> RobotModel | None:
-        """Read a robot's prims but for the root. Return its model, None where it can have no other instance."""
+    def _read_below(self, root: str, sources: Sequence[PrimProperties]) -> Callable[[], RobotModel | None]:
+        """Read a robot's prims but for the root.
+
+        Returns:
+            What makes its model, or None if it can have no other instance.
+        """
         before = {name: len(found) for name, found in self.found.items()}
         said = len(self.diagnostics), len(self.value_tracks)
         children = len(self.xform_children)
@@ -470,17 +484,21 @@ class _Walk:
             self._read_prim(each.prim, each.path, each, self._known_kind(each))
         self._find_links(root)
         records = {name: found[before.get(name, 0) :] for name, found in self.found.items()}
-        if said != (len(self.diagnostics), len(self.value_tracks)):
-            return None
-        if not can_be_repeated(root, sources, records):
-            return None
-        paths = [each.path for each in sources]
-        return RobotModel(root, paths, records, self.xform_children[children:])
+        has_faults = said != (len(self.diagnostics), len(self.value_tracks))
+        xform_children = self.xform_children[children:]
+
+        def make_model() -> RobotModel | None:
+            if has_faults or not can_be_repeated(root, sources, records):
+                return None
+            return RobotModel(root, [each.path for each in sources], records, xform_children)
+
+        return make_model
 
     def _known_kind(self, source: PrimProperties) -> Kind:
-        kind: Kind | None = source.memo.get(Kind)
+        kind: Kind | None = source.recall(Kind)
         if kind is None:
-            kind = source.memo[Kind] = self._kinds.of(source.prim)
+            kind = self._kinds.of(source.prim)
+            source.remember(Kind, kind)
         return kind
 
     def _visit(self, source: PrimProperties, kind: Kind) -> None:
@@ -574,6 +592,7 @@ def read_stage(
     contexts: Iterable[str] | None = None,
     max_prims: int = ReadOptions().max_prims,
     pause: Pause | None = None,
+    again: bool = False,
 ) -> StageRecords:
     """Read an open stage, a host's included. The stage is not changed.
 
@@ -584,14 +603,17 @@ def read_stage(
         contexts: Physics of robots at or below one of these prims is read, and of none other; None for all robots.
         max_prims: Most prims of the instances of PointInstancers, of which physics is read.
         pause: Called often, between prims: other threads may use the stage meanwhile.
+        again: The stage was read before and will be read again: remember what layers say until they change.
 
     Returns:
         Records in traversal order, in the stage's own units. What is wrong with the asset is in `diagnostics`.
     """
     with gc_paused():
-        prims = PrimReader(stage, pause)
+        prims = PrimReader(stage, pause, memory_of(stage) if again else None)
         walk = _Walk(prims, physics=physics, contexts=contexts, most_prims=max_prims)
-        return _read(stage, asset, prims, walk)
+        records = _read(stage, asset, prims, walk)
+        prims.close()
+        return records
 
 
 def _read(stage: Usd.Stage, asset: str, prims: PrimReader, walk: _Walk) -> StageRecords:

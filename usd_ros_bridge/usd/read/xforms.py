@@ -22,6 +22,7 @@ _SMALLEST_VOLUME = 1e-9
 _NOWHERE = Gf.Matrix4d(math.nan)
 
 OP_PREFIX = "xformOp:"
+OP_PREFIXES = (OP_PREFIX, "xformOpOrder")
 RESET = "!resetXformStack!"
 
 
@@ -89,13 +90,14 @@ def _motion(prim: Usd.Prim) -> _Motion:
 
 
 def _shared_motion(source: PrimProperties) -> _Motion:
-    motion: _Motion | None = source.memo.get(_Motion)
+    motion: _Motion | None = source.recall(_Motion)
     if motion is None:
         try:
             motion = _motion(source.prim)
         except CONTAINED as error:
             motion = _Motion("", resets=False, varying=False, broken=True, error=error)
-        source.memo[_Motion] = motion
+        # An exception refers to prims.
+        source.remember(_Motion, motion, () if motion.error is None else None, prefixes=OP_PREFIXES)
     return motion
 
 
