@@ -69,12 +69,12 @@ def run(options: Options) -> Iterator[Result]:
         for _ in range(options.repeats):
             for joints in sizes:
                 contenders: dict[str, list[str] | None] = {
-                    "bridge": _bridge_command(Path(folder), joints),
+                    "bridge": bridge_command(Path(folder), joints),
                     "relay": [sys.executable, "-m", RELAY, str(joints)],
                     "hop": None,
                 }
                 if executable is not None:
-                    contenders[REFERENCE] = _reference_command(Path(folder), joints, executable)
+                    contenders[REFERENCE] = reference_command(Path(folder), joints, executable)
                 for name, command in contenders.items():
                     measured = _measure(command, name, joints, Path(folder), options)
                     runs.setdefault((name, joints), []).append(measured)
@@ -139,7 +139,8 @@ def _results(joints: int, runs: dict[tuple[str, int], list[_Run]]) -> Iterator[R
     )
 
 
-def _bridge_command(folder: Path, joints: int) -> list[str]:
+def bridge_command(folder: Path, joints: int) -> list[str]:
+    """Returns the command of the bridge's node on a chain, which is written to a folder."""
     asset = folder / f"chain_{joints}.usda"
     if not asset.exists():
         write_chain(asset, joints)
@@ -148,7 +149,8 @@ def _bridge_command(folder: Path, joints: int) -> list[str]:
     return [sys.executable, "-m", NODE, "--ros-args", *given]
 
 
-def _reference_command(folder: Path, joints: int, executable: Path) -> list[str]:
+def reference_command(folder: Path, joints: int, executable: Path) -> list[str]:
+    """Returns the command of robot_state_publisher on the same chain."""
     parameters = folder / f"chain_{joints}.yaml"
     if not parameters.exists():
         urdf = folder / f"chain_{joints}.urdf"
