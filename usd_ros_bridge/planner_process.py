@@ -163,9 +163,8 @@ def _reason(process: subprocess.Popen[bytes]) -> str:
 
 def start_planner() -> PlannerProcess:
     """Start a planner process, which loads OpenUSD and waits for its job. Only in processes of the bridge's own."""
-    code = (
-        f"import sys; sys.path[:] = {sys.path!r}; from usd_ros_bridge.planner_process import serve; serve()"
-    )
+    path = [str(each) for each in sys.path]
+    code = f"import sys; sys.path[:] = {path!r}; from usd_ros_bridge.planner_process import serve; serve()"
     try:
         process = subprocess.Popen(  # noqa: S603 - this interpreter, and a program of our own
             [sys.executable, "-c", code],
@@ -246,7 +245,8 @@ class _Planner:
                 return
             self._send(_PLAN, replace(plan, stage=None, catalog=None), _switchable(plan))
             if job.describes:
-                os.nice(_NICENESS)
+                if hasattr(os, "nice"):
+                    os.nice(_NICENESS)
                 self._describe(plan)
 
     def _describe(self, plan: BridgePlan) -> None:
