@@ -70,13 +70,13 @@ def run(options: Options) -> Iterator[Result]:
         for number in range(options.repeats):
             for joints in sizes:
                 contenders: dict[str, list[str] | None] = {
-                    "bridge": _bridge_command(Path(folder), joints),
+                    "bridge": bridge_command(Path(folder), joints),
                     EXECUTABLE: _executable_command(Path(folder), joints),
                     "relay": [sys.executable, "-m", RELAY, str(joints)],
                     "hop": None,
                 }
                 if executable is not None:
-                    contenders[REFERENCE] = _reference_command(Path(folder), joints, executable)
+                    contenders[REFERENCE] = reference_command(Path(folder), joints, executable)
                 # What runs after what is part of the noise: each contender is the first in turn.
                 for name in rotated(list(contenders), number):
                     measured = _measure(contenders[name], name, joints, Path(folder), options)
@@ -155,7 +155,8 @@ def _results(joints: int, runs: dict[tuple[str, int], list[_Run]]) -> Iterator[R
     )
 
 
-def _bridge_command(folder: Path, joints: int) -> list[str]:
+def bridge_command(folder: Path, joints: int) -> list[str]:
+    """Returns the command of the bridge's node on a chain, which is written to a folder."""
     parameters = {"asset": _asset(folder, joints), "backend": "joint_states", "tf_rate": 2.0 * RATE}
     return [sys.executable, "-m", NODE, "--ros-args", *_given(parameters)]
 
@@ -177,7 +178,8 @@ def _given(parameters: Mapping[str, object]) -> list[str]:
     return [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
 
 
-def _reference_command(folder: Path, joints: int, executable: Path) -> list[str]:
+def reference_command(folder: Path, joints: int, executable: Path) -> list[str]:
+    """Returns the command of robot_state_publisher on the same chain."""
     parameters = folder / f"chain_{joints}.yaml"
     if not parameters.exists():
         urdf = folder / f"chain_{joints}.urdf"

@@ -18,6 +18,7 @@ NAMES = (
     "image",
     "cameras",
     "startup",
+    "memory",
     "controllers",
     "goals",
     "physics",

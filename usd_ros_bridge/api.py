@@ -87,7 +87,7 @@ def reread(
         pause: Called often, between prims: let others use the stage there.
     """
     records = _read(plan, options, physics=plan.physics is not None, pause=pause, again=True)
-    like = replace(plan, variants=variants, default_prim=_default_prim(cast("Usd.Stage", plan.stage)))
+    like = replace(plan, variants=variants, default_prim=_default_prim(_stage(plan)))
 
     def finish() -> BridgePlan:
         with gc_paused():
@@ -143,7 +143,7 @@ def _read(
     from usd_ros_bridge.usd import read_stage
 
     return read_stage(
-        cast("Usd.Stage", plan.stage),
+        _stage(plan),
         asset=plan.asset,
         physics=physics,
         contexts=served_robots(options),
@@ -165,6 +165,13 @@ def _plan(records: StageRecords, like: BridgePlan, options: PlanOptions) -> Brid
         default_prim=like.default_prim,
         max_prims=like.max_prims,
     )
+
+
+def _stage(plan: BridgePlan) -> Usd.Stage:
+    """Return the stage of a plan, open."""
+    from usd_ros_bridge.usd.session import StageSession
+
+    return cast("Usd.Stage", StageSession(plan.stage).stage)
 
 
 def _default_prim(stage: Usd.Stage) -> str:

@@ -25,14 +25,20 @@ def usd_ros_bridge() -> "NoReturn":
 
 def bridge() -> "NoReturn":
     """Run the node, `ros2 run usd_ros_bridge bridge`."""
+    from usd_ros_bridge.planner_process import start_planner
+
+    planner = start_planner()
     from usd_ros_bridge.ros.node import main
 
-    main()
+    main(planner=planner)
 
 
 def robot_state_publisher() -> "NoReturn":
     """Run robot_state_publisher for OpenUSD, `ros2 run usd_ros_bridge robot_state_publisher`."""
+    from usd_ros_bridge.planner_process import start_planner
+
+    planner = start_planner()
     from usd_ros_bridge.options import ROBOT_STATE_PUBLISHER
     from usd_ros_bridge.ros.node import main
 
-    main(role=ROBOT_STATE_PUBLISHER)
+    main(role=ROBOT_STATE_PUBLISHER, planner=planner)

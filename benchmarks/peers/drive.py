@@ -32,6 +32,7 @@ def main() -> None:
     rclpy.init()
     node = rclpy.create_node("benchmark_driver")
     publisher = node.create_publisher(JointState, "/joint_states", 10)
+    tell("ready")
     while not ended.is_set() and not publisher.get_subscription_count():
         ended.wait(0.02)
     tell("matched")

@@ -185,6 +185,27 @@ def test_the_node_uses_it_unless_the_user_chose(
     assert not [path for path in mapped if Path(path).exists()]
 
 
+@needs_room
+@pytest.mark.parametrize(
+    ("backend", "in_file", "expected"),
+    [
+        ("joint_states", False, transport.WITHOUT_IMAGES_BYTES),
+        ("joint_states", True, transport.WITHOUT_IMAGES_BYTES),
+        ("kinematic", True, transport.segment_bytes()),
+    ],
+)
+def test_a_node_without_images_has_a_small_segment(
+    backend: str, in_file: bool, expected: int, tmp_path: Path
+) -> None:
+    parameters = tmp_path / "parameters.yaml"
+    parameters.write_text(f"/**:\n  ros__parameters:\n    backend: {backend}\n", encoding="utf-8")
+    given = ["--params-file", str(parameters)] if in_file else ["-p", f"backend:={backend}"]
+    with child([*NODE, *given]) as node:
+        line_with(node, "ready")
+        # Fast DDS adds what it needs to manage the segment.
+        assert 0 <= max(segments(node.pid).values()) - expected < 2**20
+
+
 # --- What the user has chosen -------------------------------------------------------------------------------------
 
 

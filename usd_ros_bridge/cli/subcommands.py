@@ -72,20 +72,24 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 def run(ros_args: list[str] | None, /, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     with ending_at_once():
-        try:
-            from usd_ros_bridge.ros.node import run_node
-        except ImportError as error:
-            raise BridgeError(
-                f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
-            ) from error
-        from usd_ros_bridge.cli.views import live_view
+        from usd_ros_bridge.planner_process import start_planner
 
-        on_terminal = sys.stdout.isatty()
-        run_node(
-            given=given_options(options),
-            ros_args=[*(ros_args or []), *(_LIVE_ROS_ARGS if on_terminal else [])],
-            view=live_view if on_terminal else None,
-        )
+        with start_planner() as planner:
+            try:
+                from usd_ros_bridge.ros.node import run_node
+            except ImportError as error:
+                raise BridgeError(
+                    f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
+                ) from error
+            from usd_ros_bridge.cli.views import live_view
+
+            on_terminal = sys.stdout.isatty()
+            run_node(
+                given=given_options(options),
+                ros_args=[*(ros_args or []), *(_LIVE_ROS_ARGS if on_terminal else [])],
+                view=live_view if on_terminal else None,
+                planner=planner,
+            )
 
 
 def _variants_option(side: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

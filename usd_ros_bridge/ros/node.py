@@ -11,7 +11,13 @@ from usd_ros_bridge.process_settings import (
     tune_process,
 )
 
+_planner = None
 with ending_at_once():  # A signal while modules are imported is no traceback.
+    if __name__ == "__main__":
+        from usd_ros_bridge.planner_process import start_planner
+
+        _planner = start_planner()
+
     import gc
     import sys
     from collections import Counter
@@ -28,6 +34,7 @@ with ending_at_once():  # A signal while modules are imported is no traceback.
     from usd_ros_bridge.model.diagnostics import has_errors
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.options import BRIDGE, OPTIONS, BridgeOptions, NodeOptions, Role, make_node_options
+    from usd_ros_bridge.planner_process import PlanJob, PlannerError, PlannerProcess
     from usd_ros_bridge.planning.names import namespace_fault
     from usd_ros_bridge.reporting import describe, log_warning
     from usd_ros_bridge.ros import parameters
@@ -37,12 +44,21 @@ with ending_at_once():  # A signal while modules are imported is no traceback.
     from usd_ros_bridge.ros.compat import ROS_ERRORS
     from usd_ros_bridge.ros.description.robot_description import declare_description
     from usd_ros_bridge.ros.domains import Domains
+    from usd_ros_bridge.ros.endpoints.handlers import are_installed
     from usd_ros_bridge.ros.interface_types import AmentCatalog
     from usd_ros_bridge.ros.transport import (
+        SEGMENT_BYTES,
+        WITHOUT_IMAGES_BYTES,
         keep_to_udp_where_shared_memory_is_full,
         use_large_message_transport,
     )
-    from usd_ros_bridge.usd.session import quiet
+    from usd_ros_bridge.usd.session import DeferredStage
+
+_WITHOUT_STAGE = frozenset({AUTO, "joint_states", "kinematic", "mujoco", "null", "playback"})
+"""Backends that need a plan and no stage. Any other one may import the stage by itself."""
+
+_WITHOUT_IMAGES = frozenset({"joint_states", "null"})
+"""Backends without cameras, whose messages are smaller than images."""
 
 _DIAGNOSTICS_SHOWN = 100
 """Diagnostics of one severity and code that are logged at the start."""
@@ -51,24 +67,28 @@ View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
 """`view(status)` shows what `status()` returns, again and again, while the context that it returns is entered."""
 
 
-def main(arguments: Sequence[str] | None = None, *, role: Role = BRIDGE) -> NoReturn:
+def main(
+    arguments: Sequence[str] | None = None, *, role: Role = BRIDGE, planner: PlannerProcess | None = None
+) -> NoReturn:
     """Run the node and exit: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr).
 
     Args:
         arguments: What follows the executable's name; None for those of the process.
         role: What the node is.
+        planner: Plans the asset, so that this process need not load OpenUSD.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     status = 0
     with ending_at_once():
         try:
-            _run_arguments(given, role)
+            with planner or nullcontext():
+                _run_arguments(given, role, planner)
         except BridgeError as error:
             status = fail(error)
     sys.exit(status)
 
 
-def _run_arguments(arguments: list[str], role: Role) -> None:
+def _run_arguments(arguments: list[str], role: Role, planner: PlannerProcess | None) -> None:
     try:
         rest = remove_ros_args(arguments)
     except ROS_ERRORS as error:
@@ -79,7 +99,7 @@ def _run_arguments(arguments: list[str], role: Role) -> None:
     asset = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if rest:
         raise OptionError(f"unexpected argument {rest[0]!r}; it takes an asset, and --ros-args: see --help")
-    run_node(given={"asset": asset} if asset else None, ros_args=arguments, role=role)
+    run_node(given={"asset": asset} if asset else None, ros_args=arguments, role=role, planner=planner)
 
 
 def _help(role: Role) -> str:
@@ -115,6 +135,7 @@ def run_node(
     ros_args: Sequence[str] = (),
     role: Role = BRIDGE,
     view: View | None = None,
+    planner: PlannerProcess | None = None,
 ) -> None:
     """Run a bridge in a node of its own, in the main thread, until SIGINT or SIGTERM.
 
@@ -123,6 +144,7 @@ def run_node(
         ros_args: ROS arguments (`--ros-args ...`).
         role: What the node is.
         view: Show the running bridge.
+        planner: Plans the asset, so that this process need not load OpenUSD. None: the asset is planned here.
 
     Raises:
         BridgeError: The caller's mistake.
@@ -135,10 +157,11 @@ def run_node(
         # Before rclpy sees it: that would add lines of its own.
         raise OptionError(f"namespace {namespace!r} {fault}")
     tune_process()
-    with ended_by_signals() as ending:
+    with ended_by_signals() as ending, planner or nullcontext():
         # Read by the middleware with its first node, which is before any parameter can be.
         without_shared_memory = keep_to_udp_where_shared_memory_is_full()
-        use_large_message_transport(discovery_thread=True)
+        most_bytes = SEGMENT_BYTES if _may_send_images(role, given, ros_args) else WITHOUT_IMAGES_BYTES
+        use_large_message_transport(discovery_thread=True, most_bytes=most_bytes)
         domains = Domains(
             node_name=role.node_name, namespace=namespace or None, ros_args=ros_args, report=log_warning
         )
@@ -157,11 +180,23 @@ def run_node(
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
             if options.backend != AUTO:
                 load_backend(options.backend)
-            plan = _load(options, node)
+            plan = _load(options, node, planner)
             bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)
             _run(bridge, ending, view, options.bridge)
         finally:
             domains.close()
+
+
+def _may_send_images(role: Role, given: Mapping[str, Any], ros_args: Sequence[str]) -> bool:
+    """Return whether messages may be as large as images; before there is a node that could know its parameters."""
+    if are_installed(None):
+        return True
+    if "backend" in given:
+        backends: frozenset[str] | None = frozenset({given["backend"]})
+    else:
+        backends = parameters.possible_values("backend", ros_args)
+    default = str(role.defaults.get("backend", OPTIONS["backend"].parameter_default))
+    return backends is None or not (backends or {default}) <= _WITHOUT_IMAGES
 
 
 def _check_asset(asset: str, description: str) -> None:
@@ -190,21 +225,65 @@ def _run(bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptio
         bridge.close()
 
 
-def _load(options: NodeOptions, node: Any) -> BridgePlan:
-    load = partial(
-        load_plan,
-        options.asset,
+def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None) -> BridgePlan:
+    job = PlanJob(
+        asset=options.asset,
         read_options=options.read,
         plan_options=options.plan,
         catalog=AmentCatalog(),
         # Here and not when the bridge opens, so that its faults count for `strict`.
         physics=wants_physics(options.backend, follows_clock=bool(node.get_clock().ros_time_is_active)),
+        describes=options.bridge.publish_description,
+        mesh_directory=options.bridge.mesh_directory,
     )
-    plan = run_interruptibly(quiet()(load))
+    plan = _plan_elsewhere(job, options, node, planner) or run_interruptibly(partial(_plan_here, job))
     _log_diagnostics(plan, node.get_logger())
     if options.strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options.asset} has errors, and strict was asked for")
     return plan
+
+
+def _plan_elsewhere(
+    job: PlanJob, options: NodeOptions, node: Any, planner: PlannerProcess | None
+) -> BridgePlan | None:
+    """Return the plan that a planner process makes; None where there is none, or the stage is needed here anyway."""
+    if planner is None:
+        return None
+    bridge = options.bridge
+    if (
+        options.backend not in _WITHOUT_STAGE
+        or bridge.watch
+        or bridge.spawn_roots
+        or are_installed(bridge.handlers)
+    ):
+        planner.close()
+        return None
+    try:
+        # In the main thread: a signal ends the wait.
+        plan = planner.plan(job)
+    except PlannerError as error:
+        node.get_logger().warning(
+            f"the planner process {error}: the asset is planned in the node's own process"
+        )
+        return None
+    stage = plan.stage
+    if isinstance(stage, DeferredStage) and any(topic.source and topic.enabled for topic in plan.topics):
+        # Ticks read these values.
+        run_interruptibly(stage.open)
+    return plan
+
+
+def _plan_here(job: PlanJob) -> BridgePlan:
+    from usd_ros_bridge.usd.session import quiet
+
+    with quiet():
+        return load_plan(
+            job.asset,
+            read_options=job.read_options,
+            plan_options=job.plan_options,
+            catalog=job.catalog,
+            physics=job.physics,
+        )
 
 
 def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
@@ -230,4 +309,4 @@ def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(planner=_planner)

@@ -10,6 +10,8 @@ import math
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -70,6 +72,43 @@ def declare(node: Any, defaults: Mapping[str, object] | None = None) -> dict[str
     sim_time = node.get_parameter(SIM_TIME).value
     node.add_on_set_parameters_callback(lambda parameters: _refuse_changes(parameters, sim_time=sim_time))
     return {name: OPTIONS[name].value(value) for name, value in given.items()}
+
+
+def possible_values(name: str, ros_args: Sequence[str]) -> frozenset[str] | None:
+    """Return the values that ROS arguments give a parameter, of whatever node; None if a file cannot be read.
+
+    For what must be known before there is a node. The node's own value is among them, or its default.
+
+    Args:
+        name: Name of the parameter.
+        ros_args: Arguments, as rclpy gets them.
+    """
+    values = set[str]()
+    for flag, argument in pairwise(ros_args):
+        if flag in ("-p", "--param"):
+            target, _, value = argument.partition(":=")
+            if target.rpartition(":")[2] == name:
+                values.add(value)
+        elif flag == "--params-file":
+            import yaml  # type: ignore[import-untyped]  # rclpy needs it, too
+
+            try:
+                content = Path(argument).read_text(encoding="utf-8")
+                values.update(_values_in(name, yaml.safe_load(content)))
+            except (OSError, ValueError, RecursionError, yaml.YAMLError):
+                return None
+    return frozenset(values)
+
+
+def _values_in(name: str, content: Any) -> Iterator[str]:
+    """Yield the values of a parameter in a parameter file."""
+    if not isinstance(content, dict):
+        return
+    for key, value in content.items():
+        if key == "ros__parameters" and isinstance(value, dict) and name in value:
+            yield str(value[name])
+        else:
+            yield from _values_in(name, value)
 
 
 def remote_refusal(remote_control: RemoteControl, names: Collection[str]) -> str:

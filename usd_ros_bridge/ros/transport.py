@@ -15,6 +15,9 @@ from rclpy.utilities import get_rmw_implementation_identifier
 SEGMENT_BYTES = 64 * 2**20
 """Size of the shared-memory segment of each participant; two rgb8 images of 3840x2160 fit."""
 
+WITHOUT_IMAGES_BYTES = 8 * 2**20
+"""Size where no images are sent; two /tf messages of a thousand robots of 30 links fit."""
+
 LEAST_SEGMENT_BYTES = 2**20
 """A segment below this is no better than the half MiB that Fast DDS takes by itself."""
 
@@ -40,7 +43,7 @@ _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
-def use_large_message_transport(*, discovery_thread: bool = False) -> bool:
+def use_large_message_transport(*, discovery_thread: bool = False, most_bytes: int = SEGMENT_BYTES) -> bool:
     """Configure Fast DDS to send messages of megabytes, such as images, through shared memory.
 
     Without it a best-effort message of more than about half a megabyte is lost between the processes of one machine.
@@ -59,6 +62,7 @@ def use_large_message_transport(*, discovery_thread: bool = False) -> bool:
             announced after Fast DDS accepts messages, so that no answer of a peer is dropped. What that thread has
             not sent when the last node of a context is destroyed is lost. The bridge waits for it with its own
             nodes; a host with other nodes leaves this out, or peers list those for up to 20 s after their end.
+        most_bytes: Size of the segment, all of which counts as memory of the process.
 
     Returns:
         Whether the transport is in use by what this process opens from now on.
@@ -68,7 +72,7 @@ def use_large_message_transport(*, discovery_thread: bool = False) -> bool:
         return False
     if _is_chosen_by_user():
         return os.environ.get(variable) in _own_profiles()
-    size = segment_bytes()
+    size = min(segment_bytes(), most_bytes)
     if size < LEAST_SEGMENT_BYTES:
         return False
     try:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from usd_ros_bridge.api import reread
 from usd_ros_bridge.backends.base import BackendInput
-from usd_ros_bridge.errors import BridgeError, ChangeRefusedError
+from usd_ros_bridge.errors import AssetError, BridgeError, ChangeRefusedError
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions, VariantSelection
@@ -28,6 +28,7 @@ from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.runtime.inbox import TickQueue
 from usd_ros_bridge.runtime.plan_binding import PlanComponent, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
+from usd_ros_bridge.usd.session import StageSession
 
 T = TypeVar("T")
 
@@ -158,8 +159,8 @@ class ChangeCoordinator:
         self._editable = plan.stage_owned or runtime.options.scene_edits
         self._plan_options, self._variants = plan.options, plan.variants
         self._components: list[PlanComponent] = []
+        self._session: StageSession | None = None
         self._editor: Any = None
-        self._stage_lock: Any = None
         self._listener: Any = None
         self._condition = threading.Condition()
         self._waiting: list[_Request] = []
@@ -184,24 +185,21 @@ class ChangeCoordinator:
         stage = self._runtime.plan.stage
         if stage is None:
             return
-        from usd_ros_bridge.usd.session import StageSession
-
-        session = StageSession(stage)
-        self._stage_lock = session.lock
-        self._editor = session.variant_editor(self._variants)
-        if self._runtime.options.follow_edits:
-            owned = self._runtime.plan.stage_owned
-            self._listener = session.listener(self._on_edit, owned=owned).open()
+        self._session = StageSession(stage)
+        self._session.when_open(self._open_editors)
 
     def stop(self) -> None:
         """End the thread and fail waiting requests, while the domains still run. Idempotent."""
-        if self._listener is not None:
-            self._listener.close()
+        if self._session is not None:
+            self._session.forget(self._open_editors)
         with self._condition:
             self._closed = True
             self._safe_points.close()
+            listener = self._listener
             waiting, self._waiting = self._waiting, []
             self._condition.notify_all()
+        if listener is not None:
+            listener.close()
         for request in waiting:
             # The thread fails those that it serves.
             if request not in self._served:
@@ -219,7 +217,7 @@ class ChangeCoordinator:
         self._run_all(self._runtime_leftovers)
         self._components.clear()
         self._listeners.clear()
-        self._listener = self._editor = None
+        self._listener = self._editor = self._session = None
 
     # --- Requests ----------------------------------------------------------------------------------------------
 
@@ -247,13 +245,17 @@ class ChangeCoordinator:
 
     def refuse_variants(self, selections: Sequence[VariantSelection]) -> str:
         """Return why selections are not possible, "" if they are. Reads the stage, and may wait for it."""
-        stage = self._runtime.plan.stage
-        if stage is None or self._editor is None:
+        session = self._session
+        if session is None:
             return "the plan has no stage to select variants on"
         if not self._editable:
             return READ_ONLY
-        with self._stage_lock:
-            return str(self._editor.refuse_variants(selections))
+        try:
+            with session.lock:
+                _ = session.stage
+                return str(self._editor.refuse_variants(selections))
+        except AssetError as error:
+            return str(error)
 
     def request(
         self,
@@ -293,6 +295,22 @@ class ChangeCoordinator:
         self._listeners.append(call)
 
     # --- The thread --------------------------------------------------------------------------------------------
+
+    def _open_editors(self) -> None:
+        """Get ready to edit the stage, and follow edits; once it is open, in any thread."""
+        session = self._session
+        if session is None:
+            return
+        self._editor = session.variant_editor(self._variants)
+        if not self._runtime.options.follow_edits:
+            return
+        listener = session.listener(self._on_edit, owned=self._runtime.plan.stage_owned).open()
+        with self._condition:
+            closed = self._closed
+            if not closed:
+                self._listener = listener
+        if closed:
+            listener.close()
 
     def _on_edit(self) -> None:
         """Note an edit of the stage, in the editor's thread."""
@@ -391,8 +409,8 @@ class ChangeCoordinator:
         self, requests: list[_Request], options: PlanOptions, undo: list[Callable[[], None]]
     ) -> Callable[[], BridgePlan]:
         """Edit the stage as requested and read it. Return a function that plans it."""
-        plan = self._runtime.plan
-        if plan.stage is None:
+        plan, session = self._runtime.plan, self._session
+        if session is None:
             raise ChangeRefusedError("the plan has no stage to read anew")
         variants = [request.variants for request in requests if request.variants is not None]
         edits = [request.edit for request in requests if request.edit is not None]
@@ -403,7 +421,7 @@ class ChangeCoordinator:
             if variants or edits:
                 undo.append(self._editor.savepoint())
             for edit in edits:
-                edit(plan.stage)
+                edit(session.stage)
             if variants:
                 self._editor.select(variants[-1])
             return reread(plan, options, variants=self._editor.selections, pause=self._wait_for_tick)
@@ -412,21 +430,26 @@ class ChangeCoordinator:
 
     def _on_stage(self, job: Callable[[], T]) -> T:
         """Run a job with the stage while nobody else edits it; its notices do not count as edits."""
-        plan, listener = self._runtime.plan, self._listener
+        plan, session = self._runtime.plan, self._session
+        if session is None:
+            raise BridgeError(CLOSED)
 
         def run() -> T:
             self._wait_for_tick()
-            with self._stage_lock:
-                if listener is None:
+            with session.lock:
+                # A deferred stage is opened here at the latest: then there are an editor and a listener.
+                _ = session.stage
+                if self._listener is None:
                     return job()
-                with listener.own_edits():
+                with self._listener.own_edits():
                     return job()
 
         return run() if plan.stage_owned else self._safe_points.run_between_ticks(run)
 
     def _wait_for_tick(self) -> None:
         """Let the tick in progress end."""
-        self._runtime.wait_for_tick(self._stage_lock.is_wanted_by)
+        if (session := self._session) is not None:
+            self._runtime.wait_for_tick(session.lock.is_wanted_by)
 
     def _use_plan(self, plan: BridgePlan) -> _LivePlan:
         """Prepare all components for a plan and commit them; if that is not possible, roll back what is prepared."""

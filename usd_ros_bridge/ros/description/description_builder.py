@@ -12,8 +12,10 @@ from usd_ros_bridge.api import read_physics
 from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import Urdf, UrdfExporter
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.planner_process import PlannerError, PlannerProcess
 from usd_ros_bridge.process_settings import short_switch_interval
 from usd_ros_bridge.reporting import describe
+from usd_ros_bridge.usd.session import StageSession
 
 if TYPE_CHECKING:
     from usd_ros_bridge.usd.session import StageLock
@@ -87,6 +89,7 @@ class DescriptionBuilder:
         self._work = threading.Condition()
         self._wanted: tuple[BridgePlan, Callable[[], Finish]] | None = None
         self._plan: BridgePlan | None = None
+        self._planner: PlannerProcess | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._is_first = True
@@ -95,6 +98,8 @@ class DescriptionBuilder:
     def request(self, plan: BridgePlan) -> None:
         """Build the descriptions of all robots of a plan; drop those of earlier plans that are not built yet."""
         self._plan = plan
+        self._end_planner()
+        self._planner = StageSession(plan.stage).take_describer()
         if plan.physics is not None or plan.stage is None or plan.stage_owned:
             self._want(plan, lambda: _read(plan, self._pause))
             return
@@ -120,8 +125,14 @@ class DescriptionBuilder:
             self._wanted = self._plan = None
             thread, self._thread = self._thread, None
             self._work.notify_all()
+        self._end_planner()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
+
+    def _end_planner(self) -> None:
+        planner, self._planner = self._planner, None
+        if planner is not None:
+            planner.close()
 
     def _is_wanted(self, plan: BridgePlan) -> bool:
         return self._plan is plan and not self._closed
@@ -149,17 +160,18 @@ class DescriptionBuilder:
                     if not self._closed:
                         self._thread = None
                     return
-            start = last = time.monotonic()
+            # Time of the processor, so that a wait for the planner process is no work.
+            start = last = time.thread_time()
             steps = self._make(*wanted)
             while True:
                 with short_switch_interval():
                     if next(steps, _NOTHING) is _NOTHING:
                         break
-                self._rest(time.monotonic() - last)
-                last = time.monotonic()
+                self._rest(time.thread_time() - last)
+                last = time.thread_time()
             # A reference here would keep a plan, and its stage, alive while the thread rests.
             del wanted
-            self._rest(time.monotonic() - start)
+            self._rest(time.thread_time() - start)
 
     def _settle(self) -> None:
         """Wait until no further change has come for a moment. The first plan does not wait."""
@@ -221,6 +233,15 @@ class DescriptionBuilder:
             self._fail(plan, describe(error))
 
     def _each(self, plan: BridgePlan, read: Callable[[], Finish]) -> Iterator[tuple[int, Urdf]]:
+        planner = self._planner
+        if planner is not None:
+            try:
+                yield from self._each_received(plan, planner)
+            except PlannerError:
+                # The stage is read here, then.
+                pass
+            else:
+                return
         # Both may take seconds for a thousand robots.
         finish = read() if self._is_wanted(plan) else None
         if finish is None or not self._is_wanted(plan):
@@ -232,6 +253,24 @@ class DescriptionBuilder:
                 return
             self._wait_for_tick(_nobody)
             yield robot, exporter.robot(robot)
+
+    def _each_received(self, plan: BridgePlan, planner: PlannerProcess) -> Iterator[tuple[int, Urdf]]:
+        """Yield what the planner process makes.
+
+        Raises:
+            PlannerError: It ended before.
+        """
+        for received in planner.descriptions():
+            if not self._is_wanted(plan):
+                return
+            if received is None:
+                # Says why.
+                self._meshes()
+            elif isinstance(received, str):
+                self._fail(plan, received)
+            else:
+                yield received
+        self._planner = None
 
     def _pause(self, turn: StageLock) -> None:
         """Wait for the tick in progress, and give way to editors of the stage unless that takes too long."""
@@ -254,8 +293,6 @@ def _read(plan: BridgePlan, pause: Callable[[StageLock], None]) -> Finish:
     """Read the physics of the bridge's own stage, if the plan has none yet."""
     if plan.physics is not None or plan.stage is None:
         return lambda: plan
-    from usd_ros_bridge.usd.session import StageSession
-
     turn = StageSession(plan.stage).lock
     with turn:
         return read_physics(plan, plan.options, pause=lambda: pause(turn))

@@ -513,6 +513,11 @@ def _error(future: Future[Any]) -> BaseException | None:
 ENTRY_POINT_GROUP = "usd_ros_bridge.handlers"
 
 
+def are_installed(selected: Sequence[str] | None) -> bool:
+    """Return whether `bind_installed` has anything to bind; selected: as there."""
+    return bool(entry_points(group=ENTRY_POINT_GROUP)) if selected is None else bool(selected)
+
+
 def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: Report) -> None:
     """Call the entry points of installed packages, which bind handlers. One that fails is reported.
 

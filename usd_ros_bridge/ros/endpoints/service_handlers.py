@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from usd_ros_bridge.backends.base import ActionBackend, ServiceBackend
+from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.message_types import SET_BOOL, TRIGGER
 from usd_ros_bridge.model.plan import ActionPlan, BridgePlan, ServicePlan
 from usd_ros_bridge.ros.endpoints.handlers import DEFAULT_TIMEOUT_S, Bound, Handlers
 from usd_ros_bridge.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.usd.session import VisibilityEditor
+    from usd_ros_bridge.usd.session import SceneSwitches
 
 NO_HANDLER = "no handler is bound to this service"
 BUILT_IN = "built-in"
@@ -61,7 +62,7 @@ class Services:
     """Find the handler of each request: bound handlers first, then the backend, then what is built in."""
 
     def __init__(
-        self, handlers: Handlers, runtime: Runtime, scene: VisibilityEditor | None, no_scene: str = ""
+        self, handlers: Handlers, runtime: Runtime, scene: SceneSwitches | None, no_scene: str = ""
     ) -> None:
         """Store where to look.
 
@@ -101,13 +102,13 @@ class Services:
             return Server(reason=NO_HANDLER)
         if self._scene is None:
             return Server(reason=f"{NO_HANDLER}, and {self._no_scene}")
-        if not self._scene.switchable(plan.path):
+        if not self._scene.is_switchable(plan.path):
             return Server(
                 reason=f"{NO_HANDLER}, and neither a light nor visible geometry is at its prim or above it, short of "
                 "the robot"
             )
-        answer = partial(_switch, self._scene, plan)
-        return Server(handler=self._in_tick(answer), owner=BUILT_IN)
+        answer = self._in_tick(partial(_switch, self._scene, plan))
+        return Server(handler=partial(_open_and_answer, self._scene, answer), owner=BUILT_IN)
 
     def _in_tick(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Awaitable[Any]]:
         """Return a handler that has `answer` called in the tick's thread."""
@@ -142,7 +143,7 @@ def run_in_tick(runtime: Runtime, job: Callable[[], T]) -> Future[T]:
     return future
 
 
-def scene_access(plan: BridgePlan, *, edits: bool) -> tuple[VisibilityEditor | None, str]:
+def scene_access(plan: BridgePlan, *, edits: bool) -> tuple[SceneSwitches | None, str]:
     """Return the way to a plan's stage, or None and why there is none.
 
     Args:
@@ -158,10 +159,22 @@ def scene_access(plan: BridgePlan, *, edits: bool) -> tuple[VisibilityEditor | N
         )
     from usd_ros_bridge.usd.session import StageSession
 
-    return StageSession(plan.stage).visibility_editor(), ""
+    return StageSession(plan.stage).switches(), ""
 
 
-def _switch(scene: VisibilityEditor, plan: ServicePlan, request: Any, response: Any) -> Any:
+async def _open_and_answer(
+    scene: SceneSwitches, answer: Callable[[Any, Any], Awaitable[Any]], request: Any, response: Any
+) -> Any:
+    """Answer with an open stage: opening it takes longer than a tick may."""
+    try:
+        await asyncio.to_thread(scene.open)
+    except BridgeError as error:
+        response.success, response.message = False, str(error)
+        return response
+    return await answer(request, response)
+
+
+def _switch(scene: SceneSwitches, plan: ServicePlan, request: Any, response: Any) -> Any:
     """Answer SetBool and Trigger: REP 0158 section 2.5 names blinking lights."""
     visible = request.data if plan.type == SET_BOOL else None
     response.success, response.message = scene.switch(plan.path, visible)

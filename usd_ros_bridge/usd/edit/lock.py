@@ -62,3 +62,10 @@ def lock_of(stage: Any) -> StageLock:
         if lock is None:
             lock = _locks[stage] = StageLock()
         return lock
+
+
+def share_lock(stage: Any, other: Any) -> None:
+    """Give a stage that was opened just now the lock of what stood for it before."""
+    lock = lock_of(other)
+    with _lock:
+        _locks[stage] = lock

@@ -1,0 +1,222 @@
+"""The node with a planner process: what it loads, what it does if that process dies, how it ends."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from parameter_client import ParameterClient
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+from std_srvs.srv import SetBool
+
+from usd_ros_bridge.options import PlanOptions, ReadOptions
+from usd_ros_bridge.planner_process import PlanJob, start_planner
+
+ASSETS = Path(__file__).parents[1] / "assets"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ARM = EXAMPLES / "arm" / "arm.usda"
+ROVER = EXAMPLES / "rover" / "world.usda"
+NODE = [sys.executable, "-m", "usd_ros_bridge.ros.node"]
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+WAIT_S = 30.0
+WARNING = "the asset is planned in the node's own process"
+
+
+class Node:
+    """A node in a process of its own, with its output."""
+
+    def __init__(self, asset, *parameters):
+        environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
+        given = [part for each in (f"asset:={asset}", *parameters) for part in ("-p", each)]
+        self.child = subprocess.Popen(
+            [*NODE, "--ros-args", *given],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self.output = ""
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.child.stdout:
+            with self._changed:
+                self.output += line
+                self._changed.notify_all()
+
+    def wait_for_line(self, text):
+        with self._changed:
+            assert self._changed.wait_for(lambda: text in self.output, WAIT_S), self.output
+
+    def has_openusd(self):
+        return "/pxr/" in Path(f"/proc/{self.child.pid}/maps").read_text()
+
+    def planner(self):
+        """The planner process, as soon as it runs its program."""
+        return until(self._find_planner, "the planner process")
+
+    def _find_planner(self):
+        for number in Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split():
+            if b"planner_process" in Path(f"/proc/{number}/cmdline").read_bytes():
+                return int(number)
+        return None
+
+    def end(self, number=signal.SIGINT):
+        self.child.send_signal(number)
+        status = self.child.wait(WAIT_S)
+        self._reader.join(WAIT_S)
+        return status
+
+
+def until(found, what):
+    deadline = time.monotonic() + WAIT_S
+    while not (value := found()):
+        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S} s"
+        time.sleep(0.005)
+    return value
+
+
+def waiting_bytes(process):
+    """Bytes that wait on a process's standard input."""
+    with Path(f"/proc/{process}/fd/0").open("rb", buffering=0) as pipe:
+        count = array.array("i", [0])
+        fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+@pytest.fixture
+def start_node():
+    started = []
+
+    def begin(*arguments):
+        started.append(Node(*arguments))
+        return started[-1]
+
+    yield begin
+    for node in started:
+        if node.child.poll() is None:
+            node.end()
+
+
+@pytest.fixture
+def stopped(start_node):
+    """A node whose planner is stopped, and has got its job."""
+
+    def begin(*arguments):
+        node = start_node(*arguments)
+        planner = node.planner()
+        os.kill(planner, signal.SIGSTOP)
+        until(lambda: waiting_bytes(planner), "the job")
+        return node, planner
+
+    return begin
+
+
+def is_alive(process):
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def listen(harness, name):
+    received = []
+    harness.node.create_subscription(String, name, received.append, LATCHED)
+    return received
+
+
+def test_openusd_is_loaded_for_the_first_change(start_node, ros_harness):
+    node = start_node(ARM, "backend:=joint_states", "tf_rate:=50.0")
+    planner = node.planner()
+    described = listen(ros_harness, "/arm/robot_description")
+    node.wait_for_line("ready")
+    ros_harness.wait_for(lambda: described, what="the description")
+    until(lambda: not is_alive(planner), "the end of the planner")
+    assert not node.has_openusd()
+    client = ParameterClient(ros_harness)
+    assert "suction" in client.set("variants", ["/arm:gripper=no_such"])
+    assert node.has_openusd()
+    assert client.set("variants", ["/arm:gripper=suction"]) == ""
+    ros_harness.wait_for(lambda: len(described) > 1, what="the next description")
+    assert "suction" in described[-1].data
+    assert node.end() == 0
+    assert WARNING not in node.output
+
+
+def test_a_service_that_switches_a_light_opens_the_stage(start_node, ros_harness):
+    node = start_node(ROVER, "backend:=kinematic")
+    node.wait_for_line("ready")
+    assert not node.has_openusd()
+    client = ros_harness.node.create_client(SetBool, "/rover/set_headlights")
+    ros_harness.wait_for(client.service_is_ready, what="the service")
+    future = client.call_async(SetBool.Request(data=False))
+    ros_harness.wait_for(future.done, what="the answer")
+    assert future.result().success, future.result().message
+    assert node.has_openusd()
+
+
+@pytest.mark.parametrize("parameter", ["watch:=true", f"spawn_roots:=['{ASSETS}']"], ids=["watch", "spawn"])
+def test_who_needs_the_stage_plans_in_its_own_process(start_node, parameter):
+    node = start_node(ROVER, "backend:=kinematic", parameter)
+    planner = node.planner()
+    node.wait_for_line("ready")
+    assert node.has_openusd()
+    until(lambda: not is_alive(planner), "the end of the planner")
+    assert WARNING not in node.output
+
+
+def test_a_planner_that_dies_is_replaced_by_the_process_itself(stopped):
+    node, planner = stopped(ARM)
+    os.kill(planner, signal.SIGKILL)
+    node.wait_for_line("ready")
+    assert node.has_openusd()
+    assert node.output.count(WARNING) == 1
+    assert "was ended by signal 9" in node.output
+    assert node.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_during_planning_ends_both_as_a_success(stopped, number):
+    node, planner = stopped(ARM)
+    assert node.end(number) == 0
+    assert not is_alive(planner)
+    assert node.output == ""
+
+
+def test_a_planner_does_not_outlive_a_process_that_is_killed(start_node):
+    node = start_node(ARM)
+    planner = node.planner()
+    node.end(signal.SIGKILL)
+    until(lambda: not is_alive(planner), "the end of the planner")
+
+
+def test_descriptions_come_from_the_stage_if_the_planner_dies(start, ros_harness):
+    with start_planner() as planner:
+        plan = planner.plan(
+            PlanJob(
+                asset=str(ARM),
+                read_options=ReadOptions(),
+                plan_options=PlanOptions(),
+                catalog=None,
+                physics=False,
+                describes=True,
+                mesh_directory=None,
+            )
+        )
+    described = listen(ros_harness, "/arm/robot_description")
+    start(plan)
+    ros_harness.wait_for(lambda: described, what="the description")
+    assert plan.stage.is_open
