@@ -30,23 +30,28 @@ class ClockPeriod:
         period_ns: Nanoseconds; 0 while fewer than two stamps are known.
     """
 
-    __slots__ = ("_intervals", "_last", "_until_update", "period_ns")
+    __slots__ = ("_intervals", "_last", "_steady_ns", "_until_update", "period_ns")
 
     def __init__(self) -> None:
         self.period_ns = 0
         self._last: int | None = None
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
         self._until_update = 1
+        # The interval that all of the last few have in common, 0 where they differ: one more of it changes nothing.
+        self._steady_ns = 0
 
     def observe(self, time_ns: int) -> None:
         """Measure with the next stamp, nanoseconds. A stamp at or before the last measures nothing."""
         last, self._last = self._last, time_ns
-        if last is None or time_ns <= last:
+        if last is None or time_ns <= last or time_ns - last == self._steady_ns:
             return
+        self._steady_ns = 0
         self._intervals.append(time_ns - last)
         self._until_update -= 1
         if self._until_update <= 0:
             intervals = sorted(self._intervals)
+            if intervals[0] == intervals[-1] and len(intervals) == _RECENT_TICKS:
+                self._steady_ns = intervals[0]
             quarter = len(intervals) // 4
             middle = intervals[quarter : len(intervals) - quarter]
             self.period_ns = sum(middle) // len(middle)

@@ -303,6 +303,21 @@ def test_the_period_of_a_clock_is_measured(jitter: list[int], lost: int) -> None
     assert 10 <= clock.period_ns <= 30
 
 
+@given(st.integers(1, 40), st.integers(-9, 9).filter(bool), st.integers(32, 64))
+def test_a_clock_without_jitter_is_measured_as_one_with_it(steady: int, change: int, after: int) -> None:
+    """The first stamps after a change count as they do where the stamps before it were not all alike."""
+    clock = ClockPeriod()
+    stamps = [20 * index for index in range(100 + steady)]
+    stamps += [stamps[-1] + (20 + change) * (index + 1) for index in range(after)]
+    for stamp in stamps[: 100 + steady]:
+        clock.observe(stamp)
+    assert clock.period_ns == 20
+    for stamp in stamps[100 + steady :]:
+        clock.observe(stamp)
+        assert min(20, 20 + change) <= clock.period_ns <= max(20, 20 + change)
+    assert clock.period_ns == 20 + change
+
+
 def test_a_clock_that_changes_is_measured_again() -> None:
     clock = ClockPeriod()
     for stamp in range(0, 1000, 20):
