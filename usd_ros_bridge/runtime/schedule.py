@@ -203,6 +203,9 @@ class Schedule:
         self._last_tick = time_ns
         if time_ns < self.earliest_ns:
             return ()
+        alone = self._due_alone(time_ns)
+        if alone:
+            return alone
         due: list[Sequence[int]] = []
         waiting = []
         while self._heap and is_reached(self._heap[0][0], time_ns, self.clock_period_ns):
@@ -222,6 +225,32 @@ class Schedule:
         if len(due) == 1:
             return due[0]
         return sorted(index for members in due for index in members)
+
+    def _due_alone(self, time_ns: int) -> Sequence[int]:
+        """Return what is due, as `due`, of one grid that keeps its pace; empty where anything else is to be done."""
+        heap, grids = self._heap, self._grids
+        clock_period_ns = self.clock_period_ns
+        until_ns = time_ns + clock_period_ns // 2
+        # The next deadlines after the first: two at most are next to it in a heap.
+        if not heap or (len(heap) > 1 and min(heap[1:3])[0] <= until_ns):
+            return ()
+        before, _, grid = heap[0]
+        members, period, after = grid.members, grid.period, before + grid.period
+        if (
+            not (members and before)
+            or before > until_ns
+            or grid.last_due == time_ns
+            or (period, after) in grids
+            or periods_missed(before, period, time_ns, clock_period_ns)
+        ):
+            return ()
+        del grids[period, before]
+        grids[period, after] = grid
+        grid.next, grid.last_due = after, time_ns
+        heapq.heapreplace(heap, (after, next(self._order), grid))
+        self._update_earliest()
+        self.earliest_ns = max(self.earliest_ns, time_ns + 1)
+        return members
 
     def _advance(self, grid: _Grid, time_ns: int) -> None:
         # A grid on which nothing was due yet starts at this tick.
