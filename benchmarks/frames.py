@@ -12,7 +12,7 @@ from benchmarks.bridges import SteppedBridge, stepped
 from benchmarks.harness import Options, Result, Target, interleaved, median_result
 from benchmarks.robots import SwayingBackend, limbs_plan
 
-TARGETS_US = {1_000: 40.0, 10_000: 300.0}
+TARGETS_US = {1_000: 25.0, 10_000: 300.0}
 NAIVE_RATIO = 250.0
 NAIVE = "message objects in rclpy, built anew and published, interleaved with it"
 _PERIOD_NS = 1_000_000

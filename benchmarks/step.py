@@ -12,7 +12,7 @@ from builders.plans import PlanBuilder
 from usd_ros_bridge.model.plan import BridgePlan, Scene
 from usd_ros_bridge.model.sensors import CameraModel
 
-NOTHING_DUE = Target(1.0)
+NOTHING_DUE = Target(0.7)
 ALL_DUE = Target(60.0)
 LINKS = 29
 RATE = 100.0

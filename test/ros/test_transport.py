@@ -202,8 +202,8 @@ def test_a_node_without_images_has_a_small_segment(
     given = ["--params-file", str(parameters)] if in_file else ["-p", f"backend:={backend}"]
     with child([*NODE, *given]) as node:
         line_with(node, "ready")
-        # Fast DDS adds what it needs to manage the segment.
-        assert 0 <= max(segments(node.pid).values()) - expected < 2**20
+        # Fast DDS adds what it needs to manage the segment: three parts in 64.
+        assert 0 <= max(segments(node.pid).values()) - expected < expected / 16
 
 
 # --- What the user has chosen -------------------------------------------------------------------------------------

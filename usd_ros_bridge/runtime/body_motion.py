@@ -7,7 +7,7 @@ from math import atan2, isnan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.spatial.scalar import Floats, multiply
+from usd_ros_bridge.spatial.scalar import Floats
 from usd_ros_bridge.spatial.transforms import (
     FloatArray,
     quaternion_conjugate,
@@ -87,9 +87,14 @@ def change(before: Floats, after: Floats, seconds: float) -> Floats:
 
 def mean_twist(before: Floats, after: Floats, seconds: float) -> Floats:
     """Return the mean twist between two poses: linear then angular, in the frame that the poses are given in."""
-    bx, by, bz, *start = before
-    ax, ay, az, *end = after
-    x, y, z, w = multiply(end, (-start[0], -start[1], -start[2], start[3]))
+    # `multiply` by the inverse of the first rotation, written out: this is called for every body with an Imu.
+    bx, by, bz, rx, ry, rz, rw = before
+    ax, ay, az, lx, ly, lz, lw = after
+    rx, ry, rz = -rx, -ry, -rz
+    x = lw * rx + lx * rw + ly * rz - lz * ry
+    y = lw * ry - lx * rz + ly * rw + lz * rx
+    z = lw * rz + lx * ry - ly * rx + lz * rw
+    w = lw * rw - lx * rx - ly * ry - lz * rz
     if w < 0.0:
         x, y, z, w = -x, -y, -z, -w
     length = sqrt(x * x + y * y + z * z)

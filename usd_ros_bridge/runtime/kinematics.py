@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan, carrier_of
 from usd_ros_bridge.model.records import DofAxis
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.spatial import scalar
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
-from usd_ros_bridge.spatial.scalar import Floats
 from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
     FloatArray,
@@ -64,13 +63,10 @@ class EdgeTurn(NamedTuple):
 
 
 class EdgeGroup(Protocol):
-    """Edges that are computed together.
+    """Edges that are computed together."""
 
-    Attributes:
-        translating: Edges whose translation depends on joint positions.
-    """
-
-    translating: Selection
+    def mark_varying(self, varying: NDArray[np.bool_]) -> None:
+        """Set what joint positions change to True in (7, E): components by edge."""
 
     def write(self, joint_position: FloatArray) -> None:
         """Write the poses of the group's edges at joint positions (D,), rad or m."""
@@ -183,10 +179,14 @@ class _AngularEdges:
         """Return the constants of the edges by their rows; none of an edge whose translation changes, too."""
         rows = np.arange(self._rows.stop)[self._rows] if isinstance(self._rows, slice) else self._rows
         translating = set(np.arange(self._out.shape[1])[self.translating].tolist())
-        rest, swung = self._turn.constants(*self._constants)
+        rest, swung = self._turn.factors(*self._constants)
         aligned = isinstance(self._turn, _AlignedTurns)
         each = zip(self._edges, rows.tolist(), rest.tolist(), swung.tolist(), strict=True)
         return {edge: EdgeTurn(row, r, s, aligned) for edge, row, r, s in each if edge not in translating}
+
+    def mark_varying(self, varying: NDArray[np.bool_]) -> None:
+        varying[:3, self.translating] = True
+        self._turn.mark_varying(varying)
 
     def write(self, joint_position: FloatArray) -> None:
         sine, cosine = self._sine, self._cosine
@@ -214,9 +214,12 @@ class _Turns:
         self._view = self._out[:, columns] if isinstance(columns, slice) else None
         self.cosine: FloatArray = np.empty(len(rest))
 
-    def constants(self, rest: FloatArray, swung: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def factors(self, rest: FloatArray, swung: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors (N, 4) of the cosine and of the sine that `write` uses, from those of `_turns`."""
         return rest, swung
+
+    def mark_varying(self, varying: NDArray[np.bool_]) -> None:
+        varying[3:, self._columns] = True
 
     def write(self, sine: FloatArray) -> None:
         np.multiply(self._rest, self.cosine, self._sum)
@@ -246,8 +249,13 @@ class _AlignedTurns:
         self._factor = None if np.all(factor == 1.0) else factor
         self._cosines = None if isinstance(columns, slice) else (3 + _W) * width + places
         self.cosine: FloatArray = components[3 + _W, columns]
+        self._columns = columns
 
-    def constants(self, rest: FloatArray, swung: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def mark_varying(self, varying: NDArray[np.bool_]) -> None:
+        varying.reshape(-1)[self._sines] = True
+        varying[3 + _W, self._columns] = True
+
+    def factors(self, rest: FloatArray, swung: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors (N, 4) of the cosine and of the sine: those of `_turns` without what rounding left."""
         return np.tile(IDENTITY[3:], (len(rest), 1)), np.where(np.abs(swung) > _ROUNDING, swung, 0.0)
 
@@ -317,6 +325,9 @@ class _LinearEdges:
         self._start = components[:3, edges].copy()
         self._direction = np.ascontiguousarray(rotate(first[:, 3:], sign * axis).T)
 
+    def mark_varying(self, varying: NDArray[np.bool_]) -> None:
+        varying[:3, self.translating] = True
+
     def write(self, joint_position: FloatArray) -> None:
         self._out[:3, self.translating] = self._start + joint_position[self._rows] * self._direction
 
@@ -337,6 +348,9 @@ class _CompoundEdges:
             angular = np.array([m.angular for m in motions])
             rows = np.array([m.row for m in motions], dtype=np.intp)
             self._passes.append((selection(members), rows, axis, angular, after))
+
+    def mark_varying(self, varying: NDArray[np.bool_]) -> None:
+        varying[:, self.translating] = True
 
     def write(self, joint_position: FloatArray) -> None:
         pose = self._rest.copy()
@@ -414,9 +428,10 @@ class Kinematics:
         )
         self._components, self._groups = group_edges(self._edges)
         self._out: FloatArray = self._components.T
-        self.translates = np.zeros(len(self._edges), dtype=bool)
+        self._varying = np.zeros(self._components.shape, dtype=bool)
         for group in self._groups:
-            self.translates[group.translating] = True
+            group.mark_varying(self._varying)
+        self.translates: NDArray[np.bool_] = np.logical_or.reduce(self._varying[:3], axis=0)
         self._compile_bodies()
 
     def edge_poses(self, joint_position: FloatArray) -> FloatArray:
@@ -461,6 +476,12 @@ class Kinematics:
         self._tree.resolve(pose)
         return pose
 
+    def constants(self, edge: int) -> list[float | None]:
+        """Return the 7 components of an edge's pose, None for those that joint positions change."""
+        column: list[float] = self._components[:, edge].tolist()
+        varying: list[bool] = self._varying[:, edge].tolist()
+        return [None if varies else value for varies, value in zip(varying, column, strict=True)]
+
     def links(self) -> dict[int, Link]:
         """Return what carries each driven body, by the body's row."""
         rows = np.arange(len(self.driven))[self._child_rows]
@@ -496,64 +517,3 @@ class Kinematics:
         self._offsets = offset_poses[self._offset_rows]
         self._parent = parent
         self._tree = _Tree(len(layout.bodies), parent)
-
-
-_Step = tuple[int, int, Floats | None]
-"""A body, the edge that ends in it, and the pose before the edge; None: the identity."""
-
-
-class Chains:
-    """Kinematic chains: the bodies and joints between a body and the world."""
-
-    def __init__(self, kinematics: Kinematics) -> None:
-        """Store the arguments.
-
-        Args:
-            kinematics: Of the plan.
-        """
-        self._kinematics = kinematics
-        self._links: dict[int, Link] | None = None
-        self._ways: dict[int, tuple[int, tuple[_Step, ...]]] = {}
-
-    def pose(
-        self, row: int, edge_pose: FloatArray, body_pose: FloatArray, known: dict[int, list[float]]
-    ) -> list[float]:
-        """Compute the pose of one body.
-
-        Args:
-            row: The body's row in the layout.
-            edge_pose: (E, 7) `parent_from_child`.
-            body_pose: (B, 7) `world_from_body` where measured.
-            known: Poses of this tick by row; what is computed on the way is added.
-
-        Returns:
-            `world_from_body`: 7 floats.
-        """
-        root, way = self._ways.get(row) or self._find_way(row)
-        pose = known.get(root)
-        if pose is None and root >= 0:
-            pose = known[root] = body_pose[root].tolist()
-        for below, edge, offset in way:
-            found = known.get(below)
-            if found is None:
-                found = edge_pose[edge].tolist()
-                if offset is not None:
-                    found = scalar.compose(offset, found)
-                if pose is not None:
-                    found = scalar.compose(pose, found)
-                known[below] = found
-            pose = found
-        assert pose is not None
-        return pose
-
-    def _find_way(self, row: int) -> tuple[int, tuple[_Step, ...]]:
-        """Return the body that carries all others, -1 for the world, and the steps from there to a body."""
-        if self._links is None:
-            self._links = self._kinematics.links()
-        steps: list[_Step] = []
-        at = row
-        while at >= 0 and (link := self._links.get(at)) is not None:
-            steps.append((at, link.edge, link.carrier_from_parent))
-            at = link.carrier
-        found = self._ways[row] = (at, tuple(reversed(steps)))
-        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.runtime.schedule import NEVER_NS, Arrivals, RateMeter, Schedule
@@ -54,11 +55,13 @@ class Publication(RateMeter):
         errors: Number of exceptions.
         last_error: The last of them in one line, "" before the first.
         batch_key: Equal for publications that `make_batch` can put together; None: it is published alone.
+        sequence_key: Equal for publications that `make_sequence` publishes one after another; None: `publish` does.
     """
 
     __slots__ = ("enabled", "entry", "errors", "is_added", "last_error", "name", "target_rate")
 
     batch_key: Hashable | None = None
+    sequence_key: Hashable | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,6 +93,17 @@ class Publication(RateMeter):
         Args:
             members: In the order in which they were added, this one first.
             publications: Counts what fails, and publishes members alone that cannot be published together.
+        """
+        raise NotImplementedError
+
+    def make_sequence(self, members: Sequence[Publication], publications: Publications) -> Publish:
+        """Return a function that publishes each of some publications as `publish` does, and counts it.
+
+        It may look up once what stays until the next `regroup`.
+
+        Args:
+            members: With the same `sequence_key`, in the order in which they were added, this one first.
+            publications: Counts what fails.
         """
         raise NotImplementedError
 
@@ -378,10 +392,19 @@ class Publications:
         alone: list[Publication] = []
         for group in groups.values():
             if len(group) > 1:
+                program += self._one_by_one(alone)
                 alone = []
                 program.append(group[0].make_batch(group, self))
-                continue
-            if not alone:
-                program.append(partial(self.publish_each, alone))
-            alone += group
+            else:
+                alone += group
+        return program + self._one_by_one(alone)
+
+    def _one_by_one(self, publications: Iterable[Publication]) -> list[Publish]:
+        program: list[Publish] = []
+        for key, run in groupby(publications, lambda each: each.sequence_key):
+            members = list(run)
+            if key is None:
+                program.append(partial(self.publish_each, members))
+            else:
+                program.append(members[0].make_sequence(members, self))
         return program

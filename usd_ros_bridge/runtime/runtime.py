@@ -474,8 +474,10 @@ class Runtime:
         Args:
             time_ns: Bridge time of the tick, nanoseconds.
         """
-        self._host_period.observe(time_ns)
-        self.follow_clock(self._host_period.period_ns)
+        clock = self._host_period
+        clock.observe(time_ns)
+        if clock.period_ns != self._clock_period_ns:
+            self.follow_clock(clock.period_ns)
 
     def skip_until(self, time_ns: int) -> None:
         """Let time pass without a tick: commands of the next tick do not act on it.
@@ -504,18 +506,22 @@ class Runtime:
             with self.lock:
                 self._settle()
             self.tick_queue.run_pending()
-        with self.lock:
+        # `with` costs a tenth of a tick in which nothing happens more than these two calls.
+        lock = self.lock
+        lock.acquire()
+        try:
             if self.stopped:
                 return False
             self._settle()
             jobs = self._deferred_jobs
-            has_jobs = jobs is not None and bool(jobs.polled) and jobs.deferred
-            if not has_jobs and self._skip_tick(time_ns):
+            if jobs is not None and not (jobs.polled and jobs.deferred):
+                jobs = None
+            if jobs is None and self._skip_tick(time_ns):
                 return True
             start = time.perf_counter()
             self.ticking = threading.get_ident()
             try:
-                if jobs is not None and has_jobs:
+                if jobs is not None:
                     jobs.poll(callbacks=False)
                 stepped = self._run_tick(time_ns)
             finally:
@@ -523,6 +529,8 @@ class Runtime:
                 self.ticking = None
             self._meter.record(time.perf_counter() - start, self._shortest_period_ns)
             return stepped
+        finally:
+            lock.release()
 
     def wait_for_tick(self, wants: Callable[[int], bool]) -> None:
         """Wait until the tick in progress ends, or `stop`. Background threads share the interpreter with it.

@@ -30,23 +30,28 @@ class ClockPeriod:
         period_ns: Nanoseconds; 0 while fewer than two stamps are known.
     """
 
-    __slots__ = ("_intervals", "_last", "_until_update", "period_ns")
+    __slots__ = ("_intervals", "_last", "_steady_ns", "_until_update", "period_ns")
 
     def __init__(self) -> None:
         self.period_ns = 0
         self._last: int | None = None
         self._intervals: deque[int] = deque(maxlen=_RECENT_TICKS)
         self._until_update = 1
+        # The interval that all of the last few have in common, 0 where they differ: one more of it changes nothing.
+        self._steady_ns = 0
 
     def observe(self, time_ns: int) -> None:
         """Measure with the next stamp, nanoseconds. A stamp at or before the last measures nothing."""
         last, self._last = self._last, time_ns
-        if last is None or time_ns <= last:
+        if last is None or time_ns <= last or time_ns - last == self._steady_ns:
             return
+        self._steady_ns = 0
         self._intervals.append(time_ns - last)
         self._until_update -= 1
         if self._until_update <= 0:
             intervals = sorted(self._intervals)
+            if intervals[0] == intervals[-1] and len(intervals) == _RECENT_TICKS:
+                self._steady_ns = intervals[0]
             quarter = len(intervals) // 4
             middle = intervals[quarter : len(intervals) - quarter]
             self.period_ns = sum(middle) // len(middle)
@@ -198,6 +203,9 @@ class Schedule:
         self._last_tick = time_ns
         if time_ns < self.earliest_ns:
             return ()
+        alone = self._due_alone(time_ns)
+        if alone:
+            return alone
         due: list[Sequence[int]] = []
         waiting = []
         while self._heap and is_reached(self._heap[0][0], time_ns, self.clock_period_ns):
@@ -217,6 +225,32 @@ class Schedule:
         if len(due) == 1:
             return due[0]
         return sorted(index for members in due for index in members)
+
+    def _due_alone(self, time_ns: int) -> Sequence[int]:
+        """Return what is due, as `due`, of one grid that keeps its pace; empty where anything else is to be done."""
+        heap, grids = self._heap, self._grids
+        clock_period_ns = self.clock_period_ns
+        until_ns = time_ns + clock_period_ns // 2
+        # The next deadlines after the first: two at most are next to it in a heap.
+        if not heap or (len(heap) > 1 and min(heap[1:3])[0] <= until_ns):
+            return ()
+        before, _, grid = heap[0]
+        members, period, after = grid.members, grid.period, before + grid.period
+        if (
+            not (members and before)
+            or before > until_ns
+            or grid.last_due == time_ns
+            or (period, after) in grids
+            or periods_missed(before, period, time_ns, clock_period_ns)
+        ):
+            return ()
+        del grids[period, before]
+        grids[period, after] = grid
+        grid.next, grid.last_due = after, time_ns
+        heapq.heapreplace(heap, (after, next(self._order), grid))
+        self._update_earliest()
+        self.earliest_ns = max(self.earliest_ns, time_ns + 1)
+        return members
 
     def _advance(self, grid: _Grid, time_ns: int) -> None:
         # A grid on which nothing was due yet starts at this tick.

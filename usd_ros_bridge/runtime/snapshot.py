@@ -12,8 +12,9 @@ from usd_ros_bridge.model.change import CommonRows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
 from usd_ros_bridge.runtime.body_motion import BodyMotion, MotionTracker, TimeArray
+from usd_ros_bridge.runtime.chains import Chains
 from usd_ros_bridge.runtime.frame_poses import FrameTable
-from usd_ros_bridge.runtime.kinematics import Chains, Kinematics
+from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import Odometry, OdometryTable
 from usd_ros_bridge.spatial.scalar import Floats
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -105,6 +106,8 @@ class Snapshot:
         self._robot_times: list[int] | None = None
         bodies = len(plan.layout.bodies)
         self._shapes = (len(plan.layout.dofs),), (bodies, 7)
+        # Arrays that were found to have these.
+        self._checked: tuple[FloatArray | None, FloatArray | None] = (None, None)
         self._tracker = MotionTracker(bodies)
         self._tracking = False
         self._chains = Chains(kinematics)
@@ -128,21 +131,27 @@ class Snapshot:
         Raises:
             ValueError: Its arrays do not have the shapes of the plan's layout; the last state stays.
         """
-        if (state.joint_position.shape, state.body_pose.shape) != self._shapes:
-            dofs, bodies = self._shapes
-            raise ValueError(
-                f"joint_position {state.joint_position.shape} and body_pose {state.body_pose.shape} must be "
-                f"{dofs} and {bodies}"
-            )
+        arrays = state.joint_position, state.body_pose
+        # Most backends give the same arrays in every tick.
+        if arrays[0] is not self._checked[0] or arrays[1] is not self._checked[1]:
+            self._check(state)
+            self._checked = arrays
         self.state = state
         self.tick += 1
         self.time_ns = state.time_ns
         if self.first_ns < 0:
             self.first_ns = state.time_ns
         times = state.robot_time_ns
-        self._robot_times = None if times is None else times.tolist()
-        self.common_ns = state.time_ns if times is None else None
-        self._clear_cache()
+        if times is None:
+            self._robot_times, self.common_ns = None, state.time_ns
+        else:
+            self._robot_times, self.common_ns = times.tolist(), None
+        # What followed from the last state.
+        self._edge_pose = self._body_pose = self._frame_pose = self._velocity = self._effort = None
+        if self._single:
+            self._single.clear()
+        if self._samples:
+            self._samples.clear()
         if not self._all_started:
             self._store_start()
         if self._tracking:
@@ -280,7 +289,8 @@ class Snapshot:
 
     def acceleration(self, row: int) -> Floats:
         """Return the acceleration of one body as 6 floats, as in `body_acceleration`."""
-        return self._motion(row).acceleration
+        motion = self._motions.get(row)
+        return self._motion(row).acceleration if motion is None else motion.acceleration
 
     def start_pose(self, row: int) -> FloatArray:
         """Return `world_from_body` (7,) at the first state after opening or a reset: where odometry starts."""
@@ -349,12 +359,13 @@ class Snapshot:
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
-    def _clear_cache(self) -> None:
-        self._edge_pose = self._body_pose = self._frame_pose = self._velocity = self._effort = None
-        if self._single:
-            self._single.clear()
-        if self._samples:
-            self._samples.clear()
+    def _check(self, state: State) -> None:
+        if (state.joint_position.shape, state.body_pose.shape) != self._shapes:
+            dofs, bodies = self._shapes
+            raise ValueError(
+                f"joint_position {state.joint_position.shape} and body_pose {state.body_pose.shape} must be "
+                f"{dofs} and {bodies}"
+            )
 
     def _find_body(self, row: int) -> list[float]:
         state = self.state
@@ -380,8 +391,8 @@ class Snapshot:
         return motion
 
     def _observe_motion(self, row: int, motion: BodyMotion) -> None:
-        time_ns = self.robot_time_ns(self._body_robot[row])
-        motion.observe(time_ns, self.body(row), self._measured_twist(row))
+        time_ns = self.time_ns if self._robot_times is None else self.robot_time_ns(self._body_robot[row])
+        motion.observe(time_ns, self._single.get(row) or self.body(row), self._measured_twist(row))
 
     def _body_time(self) -> TimeArray:
         """Return (B,) the time of each body's state."""

@@ -142,7 +142,10 @@ def test_edges_with_and_without_levers_and_slides_share_the_array() -> None:
     robot_plan = plan.robots[0]
     position = np.array([0.3, 0.4, 0.5, 0.6])
     components, groups = group_edges([(robot_plan, edge) for edge in robot_plan.edges])
-    moving = {edge for group in groups for edge in np.arange(components.shape[1])[group.translating].tolist()}
+    varying = np.zeros(components.shape, dtype=bool)
+    for group in groups:
+        group.mark_varying(varying)
+    moving = set(np.flatnonzero(varying[:3].any(axis=0)).tolist())
     for group in groups:
         group.write(position)
     for edge, joint in enumerate(robot_plan.joints):

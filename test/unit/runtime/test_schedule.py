@@ -303,6 +303,56 @@ def test_the_period_of_a_clock_is_measured(jitter: list[int], lost: int) -> None
     assert 10 <= clock.period_ns <= 30
 
 
+class GeneralSchedule(Schedule):
+    """Takes no short cut where one grid is due."""
+
+    def _due_alone(self, time_ns: int) -> tuple[int, ...]:
+        assert time_ns
+        return ()
+
+
+@given(
+    st.lists(st.sampled_from([10.0, 20.0, 25.0, 100.0]), min_size=1, max_size=5),
+    st.lists(st.integers(1, 150), min_size=1, max_size=60),
+    st.sampled_from([0, 5, 20]),
+    st.integers(0, 60),
+)
+def test_the_short_cut_for_one_grid_changes_nothing(
+    rates: list[float], steps: list[int], clock_ms: int, changed: int
+) -> None:
+    schedules = [Schedule(Reports()), GeneralSchedule(Reports())]
+    for schedule in schedules:
+        schedule.set_clock_period(clock_ms * MS)
+        for number, rate in enumerate(rates):
+            schedule.add(f"x{number}", rate)
+    now = SECOND_NS
+    for index, step in enumerate(steps):
+        now += step * MS
+        if index == changed:
+            for schedule in schedules:
+                schedule.set_rate(0, 50.0)
+        found = [
+            (list(each.due(now)), each.earliest_ns, [each.skipped(i) for i in range(len(rates))])
+            for each in schedules
+        ]
+        assert found[0] == found[1]
+
+
+@given(st.integers(1, 40), st.integers(-9, 9).filter(bool), st.integers(32, 64))
+def test_a_clock_without_jitter_is_measured_as_one_with_it(steady: int, change: int, after: int) -> None:
+    """The first stamps after a change count as they do where the stamps before it were not all alike."""
+    clock = ClockPeriod()
+    stamps = [20 * index for index in range(100 + steady)]
+    stamps += [stamps[-1] + (20 + change) * (index + 1) for index in range(after)]
+    for stamp in stamps[: 100 + steady]:
+        clock.observe(stamp)
+    assert clock.period_ns == 20
+    for stamp in stamps[100 + steady :]:
+        clock.observe(stamp)
+        assert min(20, 20 + change) <= clock.period_ns <= max(20, 20 + change)
+    assert clock.period_ns == 20 + change
+
+
 def test_a_clock_that_changes_is_measured_again() -> None:
     clock = ClockPeriod()
     for stamp in range(0, 1000, 20):

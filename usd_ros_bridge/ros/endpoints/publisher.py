@@ -60,6 +60,12 @@ class MessagePublisher(Publication):
         encoder = self.encoder
         return None if encoder is None or self.handle is None else encoder.encoding.arrays
 
+    @property
+    def sequence_key(self) -> Hashable | None:  # type: ignore[override]
+        """Return the same for all that show a state with the time of that state."""
+        encoder = self.encoder
+        return PublisherSequence if encoder and self.handle and encoder.stamp_ns is None else None
+
     def publish(self, snapshot: Snapshot) -> bool:
         """Publish what a snapshot shows, if that is new and there are subscribers."""
         handle, encoder = self.handle, self.encoder
@@ -104,6 +110,10 @@ class MessagePublisher(Publication):
     def make_batch(self, members: Sequence[Any], publications: Publications) -> Publish:
         """Return a function that publishes publishers with the same `batch_key` as a batch."""
         return PublisherBatch(members, publications).publish
+
+    def make_sequence(self, members: Sequence[Any], publications: Publications) -> Publish:
+        """Return a function that publishes publishers with a `sequence_key` one after another."""
+        return PublisherSequence(members, publications).publish
 
 
 Member = tuple[MessagePublisher, MessageEncoder, PublisherHandle]
@@ -273,6 +283,63 @@ def _chunk(message: EncodedMessage, run: list[Member]) -> _Chunk:
         pieces=[(each, handle, place) for (each, _, handle), place in zip(run, places, strict=False)],
         frames=frames,
     )
+
+
+class PublisherSequence:
+    """Publishers that are encoded one after another, as `MessagePublisher.publish` does, in one loop without calls."""
+
+    def __init__(self, members: Sequence[MessagePublisher], publications: Publications) -> None:
+        """Store the arguments.
+
+        Args:
+            members: Show a state with the time of that state.
+            publications: Counts what fails.
+        """
+        self._all = list(members)
+        self._members = [
+            (each, each.always, each.handle, each.encoder, each.encoder.values, each.encoder.frame)
+            for each in members
+            if each.encoder is not None and each.handle is not None
+        ]
+        self._publications = publications
+        self._generation = publications.generation
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Publish what is new and has subscribers, and count it. Raise nothing."""
+        time_ns, publications = snapshot.common_ns, self._publications
+        if time_ns is None or time_ns < 0 or publications.generation != self._generation:
+            # Each has a time of its own, or a member was removed or changed earlier in this tick.
+            publications.publish_each(self._all, snapshot)
+            return
+        for publisher, always, handle, encoder, values_of, frame in self._members:
+            if publisher.sent_ns == time_ns or not publisher.is_added:
+                continue
+            try:
+                if not (always or handle.subscriptions() or handle.has_uncounted()):
+                    continue
+                values = values_of(snapshot)
+                if values is None:
+                    continue
+                fixed = encoder.fixed
+                if fixed is not None:
+                    fixed.write(values, time_ns, frame)
+                    handle.send(fixed.data)
+                else:
+                    message = encoder.encode(values, time_ns)
+                    stamps = publisher.sent_stamps
+                    if stamps is not None and (not stamps or stamps[-1] != time_ns):
+                        stamps.append(time_ns)
+                    if type(message) is bytearray:
+                        handle.send(message)
+                    else:
+                        handle.publisher.publish(message)
+                publisher.sent_ns = time_ns
+                # `mark`, written out.
+                publisher.count += 1
+                if not publisher.start_ns <= time_ns < publisher.end_ns:
+                    publisher.turn(time_ns)
+            except Exception as error:  # noqa: BLE001 - one publisher's fault stops no other
+                publications.fail(publisher, error)
 
 
 NO_SUBSCRIBER = "no subscriber"
