@@ -120,6 +120,8 @@ def test_parameters(kind: str, arm: Any, ros_harness: Any) -> None:
             given = [Parameter(f"{kind}.{name}", value=value) for name in names]
             assert all(result.successful for result in arm.node.set_parameters(given))
             ros_harness.wait_for(partial(holds, value), timeout=TIMEOUT_S, what=f"{kind} {value}")
+        # Changes run one after another: what is still to be read and planned ends before this one.
+        arm.change().result(TIMEOUT_S)
 
     assert grown(change) == {}
 
