@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from ros_plans import plan, publisher
+from usd_ros_bridge.ros.tf import relay
 from usd_ros_bridge.ros.tf.relay import StateRelay
 
 TOPIC = "/arm/joint_states"
@@ -28,6 +29,7 @@ def relayed(monkeypatch):
         settle(self)
 
     monkeypatch.setattr(StateRelay, "settle", counted)
+    monkeypatch.setattr(relay, "_STEADY", 2)
     return counts
 
 
@@ -122,6 +124,8 @@ def test_a_message_that_differs_goes_through_a_tick_and_relaying_goes_on(start, 
                 arm.states.publish(message(stamp_ns=second * 10**9, **fields))
                 arm.wait_for(second * 10**9)
     assert [z for _, z in arm.received] == pytest.approx([np.sin(0.125)] * second)
+    assert arm.running.row("/arm/tf").count == second
+    assert sum(published for _, published in relayed) >= 9, "some of each run of equal messages"
     counts = len(arm.received)
     # None of these moves anything: one is faulty, one is older, one is not finite.
     arm.send(0.25, (second + 1) * 10**9, velocity=[1.0, 2.0])
@@ -208,3 +212,19 @@ def test_a_publisher_that_changes_is_followed(start, ros_harness, relayed):
         arm.send(0.1, second * 10**9)
         arm.wait_for(second * 10**9)
     assert arm.running.row("/arm/tf").count == 20
+
+
+def test_publishers_that_take_turns_cost_no_more_than_ticks(start, ros_harness, monkeypatch):
+    made = []
+    make = relay.make_rewrite
+    monkeypatch.setattr(relay, "make_rewrite", lambda *given, **more: made.append(1) or make(*given, **more))
+    arm = Arm(start, ros_harness, tf_rate=1e4)
+    for second in range(1, 61):
+        extra = {"name": ["hinge", "finger"], "position": [0.1, 0.2]} if second % 2 else {"position": [0.1]}
+        arm.states.publish(message(second * 10**9, **extra))
+        arm.wait_for(second * 10**9)
+    assert not made
+    for second in range(61, 121):
+        arm.send(0.1, second * 10**9)
+        arm.wait_for(second * 10**9)
+    assert len(made) == 1

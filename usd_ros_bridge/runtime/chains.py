@@ -127,7 +127,7 @@ def compile_chain(
 ) -> ComposeAll:
     """Return a function that composes a chain of edges as `scalar.compose` does, one after another.
 
-    Products with constants that are zero are left out, so a zero may have another sign.
+    Products with constants that are zero are left out.
 
     Args:
         offsets: Where each edge starts in the body before: 7 floats, None for the origin.
@@ -147,7 +147,8 @@ def compile_chain(
             found = _compose(lines, f"o{number}", [repr(value) for value in offset], found)
         pose = found if pose is None else _compose(lines, f"p{number}", pose, found)
     assert pose is not None
-    lines.append(f"    return [{', '.join(pose)}]")
+    # A sum with a product that is +0.0 is never -0.0: as if the products that are left out were there.
+    lines.append(f"    return [{', '.join(f'{each} + 0.0' for each in pose)}]")
     made: dict[str, ComposeAll] = {}
     exec("\n".join(lines), {"inf": float("inf"), "nan": float("nan")}, made)  # noqa: S102 - made of numbers and names of its own
     return made["compose"]

@@ -36,12 +36,19 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("joint_states.10.cpu_ratio", "joint_states.10.latency_ratio"),
         ("joint_states.100.cpu_ratio", "joint_states.100.latency_ratio"),
         ("joint_states.1000.cpu_ratio", "joint_states.1000.latency_ratio"),
+        ("memory.10.resident", "memory.1000.resident"),
+        ("memory.10.resident_reference", "memory.1000.resident_reference"),
+        (
+            "joint_states.10.executable_ratio",
+            "joint_states.100.executable_ratio",
+            "joint_states.1000.executable_ratio",
+        ),
         ("fleet.1000.plan",),
         ("fleet.1000.plan_ratio",),
         ("fleet.1000.tick",),
         ("fleet.1000.resident",),
         ("image.1080p.arrived", "image.1080p.latency"),
-        ("startup.first_tf",),
+        ("startup.first_tf", "startup.first_tf_joint_states"),
         ("controllers.trajectory.cubic.tick", "controllers.trajectory.quintic.tick"),
         ("controllers.trajectory.cubic.tick_paced", "controllers.trajectory.quintic.tick_paced"),
         ("controllers.trajectory_deviation.cubic", "controllers.trajectory_deviation.quintic"),
@@ -65,6 +72,9 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cameras.rgb", "cameras.depth"),
         ("cameras.rgb_rays",),
         ("rates.scan", "rates.image", "rates.imu", "rates.tf"),
+        ("rates.scan_jitter", "rates.image_jitter", "rates.imu_jitter", "rates.tf_jitter"),
+        ("rates.loaded.tf_lost",),
+        ("rates.loaded.tf_jitter",),
         ("rates.factor", "rates.cpu"),
     ),
     "Robot descriptions": (
@@ -90,9 +100,8 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
 
 PROSE: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"bridge takes ([\d.]+) us of CPU", ("joint_states.10.cpu",)),
-    (r"sends takes ([\d.]+) us of these", ("joint_states.10.relay_cpu",)),
-    (r"the bridge adds ([\d.]+)\.", ("joint_states.10.own_cpu",)),
-    (r"whole C\+\+ node takes ([\d.]+)\.", ("joint_states.10.cpu_reference",)),
+    (r"C\+\+ node takes ([\d.]+)\.", ("joint_states.10.cpu_reference",)),
+    (r"receives and sends takes ([\d.]+)\.", ("joint_states.10.relay_cpu",)),
 )
 
 README: tuple[tuple[str, tuple[str, ...]], ...] = (

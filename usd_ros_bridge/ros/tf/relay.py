@@ -44,6 +44,9 @@ _ROTATIONS = "transforms[].transform.rotation"
 _POSES = "transforms[].transform"
 _W = 3
 
+_STEADY = 16
+"""Ticks in a row with messages of one shape before that shape is relayed: `rewrite` takes milliseconds to make."""
+
 Rewrite = Callable[[bytes, int], int]
 """`rewrite(data, last_ns)`: write joint states into the message on /tf, and return their stamp in nanoseconds.
 
@@ -58,6 +61,7 @@ class _Link:
     Attributes:
         generation: Of the publications.
         assignment: Of the names in the messages.
+        shape: Of the messages.
         subscription: Where messages come from.
         direct: Its way to the loop's thread.
         binding: Where samples go.
@@ -70,6 +74,7 @@ class _Link:
 
     generation: int
     assignment: JointAssignment
+    shape: JointStateShape
     subscription: TopicSubscription
     direct: DirectSubscription
     binding: InputBinding
@@ -101,6 +106,10 @@ class StateRelay:
         self._inputs = inputs
         self._link: _Link | None = None
         self._failed: object = None
+        self._was_refused = False
+        # What the messages of the last ticks have in common, and of how many ticks.
+        self._common: object = None
+        self._steady = 0
         # Of the messages since the last `settle`; times in nanoseconds.
         self._data = b""
         self._arrivals = self._published = 0
@@ -116,13 +125,17 @@ class StateRelay:
             return False
         wakeup = self._runtime.inbox.wakeup
         assert isinstance(wakeup, DescriptorWakeup)
+        handle = link.direct.handle
+        if handle is None:
+            # It is being made anew; the next tick finds out.
+            wakeup.woke = True
+            return True
         try:
             # Entered once: nothing destroys the subscription within a message.
-            handle = link.direct.handle
             with handle:
                 self._relay(link, handle, wakeup, NEVER_NS if deadline_ns is None else deadline_ns)
         except (InvalidHandle, BlockingIOError):
-            # It is being made anew, or the wake-up was used up elsewhere: the next tick finds out.
+            # It has just been made anew, or the wake-up was used up elsewhere.
             wakeup.woke = True
         except Exception as error:  # noqa: BLE001 - ticks go on without it
             self._failed = link.generation, link.assignment
@@ -194,6 +207,7 @@ class StateRelay:
                         link.subscription.give_back(data)
                         raise
                     if not stamp_ns:
+                        self._was_refused = True
                         link.subscription.give_back(data)
                         return
                     wakeup.woke = False
@@ -217,28 +231,41 @@ class StateRelay:
     def _find_link(self) -> _Link | None:
         """Return the link if a message can be relayed now; in step with the tick before."""
         runtime, link = self._runtime, self._link
-        backend, lone = runtime.backend, runtime.publications.lone_arrival()
+        backend, lone, snapshot = runtime.backend, runtime.publications.lone_arrival(), runtime.snapshot
+        self._link = None
         if lone is None or type(backend) is not JointStatesBackend or len(runtime.inputs) != 1:
-            self._link = None
             return None
         publisher, period_ns, until_ns = lone
         found = backend.assignment(runtime.inputs[0].key)
         if found is None or not isinstance(publisher, TransformPublisher) or not _is_heard(publisher):
-            self._link = None
             return None
         generation = runtime.publications.generation
         assignment, self._stamp_ns = found
-        if (generation, assignment) == self._failed:
+        if (generation, assignment) == self._failed or runtime.controllers.runs or snapshot.is_tracked:
             return None
+        if link is None or not self._fits(link, generation, assignment):
+            link = self._make_link(publisher, period_ns, assignment)
+        self._link, self._was_refused = link, False
+        self._sent_ns, self._is_held, self._until_ns = publisher.sent_ns, False, until_ns
+        return link
+
+    def _fits(self, link: _Link, generation: int, assignment: JointAssignment) -> bool:
+        """Return whether a link is still right."""
         if (
-            link is None
-            or link.generation != generation
+            link.generation != generation
             or link.assignment is not assignment
             or link.subscription.direct is not link.direct
         ):
-            link = self._link = self._make_link(publisher, period_ns, assignment)
-        self._sent_ns, self._is_held, self._until_ns = publisher.sent_ns, False, until_ns
-        return link
+            return False
+        # What a tick had to look at may have been old, or not finite: then the shape is the same.
+        return not self._was_refused or JointStateShape.of(link.subscription.latest) == link.shape
+
+    def _is_steady(self, generation: int, assignment: JointAssignment, latest: bytes) -> bool:
+        """Return whether the last ticks had messages of one shape, as far as can be seen at a glance."""
+        common = (generation, assignment, len(latest))
+        self._steady = self._steady + 1 if common == self._common else 1
+        self._common = common
+        return self._steady >= _STEADY
 
     def _make_link(
         self, publisher: TransformPublisher, period_ns: int, assignment: JointAssignment
@@ -246,6 +273,8 @@ class StateRelay:
         runtime = self._runtime
         generation = runtime.publications.generation
         (subscription, binding), *others = self._inputs
+        if not self._is_steady(generation, assignment, subscription.latest):
+            return None
         encoded = None if publisher.encoder is None else publisher.encoder.latest
         direct, handle = subscription.direct, publisher.handle
         shape = JointStateShape.of(subscription.latest)
@@ -273,6 +302,7 @@ class StateRelay:
         return _Link(
             generation=generation,
             assignment=assignment,
+            shape=shape,
             subscription=subscription,
             direct=direct,
             binding=binding,
@@ -291,8 +321,8 @@ def _is_heard(publisher: TransformPublisher) -> bool:
 
 def _relays_alone(runtime: Runtime, publisher: TransformPublisher) -> bool:
     """Return whether a tick on arrival would do nothing but publish the frames of the robot, all of them."""
-    encoder, snapshot = publisher.encoder, runtime.snapshot
-    if encoder is None or encoder.latest is None or runtime.controllers.runs or snapshot.is_tracked:
+    encoder = publisher.encoder
+    if encoder is None or encoder.latest is None:
         return False
     moving = runtime.frames.robots[publisher.robot].moving
     return runtime.frames.only_edges_move and encoder.latest.template.lengths()["transforms"] == len(moving)
