@@ -202,8 +202,8 @@ def test_a_node_without_images_has_a_small_segment(
     given = ["--params-file", str(parameters)] if in_file else ["-p", f"backend:={backend}"]
     with child([*NODE, *given]) as node:
         line_with(node, "ready")
-        # Fast DDS adds what it needs to manage the segment.
-        assert 0 <= max(segments(node.pid).values()) - expected < 2**20
+        # Fast DDS adds what it needs to manage the segment, some five hundredths of it.
+        assert expected <= max(segments(node.pid).values()) < 1.1 * expected
 
 
 # --- What the user has chosen -------------------------------------------------------------------------------------
