@@ -14,7 +14,7 @@ from rclpy.event_handler import PublisherEventCallbacks
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
-from usd_ros_bridge.ros.codecs.encoding import Encoding
+from usd_ros_bridge.ros.codecs.encoding import Encoding, Values
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessage, EncodedMessages, MessageEncoder
 from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain
@@ -88,16 +88,29 @@ class MessagePublisher(Publication):
             fixed.write(values, time_ns, encoder.frame)
             handle.send(fixed.data)
         else:
-            message = encoder.encode(values, time_ns)
-            stamps = self.sent_stamps
-            if stamps is not None and (not stamps or stamps[-1] != time_ns):
-                stamps.append(time_ns)
-            if type(message) is bytearray:
-                handle.send(message)
-            else:
-                handle.publisher.publish(message)
+            self.send_encoded(encoder, handle, values, time_ns)
         self.sent_ns = time_ns
         return True
+
+    def send_encoded(
+        self, encoder: MessageEncoder, handle: PublisherHandle, values: Values, time_ns: int
+    ) -> None:
+        """Encode a message whose shape may change, and send it.
+
+        Args:
+            encoder: Encodes it.
+            handle: Sends it.
+            values: What the encoding returned.
+            time_ns: Stamp, nanoseconds.
+        """
+        message = encoder.encode(values, time_ns)
+        stamps = self.sent_stamps
+        if stamps is not None and (not stamps or stamps[-1] != time_ns):
+            stamps.append(time_ns)
+        if type(message) is bytearray:
+            handle.send(message)
+        else:
+            handle.publisher.publish(message)
 
     def publish_from_source(self, snapshot: Snapshot) -> bool:  # noqa: ARG002 - for subclasses
         """Publish a message that no encoder makes. Return whether there is one."""
@@ -286,7 +299,7 @@ def _chunk(message: EncodedMessage, run: list[Member]) -> _Chunk:
 
 
 class PublisherSequence:
-    """Publishers that are encoded one after another, as `MessagePublisher.publish` does, in one loop without calls."""
+    """Publish one publisher after another, as `MessagePublisher.publish` does, with what stays looked up once."""
 
     def __init__(self, members: Sequence[MessagePublisher], publications: Publications) -> None:
         """Store the arguments.
@@ -325,14 +338,7 @@ class PublisherSequence:
                     fixed.write(values, time_ns, frame)
                     handle.send(fixed.data)
                 else:
-                    message = encoder.encode(values, time_ns)
-                    stamps = publisher.sent_stamps
-                    if stamps is not None and (not stamps or stamps[-1] != time_ns):
-                        stamps.append(time_ns)
-                    if type(message) is bytearray:
-                        handle.send(message)
-                    else:
-                        handle.publisher.publish(message)
+                    publisher.send_encoded(encoder, handle, values, time_ns)
                 publisher.sent_ns = time_ns
                 # `mark`, written out.
                 publisher.count += 1
