@@ -1,4 +1,8 @@
-"""Read an asset, or a stage that a host has open, and plan it."""
+"""Read an asset, or a stage that a host has open, and plan it.
+
+OpenUSD and planning are imported when a function needs them: a host may bring its own OpenUSD late, and a node whose
+plan comes from a planner process may need neither.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ from usd_ros_bridge.model.message_types import TypeCatalog
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import Pause, StageRecords
 from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
-from usd_ros_bridge.planning import add_physics_scene, make_plan, served_robots
 from usd_ros_bridge.process_settings import gc_paused
 
 if TYPE_CHECKING:
@@ -48,7 +51,6 @@ def load_plan(
         OptionError: A package directory does not exist, or an entry of `plan_options.contexts` is no context and
             above none.
     """
-    # Imported here because a host may bring its own pxr late, and planning alone needs none.
     from usd_ros_bridge.usd import open_stage
 
     options, opening = plan_options or PlanOptions(), read_options or ReadOptions()
@@ -122,6 +124,8 @@ def read_physics(
     """
     if plan.physics is not None or plan.stage is None:
         return lambda: plan
+    from usd_ros_bridge.planning.physics import add_physics_scene
+
     records = _read(plan, options, physics=True, pause=pause)
 
     def finish() -> BridgePlan:
@@ -140,6 +144,7 @@ def _read(
     again: bool = False,
 ) -> StageRecords:
     """Read the stage of a plan."""
+    from usd_ros_bridge.planning.served_contexts import served_robots
     from usd_ros_bridge.usd import read_stage
 
     return read_stage(
@@ -155,6 +160,8 @@ def _read(
 
 def _plan(records: StageRecords, like: BridgePlan, options: PlanOptions) -> BridgePlan:
     """Plan records. The stage, and how it was opened, are those of `like`."""
+    from usd_ros_bridge.planning.make_plan import make_plan
+
     return replace(
         make_plan(records, options, catalog=like.catalog),
         stage=like.stage,

@@ -46,8 +46,8 @@ def _import_early() -> None:
     """Imports OpenUSD and what reads it: the figure is the reading, not Python's imports."""
     from pxr import Usd, UsdGeom, UsdPhysics  # noqa: F401
 
-    import usd_ros_bridge.planning
-    import usd_ros_bridge.usd  # noqa: F401
+    from usd_ros_bridge.planning import make_plan  # noqa: F401
+    from usd_ros_bridge.usd import open_stage, read_stage  # noqa: F401
 
     Usd.SchemaRegistry()
 

@@ -19,7 +19,7 @@ from usd_ros_bridge.model.change import same
 from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 from usd_ros_bridge.usd import open_stage, read_stage
 from usd_ros_bridge.usd.read.spec_memory import memory_of
 

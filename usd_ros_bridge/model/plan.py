@@ -24,6 +24,10 @@ InterfaceKind = Literal["topic", "service", "action"]
 
 WORLD = "world"
 
+STARTS_DISABLED = "starts_enabled is false"
+SWITCHED_OFF = "it is switched off"
+"""Reason of an interface that the caller disabled (PlanOptions.enabled)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scene:

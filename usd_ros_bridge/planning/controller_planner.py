@@ -14,7 +14,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, Port, schema_name
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
 from usd_ros_bridge.model.message_types import FOLLOW_JOINT_TRAJECTORY, JOINT_STATE, JOINT_TRAJECTORY
-from usd_ros_bridge.model.plan import ControllerPlan, DofPlan
+from usd_ros_bridge.model.plan import STARTS_DISABLED, ControllerPlan, DofPlan
 from usd_ros_bridge.model.records import (
     ControllerRecord,
     DiffDriveRecord,
@@ -26,7 +26,7 @@ from usd_ros_bridge.model.records import (
 from usd_ros_bridge.options import BeyondLimits
 from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
-from usd_ros_bridge.planning.interfaces import STARTS_DISABLED, InterfaceDraft
+from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex

@@ -13,7 +13,7 @@ from typing import Final
 from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
 from usd_ros_bridge.model.message_types import CLOCK, JOINT_STATE, TypeCatalog, is_of_simulation, message_type
-from usd_ros_bridge.model.plan import InterfaceKind, QosPlan
+from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, InterfaceKind, QosPlan
 from usd_ros_bridge.model.records import (
     ActionRecord,
     ActuatedRecord,
@@ -64,10 +64,6 @@ def source_fault(record: TopicRecord, types: Mapping[str, str]) -> tuple[str, st
 
 
 InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
-
-STARTS_DISABLED = "starts_enabled is false"
-SWITCHED_OFF = "it is switched off"
-"""By the caller: PlanOptions.enabled."""
 
 _ROLES = {
     "topic": ("publisher", "subscription"),

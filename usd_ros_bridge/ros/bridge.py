@@ -15,7 +15,7 @@ from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions, PlanOptions, VariantSelection
-from usd_ros_bridge.planning import disable_conflicts, leave_offered
+from usd_ros_bridge.planning.conflicts import disable_conflicts, leave_offered
 from usd_ros_bridge.ranges import TIMEOUT
 from usd_ros_bridge.reporting import NodeLog, OnceReporter, Report, limited
 from usd_ros_bridge.ros.backend_choice import AUTO, choose, open_chosen

@@ -17,7 +17,7 @@ from pxr import Sdf, Usd
 
 from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan, TopicPlan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 from usd_ros_bridge.usd import read_stage
 
 HEADER = """#usda 1.0

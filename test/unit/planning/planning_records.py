@@ -19,7 +19,7 @@ from usd_ros_bridge.model.stage import (
     XformRecord,
 )
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 from usd_ros_bridge.spatial.transforms import normalized, pose, to_matrix
 
 MKS = StageMetrics(meters_per_unit=1.0, up_axis="Z", time_codes_per_second=1.0)

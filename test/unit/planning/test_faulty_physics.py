@@ -20,7 +20,7 @@ from usd_ros_bridge.model.physics import Mesh, PhysicsScene
 from usd_ros_bridge.model.records import attribute_fields
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 
 EXAMPLES = examples(75)
 NUMBER = {**VALUES, "float3": VALUES["vector3f"]}

@@ -18,7 +18,7 @@ from usd_ros_bridge.model import records as r
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import PlainLinkRecord, StageMetrics, StageRecords, XformRecord
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 
 EXAMPLES = examples(75)
 PATHS = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/a/e/b", "/a/e/b/f", "/g", "/g/b", "/nowhere"]

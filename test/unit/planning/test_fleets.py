@@ -17,7 +17,7 @@ from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 from usd_ros_bridge.usd import open_stage, read_stage
 
 METRICS = 'upAxis = "Z"\n metersPerUnit = 1\n kilogramsPerUnit = 1\n timeCodesPerSecond = 1'

@@ -9,7 +9,7 @@ import pytest
 from planning_records import Stage, arm, diff_drive, found, rover, topics
 
 from usd_ros_bridge.model.plan import QosPlan
-from usd_ros_bridge.planning import disable_conflicts
+from usd_ros_bridge.planning.conflicts import disable_conflicts
 
 
 class Catalog:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from planning_records import Stage, arm, found, topics
 
-from usd_ros_bridge.planning import leave_offered
-from usd_ros_bridge.planning.conflicts import BRIDGES_OWN
+from usd_ros_bridge.planning.conflicts import BRIDGES_OWN, leave_offered
 
 STRING = "std_msgs/msg/String"
 TF = "tf2_msgs/msg/TFMessage"

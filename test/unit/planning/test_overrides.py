@@ -7,8 +7,7 @@ import math
 import pytest
 from planning_records import Stage, found
 
-from usd_ros_bridge.model.plan import BridgePlan
-from usd_ros_bridge.planning.interfaces import STARTS_DISABLED, SWITCHED_OFF
+from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, BridgePlan
 
 
 def robot(path: str = "/robot", namespace: str = "robot") -> Stage:

@@ -19,7 +19,7 @@ from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.export.plan_json import plan_to_json
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import make_plan
+from usd_ros_bridge.planning.make_plan import make_plan
 from usd_ros_bridge.usd import read_stage
 
 FLEET = Path(__file__).parents[3] / "examples" / "fleet" / "fleet.usda"

@@ -16,9 +16,8 @@ from rclpy.parameter import Parameter
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
 from usd_ros_bridge.model.change import ChangeReport
-from usd_ros_bridge.model.plan import BridgePlan, InterfacePlan, TopicPlan
+from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, BridgePlan, InterfacePlan, TopicPlan
 from usd_ros_bridge.options import OPTIONS, PlanOptions, RemoteControl, VariantSelection, rows
-from usd_ros_bridge.planning.interfaces import STARTS_DISABLED, SWITCHED_OFF
 from usd_ros_bridge.planning.served_contexts import contexts_fault
 from usd_ros_bridge.ranges import RATE as RATES
 from usd_ros_bridge.ranges import shown

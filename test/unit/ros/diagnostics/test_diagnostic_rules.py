@@ -9,8 +9,7 @@ import pytest
 from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.options import PlanOptions
-from usd_ros_bridge.planning import disable_conflicts
-from usd_ros_bridge.planning.conflicts import without_interfaces
+from usd_ros_bridge.planning.conflicts import disable_conflicts, without_interfaces
 from usd_ros_bridge.reporting import Reported
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.diagnostics.diagnostic_rules import (
