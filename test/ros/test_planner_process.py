@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,8 +36,12 @@ WARNING = "the asset is planned in the node's own process"
 class Node:
     """A node in a process of its own, with its output."""
 
-    def __init__(self, asset, *parameters):
+    def __init__(self, asset, *parameters, cache=None):
         environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
+        if cache is None:
+            parameters = (*parameters, "plan_cache:=false")
+        else:
+            environment["XDG_CACHE_HOME"] = str(cache)
         given = [part for each in (f"asset:={asset}", *parameters) for part in ("-p", each)]
         self.child = subprocess.Popen(
             [*NODE, "--ros-args", *given],
@@ -66,6 +71,16 @@ class Node:
     def planner(self):
         """The planner process, as soon as it runs its program."""
         return until(self._find_planner, "the planner process")
+
+    def planner_now(self):
+        """The planner process, None if there is none."""
+        return self._find_planner()
+
+    def had_child(self):
+        """Whether the node had a process of its own that has ended, and was waited for."""
+        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
+        # Times of the children, in user and kernel mode: fields 16 and 17 of proc(5).
+        return int(fields[13]) + int(fields[14]) > 0
 
     def _find_planner(self):
         for number in Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split():
@@ -100,8 +115,8 @@ def waiting_bytes(process):
 def start_node():
     started = []
 
-    def begin(*arguments):
-        started.append(Node(*arguments))
+    def begin(*arguments, **options):
+        started.append(Node(*arguments, **options))
         return started[-1]
 
     yield begin
@@ -220,3 +235,70 @@ def test_descriptions_come_from_the_stage_if_the_planner_dies(start, ros_harness
     start(plan)
     ros_harness.wait_for(lambda: described, what="the description")
     assert plan.stage.is_open
+
+
+# --- The plan cache --------------------------------------------------------------------------------------------
+
+
+def run_once(start_node, ros_harness, described, *arguments, cache):
+    """Run a node until it has described its robot; return whether it had a planner process."""
+    count = len(described)
+    node = start_node(*arguments, cache=cache)
+    node.wait_for_line("ready")
+    ros_harness.wait_for(lambda: len(described) > count, what="the description")
+    # The planner ends when the plan is kept. It would have begun before the node was ready.
+    until(lambda: not node.planner_now(), "the end of the planner")
+    return node
+
+
+def test_a_start_from_the_plan_cache_loads_no_openusd(start_node, ros_harness, tmp_path):
+    described = listen(ros_harness, "/arm/robot_description")
+    arguments = (ARM, "backend:=joint_states")
+    node = run_once(start_node, ros_harness, described, *arguments, cache=tmp_path)
+    assert list(tmp_path.glob("usd_ros_bridge/plans/*.plan"))
+    assert node.end() == 0
+    node = run_once(start_node, ros_harness, described, *arguments, cache=tmp_path)
+    assert not node.had_child()
+    assert not node.has_openusd()
+    assert described[-1].data == described[0].data
+    client = ParameterClient(ros_harness)
+    assert client.set("variants", ["/arm:gripper=suction"]) == ""
+    assert node.has_openusd()
+    ros_harness.wait_for(lambda: "suction" in described[-1].data, what="the next description")
+    assert node.end() == 0
+    assert WARNING not in node.output
+
+
+def test_an_edited_asset_is_planned_anew(start_node, ros_harness, tmp_path):
+    described = listen(ros_harness, "/arm/robot_description")
+    asset = tmp_path / "arm" / "arm.usda"
+    shutil.copytree(ARM.parent, asset.parent)
+    cache = tmp_path / "cache"
+    until(lambda: time.time() > asset.stat().st_ctime + 0.1, "files that are older than the start")
+    assert run_once(start_node, ros_harness, described, asset, cache=cache).end() == 0
+    for layer in asset.parent.glob("*.usda"):
+        layer.write_text(layer.read_text().replace("tool0", "tool1"))
+    node = run_once(start_node, ros_harness, described, asset, cache=cache)
+    assert node.had_child()
+    assert described[-1].data == described[0].data.replace("tool0", "tool1") != described[0].data
+    assert node.end() == 0
+
+
+def test_the_plan_cache_can_be_switched_off(start_node, ros_harness, tmp_path):
+    described = listen(ros_harness, "/arm/robot_description")
+    for _ in range(2):
+        node = run_once(start_node, ros_harness, described, ARM, "plan_cache:=false", cache=tmp_path)
+        assert node.had_child()
+        assert node.end() == 0
+    assert not list(tmp_path.glob("usd_ros_bridge/plans/*"))
+
+
+def test_the_node_imports_neither_openusd_nor_planning():
+    code = "import sys, usd_ros_bridge.ros.node; print([*sys.modules])"
+    environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
+    )
+    assert "'rclpy'" in done.stdout
+    assert "'pxr'" not in done.stdout
+    assert "usd_ros_bridge.planning.make_plan" not in done.stdout

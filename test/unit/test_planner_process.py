@@ -7,15 +7,15 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from planner_jobs import differences, job
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import AssetError, BridgeError, VariantError
 from usd_ros_bridge.export.mesh_files import MeshCache
 from usd_ros_bridge.export.urdf import UrdfExporter
 from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
-from usd_ros_bridge.planner_process import PlanJob, PlannerError, start_planner
+from usd_ros_bridge.planner_process import PlannerError, start_planner
 from usd_ros_bridge.usd import quiet
 from usd_ros_bridge.usd.session import DeferredStage, StageSession
 
@@ -25,49 +25,10 @@ ROVER = EXAMPLES / "rover" / "world.usda"
 ARM = EXAMPLES / "arm" / "arm.usda"
 
 
-def job(asset, **changes):
-    values = {
-        "asset": str(asset),
-        "read_options": ReadOptions(),
-        "plan_options": PlanOptions(),
-        "catalog": None,
-        "physics": False,
-        "describes": False,
-        "mesh_directory": None,
-    }
-    return PlanJob(**{**values, **changes})
-
-
 @pytest.fixture
 def planner():
     with start_planner() as process:
         yield process
-
-
-def differences(here, there, where="plan"):
-    """Yield where two values differ, objects by their fields and arrays by their bytes."""
-    if type(here) is not type(there):
-        yield f"{where}: {type(here)} and {type(there)}"
-    elif isinstance(here, np.ndarray):
-        if here.dtype != there.dtype or here.shape != there.shape or here.tobytes() != there.tobytes():
-            yield where
-    elif dataclasses.is_dataclass(here):
-        for field in dataclasses.fields(here):
-            yield from differences(
-                getattr(here, field.name), getattr(there, field.name), f"{where}.{field.name}"
-            )
-    elif isinstance(here, dict):
-        if list(here) != list(there):
-            yield f"{where}: {list(here)} and {list(there)}"
-        for key in here.keys() & there.keys():
-            yield from differences(here[key], there[key], f"{where}[{key!r}]")
-    elif isinstance(here, (tuple, list)):
-        if len(here) != len(there):
-            yield f"{where}: {len(here)} and {len(there)} elements"
-        for number, (one, other) in enumerate(zip(here, there, strict=False)):
-            yield from differences(one, other, f"{where}[{number}]")
-    elif here != there and not (here != here and there != there):
-        yield f"{where}: {here!r} and {there!r}"
 
 
 @pytest.mark.parametrize("physics", [False, True], ids=["plan", "physics"])

@@ -67,7 +67,9 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 
 @click.command()
 @asset_options
-@table_options("backend", "backend_options", "real_time_factor", "beyond_limits", "start_paused", "watch")
+@table_options(
+    "backend", "backend_options", "real_time_factor", "beyond_limits", "start_paused", "watch", "plan_cache"
+)
 @click.pass_obj
 def run(ros_args: list[str] | None, /, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""

@@ -91,6 +91,18 @@ class MeshCache:
         self._images: dict[str, str | Diagnostic] = {}
         self._known: dict[tuple[int, bool], tuple[Mesh, MeshFile]] = {}
         self._unwritable: Diagnostic | None = None
+        self._files: set[str] = set()
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Return the absolute paths of all files that meshes were found in or written to."""
+        directory = _absolute(self.directory)
+        return frozenset(str(directory / name) for name in self._files)
+
+    @property
+    def is_writable(self) -> bool:
+        """Return whether all files could be written so far."""
+        return self._unwritable is None
 
     def write(self, mesh: Mesh, *, path: str, color: Color | None = None) -> MeshFile | Diagnostic:
         """Return the file that holds `mesh`. Write it unless it exists.
@@ -201,7 +213,10 @@ class MeshCache:
             found = (self.directory / name).stat().st_size
         except OSError:
             return False
-        return found > 0 if size is None else found == size
+        is_complete = found > 0 if size is None else found == size
+        if is_complete:
+            self._files.add(name)
+        return is_complete
 
     def _write_file(self, name: str, content: bytes) -> None:
         """Write a file.
@@ -216,6 +231,7 @@ class MeshCache:
         try:
             part.write_bytes(content)
             part.replace(self.directory / name)
+            self._files.add(name)
         except BaseException:
             part.unlink(missing_ok=True)
             raise

@@ -235,6 +235,7 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None) -> Br
         physics=wants_physics(options.backend, follows_clock=bool(node.get_clock().ros_time_is_active)),
         describes=options.bridge.publish_description,
         mesh_directory=options.bridge.mesh_directory,
+        uses_cache=options.plan_cache,
     )
     plan = _plan_elsewhere(job, options, node, planner) or run_interruptibly(partial(_plan_here, job))
     _log_diagnostics(plan, node.get_logger())

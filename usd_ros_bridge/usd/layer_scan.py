@@ -179,18 +179,8 @@ class _Scanner:
 
     def _external_references(self, layer: Any) -> tuple[set[str], set[str]]:
         """Return the layer's references (asset values and sublayers among them), and its payloads."""
-        if layer.anonymous:
-            return set(), set()
-        text = layer_text(layer)
-        if text is not None and not any(word in text for word in _ASSET_MARKS):
-            # OpenUSD takes long to look through many prims.
-            return set(), set()
-        try:
-            with self._bound():
-                sublayers, references, payloads = UsdUtils.ExtractExternalReferences(layer.identifier)
-        except Tf.ErrorException:
-            return set(), set()
-        return {*sublayers, *references}, set(payloads)
+        with self._bound():
+            return external_references(layer)
 
     def _bound(self) -> AbstractContextManager[Any]:
         return nullcontext() if self._scan.context is None else Ar.ResolverContextBinder(self._scan.context)
@@ -275,6 +265,21 @@ class _Scanner:
         if key not in self._refused:
             self._refused.add(key)
             self._scan.refusals.append(RefusedArc(asset_path, identifier, layer.identifier, found))
+
+
+def external_references(layer: Any) -> tuple[set[str], set[str]]:
+    """Return the asset paths of a layer: references, sublayers and asset values, and apart from them payloads."""
+    if layer.anonymous:
+        return set(), set()
+    text = layer_text(layer)
+    if text is not None and not any(word in text for word in _ASSET_MARKS):
+        # OpenUSD takes long to look through many prims.
+        return set(), set()
+    try:
+        sublayers, references, payloads = UsdUtils.ExtractExternalReferences(layer.identifier)
+    except Tf.ErrorException:
+        return set(), set()
+    return {*sublayers, *references}, set(payloads)
 
 
 def evaluated_path(asset_path: str, variables: Mapping[str, Any]) -> str:
