@@ -46,6 +46,8 @@ _CHUNK_BYTES: Final = 2**20
 _ABANDONED_S: Final = 3600.0
 """Age of a file that was begun and never completed."""
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_LIBRARIES: Final = {"pxr": ("", "__init__.py", "Usd", "Sdf"), "scipy": ("", "version.py")}
+"""Packages that plans are made with, and what another version of them has replaced."""
 _VARIABLES: Final = ("AR_", "PCP_", "PXR", "SDF_", "TF_", "USD")
 """Beginnings of the environment variables that OpenUSD and the bridge read."""
 _PARAMETER_FILE: Final = "--params-file"
@@ -116,16 +118,17 @@ def _digest(parts: object) -> str:
 
 
 def _programs() -> list[object]:
-    """Return what identifies the bridge's own code, Python, numpy and OpenUSD, and the variables that they read."""
+    """Return what identifies the bridge's code, Python, the libraries that plan, and the variables that they read."""
     import numpy as np
 
     found: list[object] = [sys.version, np.__version__]
     for folder, folders, names in os.walk(Path(__file__).parent):
         folders[:] = sorted(each for each in folders if each != "__pycache__")
         found += [(folder, name, _stamp(Path(folder, name))) for name in sorted(names)]
-    spec = find_spec("pxr")
-    for location in (spec.submodule_search_locations or ()) if spec is not None else ():
-        found += [location, *(_stamp(Path(location, name)) for name in ("", "__init__.py", "Usd", "Sdf"))]
+    for package, insides in _LIBRARIES.items():
+        spec = find_spec(package)
+        for location in (spec.submodule_search_locations or ()) if spec is not None else ():
+            found += [location, *(_stamp(Path(location, name)) for name in insides)]
     found += sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
     return found
 
