@@ -28,6 +28,7 @@ from usd_ros_bridge.spatial.transforms import (
 FEW = 4
 """Up to how many frames are computed one by one: numpy's calls cost as much for one as for a hundred."""
 WORLD = -1
+"""Row that stands for the world, among those of bodies: nothing moves it."""
 
 
 class PoseSource(Protocol):
@@ -58,8 +59,8 @@ class PoseSource(Protocol):
         """Return `world_from_body` of one body as 7 floats."""
         ...
 
-    def start_pose(self, row: int) -> FloatArray:
-        """Return `world_from_body` (7,) where odometry starts."""
+    def start_pose(self, row: int) -> list[float]:
+        """Return `world_from_body` of one body where odometry starts as 7 floats."""
         ...
 
 
@@ -140,11 +141,7 @@ class _FrameLoop:
                 pose = scalar.compose(pose, offset)
             parent: scalar.Floats | None = parent_offset
             if parent_carrier >= 0:
-                parent = (
-                    snapshot.start_pose(parent_carrier).tolist()
-                    if from_start
-                    else snapshot.body(parent_carrier)
-                )
+                parent = snapshot.start_pose(parent_carrier) if from_start else snapshot.body(parent_carrier)
                 if parent_offset is not None:
                     parent = scalar.compose(parent, parent_offset)
             x, y, z, qx, qy, qz, qw = pose if parent is None else scalar.relative(parent, pose)

@@ -110,12 +110,10 @@ def encode_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 
 
     Covariances stay zero, which the message defines as unknown.
     """
-    carrier = Carrier(topic)
-    pose, twist, acceleration = carrier.pose, carrier.twist, carrier.acceleration
-    mounting = Mounting(carrier.body_from_prim)
+    row, mounting = topic.body, Mounting(Carrier(topic).body_from_prim)
 
     def values(snapshot: Snapshot) -> Values | None:
-        measured = imu(pose(snapshot)[3:], twist(snapshot), acceleration(snapshot), mounting)
+        measured = imu(snapshot.body(row)[3:], snapshot.twist(row), snapshot.acceleration(row), mounting)
         orientation, _, force = measured
         return measured if isfinite(sum(orientation) + sum(force)) else None
 
