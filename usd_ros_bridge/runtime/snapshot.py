@@ -16,7 +16,7 @@ from usd_ros_bridge.runtime.chains import Chains
 from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import Odometry, OdometryTable
-from usd_ros_bridge.spatial.scalar import Floats
+from usd_ros_bridge.spatial.scalar import Floats, in_axes
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray
 
 UNKNOWN: FloatArray = np.zeros(0)
@@ -113,6 +113,7 @@ class Snapshot:
         self._tracking = False
         self._chains = Chains(kinematics)
         self._single: dict[int, list[float]] = {}
+        self._local_twists: dict[int, Floats] = {}
         self._motions: dict[int, BodyMotion] = {}
         self._start = np.full((bodies, 7), np.nan)
         # Rows of it: a list costs a third of a row of an array.
@@ -153,6 +154,8 @@ class Snapshot:
         self._edge_pose = self._body_pose = self._frame_pose = self._velocity = self._effort = None
         if self._single:
             self._single.clear()
+        if self._local_twists:
+            self._local_twists.clear()
         if self._samples:
             self._samples.clear()
         if not self._all_started:
@@ -176,6 +179,7 @@ class Snapshot:
         self._started[:] = False
         self._start[:] = np.nan
         self._single_start.clear()
+        self._local_twists.clear()
         self._all_started = False
 
     def transfer_state(self, old: Snapshot, common: CommonRows, *, same_backend: bool) -> None:
@@ -278,7 +282,7 @@ class Snapshot:
         """Return `world_from_body` of one body as 7 floats, without computing others than those that carry it.
 
         Args:
-            row: Row of the body in the layout, or WORLD; as for `twist` and `acceleration`.
+            row: Row of the body in the layout, or WORLD; as for `twist`, `local_twist` and `acceleration`.
         """
         pose = self._single.get(row)
         if pose is None:
@@ -299,6 +303,13 @@ class Snapshot:
                 return measured
             motion = self._motion(row)
         return motion.twist
+
+    def local_twist(self, row: int) -> Floats:
+        """Return the twist of one body in its own axes as 6 floats: computed once, for all messages that show it."""
+        twist = self._local_twists.get(row)
+        if twist is None:
+            twist = self._local_twists[row] = in_axes(self.body(row)[3:], self.twist(row))
+        return twist
 
     def acceleration(self, row: int) -> Floats:
         """Return the acceleration of one body as 6 floats, as in `body_acceleration`."""

@@ -13,6 +13,7 @@ from usd_ros_bridge.model.state import State
 from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.snapshot import UNKNOWN, Snapshot, UnknownFilter
+from usd_ros_bridge.spatial.scalar import in_axes
 from usd_ros_bridge.spatial.transforms import compose, exponential, pose, rotate, twist_exponential
 
 MS = 1_000_000
@@ -153,6 +154,36 @@ def test_what_is_asked_twice_is_computed_once() -> None:
     assert snapshot.body_pose is not before
 
 
+def test_a_twist_in_its_body_s_axes_holds_for_one_body_and_one_state() -> None:
+    snapshot, state = make(gripper(rover()).build(), joint_driven=False)
+    random = np.random.default_rng(5)
+    before: set[tuple[float, ...]] = set()
+    # The second state has the time of the first: what counts is that it is another state.
+    for tick in (0, 0, 1):
+        state.time_ns = tick * MS
+        state.body_twist = random.uniform(-1.0, 1.0, (len(state.body_pose), 6))
+        state.body_pose[:, 3:] = exponential(random.uniform(-1.0, 1.0, (len(state.body_pose), 3)))
+        snapshot.begin(state)
+        for row in range(len(state.body_pose)):
+            twist = snapshot.local_twist(row)
+            assert twist == in_axes(snapshot.body(row)[3:], snapshot.twist(row))
+            assert snapshot.local_twist(row) is twist
+            before.add(tuple(twist))
+    assert len(before) == 3 * len(state.body_pose)
+
+
+def test_a_reset_forgets_the_twist_in_its_body_s_axes() -> None:
+    snapshot, state = make(rover().build())
+    state.body_twist = None
+    for tick in range(2):
+        state.time_ns = tick * 10 * MS
+        state.body_pose[0, 0] = tick
+        snapshot.begin(state)
+        assert any(snapshot.local_twist(0)) == (tick == 1)
+    snapshot.reset()
+    assert not any(snapshot.local_twist(0))
+
+
 def test_the_world_stands_still_in_its_origin() -> None:
     snapshot, state = make(gripper(rover()).build())
     palm = snapshot.plan.layout.body_index["/gripper/palm"]
@@ -163,7 +194,7 @@ def test_the_world_stands_still_in_its_origin() -> None:
         expected = make(snapshot.plan)[0]
         expected.begin(state)
         assert snapshot.body(WORLD) == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-        assert not any((*snapshot.twist(WORLD), *snapshot.acceleration(WORLD)))
+        assert not any((*snapshot.twist(WORLD), *snapshot.local_twist(WORLD), *snapshot.acceleration(WORLD)))
         assert np.array(snapshot.body(palm)).tobytes() == np.array(expected.body(palm)).tobytes()
 
 

@@ -256,6 +256,10 @@ class HeaderAxes:
                 self._aligned = self._carrier_from_frame[:3] == [0.0, 0.0, 0.0]
                 return
 
+    def are_of_body(self, row: int) -> bool:
+        """Return whether they are the axes of a body."""
+        return self._row == row and self._aligned
+
     def rotation(self, snapshot: Snapshot) -> Floats:
         """Return the quaternion of `world_from_frame`."""
         if self._row == WORLD:

@@ -62,12 +62,17 @@ def encode_twist(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """TwistStamped: velocity of the prim's origin relative to the world, in the axes of the header's frame."""
     carrier, axes = Carrier(topic), HeaderAxes(topic, plan)
     row, lever = carrier.row, carrier.lever
+    # That of most robots: Odometry shows the same.
+    is_local = lever is None and axes.are_of_body(row)
 
     def values(snapshot: Snapshot) -> Values | None:
-        twist = snapshot.twist(row)
-        if lever is not None:
-            twist = velocity_at(snapshot.body(row)[3:], twist, lever)
-        twist = in_axes(axes.rotation(snapshot), twist)
+        if is_local:
+            twist = snapshot.local_twist(row)
+        else:
+            twist = snapshot.twist(row)
+            if lever is not None:
+                twist = velocity_at(snapshot.body(row)[3:], twist, lever)
+            twist = in_axes(axes.rotation(snapshot), twist)
         return (twist,) if finite(twist) else None
 
     return Encoding(values=values, blocks=("twist",))

@@ -11,7 +11,7 @@ from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, NoSourceError, Values
 from usd_ros_bridge.runtime.frame_poses import WORLD
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.spatial.scalar import Floats, finite, in_axes, relative
+from usd_ros_bridge.spatial.scalar import Floats, finite, relative
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 
@@ -36,11 +36,8 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
             return (pose, twist) if finite(pose) and finite(twist) else None
         if row == WORLD:
             return None
-        world_from_body = snapshot.body(row)
-        pose = relative(snapshot.start_pose(row), world_from_body)
-        if not finite(pose):
-            return None
-        return pose, in_axes(world_from_body[3:], snapshot.twist(row))
+        pose = relative(snapshot.start_pose(row), snapshot.body(row))
+        return (pose, snapshot.local_twist(row)) if finite(pose) else None
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.child_frame_id = topic.child_frame_id
