@@ -26,7 +26,7 @@ from sensor_msgs.msg import (
     Range,
     Temperature,
 )
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 
 from builders.plans import PlanBuilder
 from ros_plans import CAMERA, plan, topic
@@ -39,6 +39,7 @@ from usd_ros_bridge.ros.codecs.message_encoder import (
     MAX_TEMPLATES,
     EncodedMessages,
     MessageEncoder,
+    pack_text,
 )
 from usd_ros_bridge.ros.interface_types import AmentCatalog, InterfaceTypeError, import_interface
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
@@ -522,6 +523,13 @@ def test_robots_of_a_kind_write_into_one_message_and_read_as_their_own():
     assert buffers[0] == buffers[1]
     assert len(set(buffers)) == 3
     assert not reports
+
+
+@pytest.mark.parametrize("text", ["", "a", "base_link", "рама"])
+def test_a_packed_text_is_that_of_rclpy(text):
+    encapsulation = 4
+    packed = pack_text(text)
+    assert bytes(serialize_message(String(data=text)))[encapsulation:][: len(packed)] == packed
 
 
 CONSTANTS = {
