@@ -68,14 +68,18 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     names = list(plan.joint_names(topic))
     rows = selection(topic.dofs)
     known = UnknownFilter(len(names))
+    # Those of a lone robot: the snapshot has filtered velocities and efforts already.
+    are_all = isinstance(rows, slice) and len(topic.dofs) == len(plan.layout.dofs)
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.name = names
 
     def values(snapshot: Snapshot) -> Values:
-        velocity, effort = snapshot.joint_velocity, snapshot.joint_effort
+        position, velocity, effort = _joint_arrays(snapshot)
+        if are_all:
+            return known(position), velocity, effort
         return (
-            known(snapshot.state.joint_position[rows]),
+            known(position[rows]),
             UNKNOWN if velocity is UNKNOWN else known(velocity[rows]),
             UNKNOWN if effort is UNKNOWN else known(effort[rows]),
         )

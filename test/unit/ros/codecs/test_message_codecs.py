@@ -569,6 +569,23 @@ def arm_of_joints(*names):
     return robot.plan.build()
 
 
+@pytest.mark.parametrize("dofs", [(0, 1, 2), (2, 0, 1), (1, 2), (1,)])
+def test_joint_states_are_in_the_order_of_the_topic(dofs):
+    made = arm_of_joints("one", "two", "three")
+    shown = replace(made.topics[0], dofs=dofs)
+    encoding = CODECS["sensor_msgs/msg/JointState"].encode(shown, made)
+    with Runtime(made, NullBackend()) as runtime:
+        assert runtime.tick(1)
+        state = runtime.snapshot.state
+        state.joint_position, state.joint_velocity = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, np.nan])
+        runtime.snapshot.begin(state)
+        position, velocity, effort = encoding.values(runtime.snapshot)
+    rows = list(dofs)
+    assert position.tolist() == state.joint_position[rows].tolist()
+    np.testing.assert_array_equal(velocity, state.joint_velocity[rows])
+    assert not effort.size
+
+
 @pytest.mark.parametrize(
     ("names", "frame", "shared"),
     [
