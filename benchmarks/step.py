@@ -13,7 +13,7 @@ from usd_ros_bridge.model.plan import BridgePlan, Scene
 from usd_ros_bridge.model.sensors import CameraModel
 
 NOTHING_DUE = Target(0.7)
-ALL_DUE = Target(60.0)
+ALL_DUE = Target(45.0)
 LINKS = 29
 RATE = 100.0
 _NOTHING_DUE_RATE = 0.001

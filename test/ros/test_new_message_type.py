@@ -16,7 +16,7 @@ from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES, MessageType
 from usd_ros_bridge.model.state import TwistSample
 from usd_ros_bridge.ros.codecs import CODECS
-from usd_ros_bridge.ros.codecs.encoding import Carrier, Encoding, MessageCodec, stamp_ns
+from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, stamp_ns
 
 STAGE = """#usda 1.0
 (
@@ -49,8 +49,7 @@ def Xform "rover" (
 
 
 def encode_point(topic, plan):
-    carrier = Carrier(topic)
-    return Encoding(values=lambda snapshot: (carrier.pose(snapshot)[:3],), blocks=("point",))
+    return Encoding(values=lambda snapshot: (snapshot.body(topic.body)[:3],), blocks=("point",))
 
 
 def decode_velocity(message):

@@ -23,7 +23,7 @@ from usd_ros_bridge.ros.endpoints import publisher as publishers
 from usd_ros_bridge.ros.endpoints.publisher import PublisherBatch
 from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
-from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template
+from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template, pack_stamp
 from usd_ros_bridge.runtime.publications import Publications
 from usd_ros_bridge.runtime.schedule import mark_each
 from usd_ros_bridge.spatial.pose import Pose
@@ -495,7 +495,7 @@ def test_the_copies_of_a_block_hold_what_is_written_into_each(name):
     assert block.count > 10
     poses = np.random.default_rng(2).uniform(-1.0, 1.0, (block.count - 1, 3, 7))
     block.column("transforms[].transform", len(poses)).write_components(poses.reshape(-1, 7).T)
-    block.stamps("transforms[].header.stamp").write(5 * SECOND_NS + 6)
+    block.stamps("transforms[].header.stamp").write(pack_stamp(5 * SECOND_NS + 6))
     for place, expected in zip(block.slices, poses, strict=False):
         read = deserialize_message(bytes(block.data[place]), TFMessage)
         assert [each.child_frame_id for each in read.transforms] == [name * n for n in range(3)]

@@ -12,7 +12,7 @@ import numpy as np
 from usd_ros_bridge.model.plan import BridgePlan, FramePlan, RobotPlan
 from usd_ros_bridge.model.state import State
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.runtime.kinematics import Kinematics, Selection, selection
+from usd_ros_bridge.runtime.kinematics import Kinematics, selection
 from usd_ros_bridge.runtime.odometry import OdometryTable, OdometryWriter
 from usd_ros_bridge.spatial import scalar
 from usd_ros_bridge.spatial.transforms import (
@@ -28,6 +28,7 @@ from usd_ros_bridge.spatial.transforms import (
 FEW = 4
 """Up to how many frames are computed one by one: numpy's calls cost as much for one as for a hundred."""
 WORLD = -1
+"""Row that stands for the world, among those of bodies: nothing moves it."""
 
 
 class PoseSource(Protocol):
@@ -58,8 +59,8 @@ class PoseSource(Protocol):
         """Return `world_from_body` of one body as 7 floats."""
         ...
 
-    def start_pose(self, row: int) -> FloatArray:
-        """Return `world_from_body` (7,) where odometry starts."""
+    def start_pose(self, row: int) -> list[float]:
+        """Return `world_from_body` of one body where odometry starts as 7 floats."""
         ...
 
 
@@ -120,7 +121,7 @@ class _FrameLoop:
         width = components.shape[1]
         self._frames = [
             (
-                range(frame.slot, 7 * width, width),
+                tuple(range(frame.slot, 7 * width, width)),
                 frame.carrier,
                 _offset(frame.carrier_from_frame),
                 frame.parent_carrier,
@@ -134,26 +135,22 @@ class _FrameLoop:
 
     def write(self, snapshot: PoseSource) -> bool:
         known, cells = True, self._cells
-        for places, carrier, offset, parent_carrier, parent_offset, from_start in self._frames:
+        for (a, b, c, d, e, f, g), carrier, offset, parent_carrier, parent_offset, from_start in self._frames:
             pose: scalar.Floats = snapshot.body(carrier) if carrier >= 0 else _ORIGIN
             if offset is not None:
                 pose = scalar.compose(pose, offset)
             parent: scalar.Floats | None = parent_offset
             if parent_carrier >= 0:
-                parent = (
-                    snapshot.start_pose(parent_carrier).tolist()
-                    if from_start
-                    else snapshot.body(parent_carrier)
-                )
+                parent = snapshot.start_pose(parent_carrier) if from_start else snapshot.body(parent_carrier)
                 if parent_offset is not None:
                     parent = scalar.compose(parent, parent_offset)
             x, y, z, qx, qy, qz, qw = pose if parent is None else scalar.relative(parent, pose)
             square = qx * qx + qy * qy + qz * qz + qw * qw
             # As `normalized`: what has no direction shows as NaN.
             length = sqrt(square) if 0.0 < square < inf else nan
-            rotation = (qx / length, qy / length, qz / length, qw / length)
-            for place, value in zip(places, (x, y, z, *rotation), strict=True):
-                cells[place] = value
+            # Written out: a loop takes twice as long.
+            cells[a], cells[b], cells[c] = x, y, z
+            cells[d], cells[e], cells[f], cells[g] = qx / length, qy / length, qz / length, qw / length
             known = known and isfinite(x + y + z + length)
         return known
 
@@ -307,18 +304,18 @@ class FrameTable:
         """
         finite = self._constants_finite
         if self._from_edges:
-            edges = snapshot.edge_pose
+            # Computes the edges: into the array that the source's columns are views of.
+            _ = snapshot.edge_pose
             position = snapshot.state.joint_position
             # Edges are products of finite constants, sines and positions: a sum of squares of the positions finds any
             # NaN or infinity, and any number so large that a product could overflow, without a warning.
             finite = finite and isfinite(sum_of_squares(position))
             if self._gather is not None:
                 # One gather into every column, those of posed frames and constants put right below.
-                part = self._edge_part
-                np.take(edges.T[part], self._gather, axis=1, out=self._components[part], mode="clip")
+                np.take(self._source, self._gather, axis=1, out=self._columns, mode="clip")
                 self._components[:, self._constant_slots] = self._constants
-            elif self._edge_columns is not None:
-                self._edge_columns[...] = edges.T[self._edge_part, self._edge_rows]
+            elif self._columns is not None:
+                self._columns[...] = self._source
         if self._posed is not None:
             finite = self._posed.write(snapshot) and finite
         if self._odometry is not None:
@@ -424,19 +421,21 @@ class FrameTable:
             np.isfinite(zero[:, edge_rows]).all() and np.isfinite(self._constants).all()
         )
         self._from_edges: bool = bool(edge_slots)
-        self._edge_rows: Selection = selection(edge_rows)
-        self._edge_part: slice = _ALL if self._kinematics.translates[edge_rows].any() else _ROTATION
-        self._edge_columns: FloatArray | None = None
+        part = _ALL if self._kinematics.translates[edge_rows].any() else _ROTATION
+        # Columns that edges determine: views, and of the kinematics' array, because each tick uses the same two.
+        self._source: FloatArray = zero[part]
+        self._columns: FloatArray | None = None
         self._gather: IndexArray | None = None
-        slots = selection(edge_slots)
-        if not (isinstance(slots, slice) and isinstance(self._edge_rows, slice)):
+        slots, rows = selection(edge_slots), selection(edge_rows)
+        if not (isinstance(slots, slice) and isinstance(rows, slice)):
             self._gather = np.zeros(len(rest), dtype=np.intp)
             self._gather[edge_slots] = edge_rows
+            self._columns = components[part]
         elif len(edge_slots) == len(rest):
             # Nothing but edges, in their order: their array is this one.
-            components = zero[:, self._edge_rows]
+            components = zero[:, rows]
         else:
-            self._edge_columns = components[self._edge_part, slots]
+            self._source, self._columns = zero[part, rows], components[part, slots]
         self._components: FloatArray = components
         self._out: FloatArray = components.T
         self.robot_poses: tuple[FloatArray, ...] = tuple(self._out[robot.span] for robot in self.robots)
@@ -455,6 +454,7 @@ def sum_of_squares(values: FloatArray) -> float:
     # More than 10,000 numbers OpenBLAS shares among threads, which wait milliseconds for each other on a busy machine.
     if len(values) > ONE_THREAD:
         return float(np.einsum("i,i", values, values))
+    # Not `dot`, which is faster alone: it releases the interpreter to other threads, and a tick waits to get it back.
     return float(np.vdot(values, values))
 
 

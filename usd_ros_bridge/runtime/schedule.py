@@ -231,9 +231,12 @@ class Schedule:
         heap, grids = self._heap, self._grids
         clock_period_ns = self.clock_period_ns
         until_ns = time_ns + clock_period_ns // 2
-        # The next deadlines after the first: two at most are next to it in a heap.
-        if not heap or (len(heap) > 1 and min(heap[1:3])[0] <= until_ns):
+        if not heap:
             return ()
+        # The next deadlines after the first: two at most are next to it in a heap.
+        for deadline_ns, _, _ in heap[1:3]:
+            if deadline_ns <= until_ns:
+                return ()
         before, _, grid = heap[0]
         members, period, after = grid.members, grid.period, before + grid.period
         if (
@@ -249,7 +252,8 @@ class Schedule:
         grid.next, grid.last_due = after, time_ns
         heapq.heapreplace(heap, (after, next(self._order), grid))
         self._update_earliest()
-        self.earliest_ns = max(self.earliest_ns, time_ns + 1)
+        if self.earliest_ns <= time_ns:
+            self.earliest_ns = time_ns + 1
         return members
 
     def _advance(self, grid: _Grid, time_ns: int) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 from usd_ros_bridge.model.change import CommonRows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import SensorSample, State
-from usd_ros_bridge.runtime.body_motion import BodyMotion, MotionTracker, TimeArray
+from usd_ros_bridge.runtime.body_motion import STILL, BodyMotion, MotionTracker, TimeArray
 from usd_ros_bridge.runtime.chains import Chains
-from usd_ros_bridge.runtime.frame_poses import FrameTable
+from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.odometry import Odometry, OdometryTable
-from usd_ros_bridge.spatial.scalar import Floats
-from usd_ros_bridge.spatial.transforms import FloatArray
+from usd_ros_bridge.spatial.scalar import Floats, in_axes
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray
 
 UNKNOWN: FloatArray = np.zeros(0)
 """Stands for numbers that are all unknown."""
@@ -47,6 +47,7 @@ class UnknownFilter:
 Sense = Callable[[str], SensorSample | None]
 """`sense(prim)`: the newest sample of the sensor at a prim path."""
 
+_ORIGIN: list[float] = IDENTITY.tolist()
 UNKNOWN_NS = -1
 """`robot_time_ns` of a robot of which nothing has been measured yet."""
 
@@ -112,8 +113,11 @@ class Snapshot:
         self._tracking = False
         self._chains = Chains(kinematics)
         self._single: dict[int, list[float]] = {}
+        self._local_twists: dict[int, Floats] = {}
         self._motions: dict[int, BodyMotion] = {}
         self._start = np.full((bodies, 7), np.nan)
+        # Rows of it: a list costs a third of a row of an array.
+        self._single_start: dict[int, list[float]] = {}
         self._started = np.zeros(bodies, dtype=bool)
         self._all_started = False
         self._known = UnknownFilter(len(plan.layout.dofs))
@@ -150,6 +154,8 @@ class Snapshot:
         self._edge_pose = self._body_pose = self._frame_pose = self._velocity = self._effort = None
         if self._single:
             self._single.clear()
+        if self._local_twists:
+            self._local_twists.clear()
         if self._samples:
             self._samples.clear()
         if not self._all_started:
@@ -172,6 +178,8 @@ class Snapshot:
         self.first_ns = -1
         self._started[:] = False
         self._start[:] = np.nan
+        self._single_start.clear()
+        self._local_twists.clear()
         self._all_started = False
 
     def transfer_state(self, old: Snapshot, common: CommonRows, *, same_backend: bool) -> None:
@@ -184,6 +192,7 @@ class Snapshot:
         """
         self.tick = old.tick
         self._start[common.bodies] = old._start[common.old_bodies]
+        self._single_start.clear()
         self._started[common.bodies] = old._started[common.old_bodies]
         if same_backend:
             self._tracker, self._tracking, self._motions = old._tracker, old._tracking, old._motions
@@ -270,9 +279,15 @@ class Snapshot:
         return np.array(self.body(row))
 
     def body(self, row: int) -> list[float]:
-        """Return `world_from_body` of one body as 7 floats, without computing others than those that carry it."""
+        """Return `world_from_body` of one body as 7 floats, without computing others than those that carry it.
+
+        Args:
+            row: Row of the body in the layout, or WORLD; as for `twist`, `local_twist` and `acceleration`.
+        """
         pose = self._single.get(row)
         if pose is None:
+            if row == WORLD:
+                return _ORIGIN
             pose = self._single[row] = self._find_body(row)
         return pose
 
@@ -280,6 +295,8 @@ class Snapshot:
         """Return the twist of one body as 6 floats, as in `body_twist`."""
         motion = self._motions.get(row)
         if motion is None:
+            if row == WORLD:
+                return STILL
             measured = self._measured_twist(row)
             # NaN where any is; three times as fast as numpy for six numbers.
             if measured is not None and not isnan(sum(measured)):
@@ -287,14 +304,31 @@ class Snapshot:
             motion = self._motion(row)
         return motion.twist
 
+    def local_twist(self, row: int) -> Floats:
+        """Return the twist of one body in its own axes as 6 floats: computed once, for all messages that show it."""
+        twist = self._local_twists.get(row)
+        if twist is None:
+            twist = self._local_twists[row] = in_axes(self.body(row)[3:], self.twist(row))
+        return twist
+
     def acceleration(self, row: int) -> Floats:
         """Return the acceleration of one body as 6 floats, as in `body_acceleration`."""
         motion = self._motions.get(row)
-        return self._motion(row).acceleration if motion is None else motion.acceleration
+        if motion is None:
+            if row == WORLD:
+                return STILL
+            motion = self._motion(row)
+        return motion.acceleration
 
-    def start_pose(self, row: int) -> FloatArray:
-        """Return `world_from_body` (7,) at the first state after opening or a reset: where odometry starts."""
-        pose: FloatArray = self._start[row]
+    def start_pose(self, row: int) -> list[float]:
+        """Return `world_from_body` of one body at the first state after opening or a reset: where odometry starts.
+
+        Returns:
+            7 floats, NaN before that state.
+        """
+        pose = self._single_start.get(row)
+        if pose is None:
+            pose = self._single_start[row] = self._start[row].tolist()
         return pose
 
     @property
@@ -407,6 +441,7 @@ class Snapshot:
         fresh = ~self._started & (self._body_time() >= 0)
         if fresh.any():
             self._start[fresh] = self.body_pose[fresh]
+            self._single_start.clear()
             self._started |= fresh
         self._all_started = bool(self._started.all())
 

@@ -180,8 +180,10 @@ def imu(
     """
     orientation = rotation if mounting.rotation is None else multiply(rotation, mounting.rotation)
     if mounting.lever is None:
-        ax, ay, az = acceleration[:3]
+        ax, ay, az, _, _, _ = acceleration
     else:
         ax, ay, az = acceleration_at(rotation, twist, acceleration, mounting.lever)
-    turned = in_axes(orientation, (ax + UP[0], ay + UP[1], az + UP[2], *twist[3:]))
+    ux, uy, uz = UP
+    _, _, _, sx, sy, sz = twist
+    turned = in_axes(orientation, (ax + ux, ay + uy, az + uz, sx, sy, sz))
     return orientation, turned[3:], turned[:3]

@@ -7,11 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from builders.plans import gripper, rest_of, rover
+from usd_ros_bridge.model.change import common_rows
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import State
-from usd_ros_bridge.runtime.frame_poses import FrameTable
+from usd_ros_bridge.runtime.frame_poses import WORLD, FrameTable
 from usd_ros_bridge.runtime.kinematics import Kinematics
 from usd_ros_bridge.runtime.snapshot import UNKNOWN, Snapshot, UnknownFilter
+from usd_ros_bridge.spatial.scalar import in_axes
 from usd_ros_bridge.spatial.transforms import compose, exponential, pose, rotate, twist_exponential
 
 MS = 1_000_000
@@ -121,6 +123,7 @@ def test_a_reset_forgets_velocities_and_starts() -> None:
         assert snapshot.body_twist.any() == (tick == 1)
     assert snapshot.start_pose(0)[0] == 0.0
     snapshot.reset()
+    assert np.isnan(snapshot.start_pose(0)).all()
     state.time_ns = 5 * MS
     state.body_pose[0, 0] = 7.0
     snapshot.begin(state)
@@ -149,6 +152,59 @@ def test_what_is_asked_twice_is_computed_once() -> None:
     before = snapshot.body_pose
     snapshot.begin(state)
     assert snapshot.body_pose is not before
+
+
+def test_a_twist_in_its_body_s_axes_holds_for_one_body_and_one_state() -> None:
+    snapshot, state = make(gripper(rover()).build(), joint_driven=False)
+    random = np.random.default_rng(5)
+    before: set[tuple[float, ...]] = set()
+    # The second state has the time of the first: what counts is that it is another state.
+    for tick in (0, 0, 1):
+        state.time_ns = tick * MS
+        state.body_twist = random.uniform(-1.0, 1.0, (len(state.body_pose), 6))
+        state.body_pose[:, 3:] = exponential(random.uniform(-1.0, 1.0, (len(state.body_pose), 3)))
+        snapshot.begin(state)
+        for row in range(len(state.body_pose)):
+            twist = snapshot.local_twist(row)
+            assert twist == in_axes(snapshot.body(row)[3:], snapshot.twist(row))
+            assert snapshot.local_twist(row) is twist
+            before.add(tuple(twist))
+    assert len(before) == 3 * len(state.body_pose)
+
+
+def test_a_reset_forgets_the_twist_in_its_body_s_axes() -> None:
+    snapshot, state = make(rover().build())
+    state.body_twist = None
+    for tick in range(2):
+        state.time_ns = tick * 10 * MS
+        state.body_pose[0, 0] = tick
+        snapshot.begin(state)
+        assert any(snapshot.local_twist(0)) == (tick == 1)
+    snapshot.reset()
+    assert not any(snapshot.local_twist(0))
+
+
+def test_the_world_stands_still_in_its_origin() -> None:
+    snapshot, state = make(gripper(rover()).build())
+    palm = snapshot.plan.layout.body_index["/gripper/palm"]
+    for tick in range(3):
+        state.time_ns = tick * MS
+        state.joint_position[:] = 0.1 * tick
+        snapshot.begin(state)
+        expected = make(snapshot.plan)[0]
+        expected.begin(state)
+        assert snapshot.body(WORLD) == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        assert not any((*snapshot.twist(WORLD), *snapshot.local_twist(WORLD), *snapshot.acceleration(WORLD)))
+        assert np.array(snapshot.body(palm)).tobytes() == np.array(expected.body(palm)).tobytes()
+
+
+def test_odometry_goes_on_from_where_it_started_in_the_plan_before() -> None:
+    old, state = make(rover().build())
+    old.begin(state)
+    new, _ = make(old.plan)
+    assert np.isnan(new.start_pose(0)).all()
+    new.transfer_state(old, common_rows(new.plan, old.plan), same_backend=False)
+    assert new.start_pose(0) == old.start_pose(0) == state.body_pose[0].tolist()
 
 
 @pytest.mark.parametrize("nothing", [[np.nan] * 3, [NEGATIVE_NAN] * 3, [np.nan, NEGATIVE_NAN, np.nan]])

@@ -13,6 +13,7 @@ from rclpy.serialization import deserialize_message
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan, TopicPlan
 from usd_ros_bridge.model.state import SensorSample
+from usd_ros_bridge.runtime.frame_poses import WORLD
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.spatial.scalar import Floats, multiply
 from usd_ros_bridge.spatial.transforms import IDENTITY, pose_array
@@ -116,9 +117,6 @@ class MessageCodec:
             return decode(deserialize_message(data, message_class)) if sample is None else sample
 
         return read_or_decode
-
-
-_STILL = (0.0,) * 6
 
 
 class NoSourceError(Exception):
@@ -228,44 +226,24 @@ class Carrier:
     """The body that carries a topic's prim, or the world where none does; numbers are lists of Python floats.
 
     Attributes:
+        row: Row of the body, as `Snapshot.body` takes it; WORLD where nothing moves the prim.
         body_from_prim: The prim in its body, or in the world: 7 floats.
         lever: Its position, None where it is the body's origin.
     """
 
-    __slots__ = ("_row", "body_from_prim", "lever")
+    __slots__ = ("body_from_prim", "lever", "row")
 
     def __init__(self, topic: TopicPlan) -> None:
-        self._row = topic.body
+        self.row = topic.body
         self.body_from_prim = plain(pose_array(topic.body_from_prim))
         self.lever = self.body_from_prim[:3] if any(self.body_from_prim[:3]) else None
-
-    @property
-    def fixed(self) -> bool:
-        """Return whether nothing moves the prim."""
-        return self._row < 0
-
-    def pose(self, snapshot: Snapshot) -> list[float]:
-        """Return `world_from_body`."""
-        return plain(IDENTITY) if self._row < 0 else snapshot.body(self._row)
-
-    def start(self, snapshot: Snapshot) -> list[float]:
-        """Return `world_from_body` where odometry starts."""
-        return plain(IDENTITY if self._row < 0 else snapshot.start_pose(self._row))
-
-    def twist(self, snapshot: Snapshot) -> Floats:
-        """Return the body's twist in the world frame."""
-        return _STILL if self._row < 0 else snapshot.twist(self._row)
-
-    def acceleration(self, snapshot: Snapshot) -> Floats:
-        """Return the body's acceleration in the world frame, without gravity."""
-        return _STILL if self._row < 0 else snapshot.acceleration(self._row)
 
 
 class HeaderAxes:
     """The axes of a topic's header frame: of one of the robot's frames, else (an external frame) of the world."""
 
     def __init__(self, topic: TopicPlan, plan: BridgePlan) -> None:
-        self._row = -1
+        self._row = WORLD
         self._carrier_from_frame = plain(IDENTITY[3:])
         self._aligned = True
         if topic.robot < 0:
@@ -278,9 +256,13 @@ class HeaderAxes:
                 self._aligned = self._carrier_from_frame[:3] == [0.0, 0.0, 0.0]
                 return
 
+    def are_of_body(self, row: int) -> bool:
+        """Return whether they are the axes of a body."""
+        return self._row == row and self._aligned
+
     def rotation(self, snapshot: Snapshot) -> Floats:
         """Return the quaternion of `world_from_frame`."""
-        if self._row < 0:
+        if self._row == WORLD:
             return self._carrier_from_frame
         rotation = snapshot.body(self._row)[3:]
         return rotation if self._aligned else multiply(rotation, self._carrier_from_frame)

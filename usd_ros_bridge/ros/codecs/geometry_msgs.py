@@ -22,6 +22,7 @@ from usd_ros_bridge.ros.codecs.encoding import (
     stamp_ns,
 )
 from usd_ros_bridge.ros.wire.cdr_reader import read_twist, read_twist_stamped
+from usd_ros_bridge.runtime.frame_poses import WORLD
 from usd_ros_bridge.runtime.snapshot import Snapshot
 from usd_ros_bridge.spatial.scalar import acceleration_at, finite, in_axes, velocity_at
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -30,12 +31,13 @@ from usd_ros_bridge.spatial.transforms import FloatArray
 def _pose_values(topic: TopicPlan) -> Callable[[Snapshot], Values | None]:
     """Ground truth of the body in the world, of the prim where no body carries it."""
     carrier = Carrier(topic)
-    if carrier.fixed:
+    row = carrier.row
+    if row == WORLD:
         still = (carrier.body_from_prim,)
         return lambda snapshot: still  # noqa: ARG005 - Encoding.values
 
     def values(snapshot: Snapshot) -> Values | None:
-        pose = carrier.pose(snapshot)
+        pose = snapshot.body(row)
         return (pose,) if finite(pose) else None
 
     return values
@@ -59,12 +61,18 @@ def encode_transform(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: A
 def encode_twist(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """TwistStamped: velocity of the prim's origin relative to the world, in the axes of the header's frame."""
     carrier, axes = Carrier(topic), HeaderAxes(topic, plan)
+    row, lever = carrier.row, carrier.lever
+    # That of most robots: Odometry shows the same.
+    is_local = lever is None and axes.are_of_body(row)
 
     def values(snapshot: Snapshot) -> Values | None:
-        twist = carrier.twist(snapshot)
-        if carrier.lever is not None:
-            twist = velocity_at(carrier.pose(snapshot)[3:], twist, carrier.lever)
-        twist = in_axes(axes.rotation(snapshot), twist)
+        if is_local:
+            twist = snapshot.local_twist(row)
+        else:
+            twist = snapshot.twist(row)
+            if lever is not None:
+                twist = velocity_at(snapshot.body(row)[3:], twist, lever)
+            twist = in_axes(axes.rotation(snapshot), twist)
         return (twist,) if finite(twist) else None
 
     return Encoding(values=values, blocks=("twist",))
@@ -73,12 +81,13 @@ def encode_twist(topic: TopicPlan, plan: BridgePlan) -> Encoding:
 def encode_accel(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     """AccelStamped: acceleration of the prim's origin, gravity left out, in the axes of the header's frame."""
     carrier, axes = Carrier(topic), HeaderAxes(topic, plan)
+    row, lever = carrier.row, carrier.lever
 
     def values(snapshot: Snapshot) -> Values | None:
-        accel = carrier.acceleration(snapshot)
-        if carrier.lever is not None:
-            rotation, twist = carrier.pose(snapshot)[3:], carrier.twist(snapshot)
-            accel = (*acceleration_at(rotation, twist, accel, carrier.lever), *accel[3:])
+        accel = snapshot.acceleration(row)
+        if lever is not None:
+            rotation, twist = snapshot.body(row)[3:], snapshot.twist(row)
+            accel = (*acceleration_at(rotation, twist, accel, lever), *accel[3:])
         accel = in_axes(axes.rotation(snapshot), accel)
         return (accel,) if finite(accel) else None
 

@@ -12,18 +12,18 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.codecs.encoding import Encoding, Values, set_stamp
 from usd_ros_bridge.ros.compat import type_name
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
-from usd_ros_bridge.ros.wire.cdr_template import Column, MessageBlock, Template
+from usd_ros_bridge.ros.wire.cdr_template import STAMP_BYTES, Column, MessageBlock, Template, pack_stamp
 from usd_ros_bridge.runtime.snapshot import Snapshot
 
 MAX_TEMPLATES = 4
 """Shapes that an encoder keeps: with and without velocities and efforts of a JointState, the usual sizes of a cloud."""
 
-Write = Callable[[Values, int, bytes], None]
+Write = Callable[[Values, bytes, bytes], None]
+_LENGTH = struct.Struct("<I")
 _Block = tuple[int, int, str]
 """Numbers of one type side by side: offset in the message, how many, and their format for `struct`."""
 
@@ -38,8 +38,8 @@ class EncodedMessage:
         template: The message and the places of all its numbers.
         data: The message.
         frame: Place of the header's frame in it; None without a header.
-        write: `write(values, time_ns, frame)` writes the values of the encoding, the stamp, and the header's frame:
-            UTF-8 with a zero at its end.
+        write: `write(values, stamp, frame)` writes the values of the encoding, the stamp as `pack_stamp` returns it,
+            and the header's frame as `pack_text` does.
     """
 
     def __init__(self, message: Any, encoding: Encoding, values: Values, frame: bytes) -> None:
@@ -59,8 +59,8 @@ class EncodedMessage:
         self.data = template.data
         self.frame: slice | None = None
         if hasattr(message, "header"):
-            # In a std_msgs/Header the frame follows the stamp and its own length: three numbers of four bytes.
-            begin = template.offset("header.stamp.sec") + 12
+            # In a std_msgs/Header the frame follows the stamp.
+            begin = template.offset("header.stamp.sec") + STAMP_BYTES
             self.frame = slice(begin, begin + len(frame))
         self.write = self._make_write(values, len(frame))
 
@@ -82,17 +82,18 @@ class EncodedMessage:
         stamps = template.stamps(encoding.stamps) if encoding.stamps else None
         pack_header = None
         if self.frame is not None:
-            pack_header = partial(struct.Struct(f"<iII{size}s").pack_into, data, self.frame.start - 12)
+            header = struct.Struct(f"<{STAMP_BYTES}s{size}s")
+            pack_header = partial(header.pack_into, data, self.frame.start - STAMP_BYTES)
         arrays = list(enumerate(encoding.sequences, len(blocks)))
         arrays = [(index, path) for index, path in arrays if values[index].size]
         views = [(index, _view(template, path, values[index])) for index, path in arrays if "[]" not in path]
         columns = [(index, template.column(path)) for index, path in arrays if "[]" in path]
 
-        def write(values: Values, time_ns: int, frame: bytes) -> None:
+        def write(values: Values, stamp: bytes, frame: bytes) -> None:
             if pack_header is not None:
-                pack_header(*divmod(time_ns, SECOND_NS), size, frame)
+                pack_header(stamp, frame)
             elif stamps is not None:
-                stamps.write(time_ns)
+                stamps.write(stamp)
             for index, pack in packers:
                 pack(*values[index])
             for index, view in views:
@@ -114,10 +115,9 @@ def _make_write_blocks(data: bytearray, frame: slice, blocks: Sequence[_Block]) 
         frame: Place of the header's frame.
         blocks: Places of the numbers.
     """
-    size = frame.stop - frame.start
-    layout, end = f"<iII{size}s", frame.stop
-    names: dict[str, object] = {"data": data, "begin": frame.start - 12, "second": SECOND_NS}
-    arguments, lines = ["data", "begin", "s", "n", str(size), "frame"], ["    s, n = divmod(time_ns, second)"]
+    layout, end = f"<{STAMP_BYTES}s{frame.stop - frame.start}s", frame.stop
+    names: dict[str, object] = {"data": data, "begin": frame.start - STAMP_BYTES}
+    arguments, lines = ["data", "begin", "stamp", "frame"], []
     for index, (offset, count, code) in sorted(enumerate(blocks), key=lambda each: each[1]):
         # Bytes between two blocks stay as they are.
         numbers = [f"v{index}_{number}" for number in range(count)]
@@ -127,7 +127,7 @@ def _make_write_blocks(data: bytearray, frame: slice, blocks: Sequence[_Block]) 
         arguments += [f"c{index}", *numbers]
         end = offset + struct.calcsize(f"<{count}{code}")
     names["pack"] = struct.Struct(layout).pack_into
-    parameters = ", ".join(["values", "time_ns", "frame", *(f"{each}={each}" for each in names)])
+    parameters = ", ".join(["values", "stamp", "frame", *(f"{each}={each}" for each in names)])
     made: dict[str, Write] = {}
     text = "\n".join([f"def write({parameters}):", *lines, f"    pack({', '.join(arguments)})"])
     exec(text, names, made)  # noqa: S102 - made of numbers and names of its own
@@ -153,16 +153,16 @@ class EncodedBlock:
         self._paths = (*encoding.blocks, *encoding.sequences)
         self._targets: dict[tuple[str, int], Any] = {}
 
-    def write(self, arrays: Sequence[NDArray[np.float64]], rows: slice, copies: int, time_ns: int) -> bool:
+    def write(self, arrays: Sequence[NDArray[np.float64]], rows: slice, copies: int, stamp: bytes) -> bool:
         """Write the first copies. Return False if a message cannot be written: its row begins with NaN.
 
         Args:
             arrays: Arrays of the encoding: of all robots.
             rows: Rows of the arrays for all these copies.
             copies: Number of messages.
-            time_ns: Stamp, nanoseconds.
+            stamp: As `pack_stamp` returns it.
         """
-        self._stamps.write(time_ns)
+        self._stamps.write(stamp)
         for path, numbers in zip(self._paths, arrays, strict=True):
             if not numbers.size:
                 continue
@@ -203,7 +203,7 @@ class MessageEncoder:
         values: The encoding's: return what a snapshot shows.
         stamp_ns: The encoding's: return the time of what is shown.
         fixed: The only message of an encoding without sequences, from its first `encode` on.
-        frame: The header's frame: UTF-8 with a zero at its end.
+        frame: The header's frame, as `pack_text` returns it.
         rows: The encoding's: rows of the arrays of all robots.
     """
 
@@ -243,19 +243,20 @@ class MessageEncoder:
         self.rows = encoding.rows or slice(0)
         self.fixed: EncodedMessage | None = None
         self.frame_id = frame_id
-        self.frame = frame_id.encode() + b"\0"
+        self.frame = pack_text(frame_id)
 
     @property
     def latest(self) -> EncodedMessage | None:
         """Return the serialized message that `encode` wrote last; None if it made a message object."""
         return self._message
 
-    def encode(self, values: Values, time_ns: int) -> Any:
+    def encode(self, values: Values, time_ns: int, stamp: bytes = b"") -> Any:
         """Return a message: a bytearray that is valid until the next call of any encoder, or a message object.
 
         Args:
             values: What the encoding returned.
             time_ns: Stamp, nanoseconds.
+            stamp: The same as `pack_stamp` returns it, where the caller has that already.
         """
         key = self._key_of(values)
         message = self._message
@@ -263,7 +264,7 @@ class MessageEncoder:
             message = self._select(key, values)
             if message is None:
                 return self.make_message(values, time_ns)
-        message.write(values, time_ns, self.frame)
+        message.write(values, stamp or pack_stamp(time_ns), self.frame)
         return message.data
 
     def find_row(self, arrays: Sequence[NDArray[np.float64]], snapshot: Snapshot) -> EncodedMessage | None:
@@ -347,9 +348,15 @@ class MessageEncoder:
             blank = [tuple(type(number)() for number in block) for block in values[:first]]
             prototype = self.make_message((*blank, *map(np.zeros_like, values[first:])), 0)
             if hasattr(prototype, "header"):
-                prototype.header.frame_id = " " * (len(self.frame) - 1)
+                prototype.header.frame_id = " " * (len(self.frame) - len(pack_text("")))
             message = self._messages[everything] = EncodedMessage(prototype, encoding, values, self.frame)
         return message
+
+
+def pack_text(text: str) -> bytes:
+    """Return a serialized string: its length in four bytes, UTF-8, and a zero that counts."""
+    content = text.encode() + b"\0"
+    return _LENGTH.pack(len(content)) + content
 
 
 def fill(message: Any, path: str, value: Any) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
-from usd_ros_bridge.ros.codecs.encoding import Carrier, Encoding, MessageCodec, NoSourceError, Values
+from usd_ros_bridge.ros.codecs.encoding import Encoding, MessageCodec, NoSourceError, Values
+from usd_ros_bridge.runtime.frame_poses import WORLD
 from usd_ros_bridge.runtime.snapshot import Snapshot
-from usd_ros_bridge.spatial.scalar import Floats, finite, in_axes, relative
+from usd_ros_bridge.spatial.scalar import Floats, finite, relative
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 
@@ -20,9 +21,9 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     The pose is that since the start (REP 105), the twist is in the child frame; covariances that nobody gives stay
     zero.
     """
-    carrier = Carrier(topic)
+    row = topic.body
     driven = any(topic.path in each.interfaces for each in plan.controllers)
-    if carrier.fixed and not driven:
+    if row == WORLD and not driven:
         raise NoSourceError("no rigid body is at or above it")
     robot = topic.robot
     covariances: list[Floats] = []
@@ -33,13 +34,10 @@ def encode_odometry(topic: TopicPlan, plan: BridgePlan) -> Encoding:
             covariances[:] = (odometry.pose_covariance, odometry.twist_covariance)
             pose, twist = odometry.pose, odometry.twist
             return (pose, twist) if finite(pose) and finite(twist) else None
-        if carrier.fixed:
+        if row == WORLD:
             return None
-        world_from_body = carrier.pose(snapshot)
-        pose = relative(carrier.start(snapshot), world_from_body)
-        if not finite(pose):
-            return None
-        return pose, in_axes(world_from_body[3:], carrier.twist(snapshot))
+        pose = relative(snapshot.start_pose(row), snapshot.body(row))
+        return (pose, snapshot.local_twist(row)) if finite(pose) else None
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.child_frame_id = topic.child_frame_id

@@ -68,14 +68,18 @@ def encode_joint_state(topic: TopicPlan, plan: BridgePlan) -> Encoding:
     names = list(plan.joint_names(topic))
     rows = selection(topic.dofs)
     known = UnknownFilter(len(names))
+    # Those of a lone robot: the snapshot has filtered velocities and efforts already.
+    are_all = isinstance(rows, slice) and len(topic.dofs) == len(plan.layout.dofs)
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.name = names
 
     def values(snapshot: Snapshot) -> Values:
-        velocity, effort = snapshot.joint_velocity, snapshot.joint_effort
+        position, velocity, effort = _joint_arrays(snapshot)
+        if are_all:
+            return known(position), velocity, effort
         return (
-            known(snapshot.state.joint_position[rows]),
+            known(position[rows]),
             UNKNOWN if velocity is UNKNOWN else known(velocity[rows]),
             UNKNOWN if effort is UNKNOWN else known(effort[rows]),
         )
@@ -110,12 +114,10 @@ def encode_imu(topic: TopicPlan, plan: BridgePlan) -> Encoding:  # noqa: ARG001 
 
     Covariances stay zero, which the message defines as unknown.
     """
-    carrier = Carrier(topic)
-    pose, twist, acceleration = carrier.pose, carrier.twist, carrier.acceleration
-    mounting = Mounting(carrier.body_from_prim)
+    row, mounting = topic.body, Mounting(Carrier(topic).body_from_prim)
 
     def values(snapshot: Snapshot) -> Values | None:
-        measured = imu(pose(snapshot)[3:], twist(snapshot), acceleration(snapshot), mounting)
+        measured = imu(snapshot.body(row)[3:], snapshot.twist(row), snapshot.acceleration(row), mounting)
         orientation, _, force = measured
         return measured if isfinite(sum(orientation) + sum(force)) else None
 

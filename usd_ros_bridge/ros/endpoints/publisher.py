@@ -21,6 +21,7 @@ from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Bound, SourceFeed
 from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.wire.cdr_template import pack_stamp
 from usd_ros_bridge.runtime.publications import Publication, Publications, PublicationStatus, Publish
 from usd_ros_bridge.runtime.schedule import mark_each
 from usd_ros_bridge.runtime.snapshot import Snapshot
@@ -85,15 +86,15 @@ class MessagePublisher(Publication):
         fixed = encoder.fixed
         if fixed is not None:
             # Most messages have no sequences: a call less.
-            fixed.write(values, time_ns, encoder.frame)
+            fixed.write(values, pack_stamp(time_ns), encoder.frame)
             handle.send(fixed.data)
         else:
-            self.send_encoded(encoder, handle, values, time_ns)
+            self.send_encoded(encoder, handle, values, time_ns, pack_stamp(time_ns))
         self.sent_ns = time_ns
         return True
 
     def send_encoded(
-        self, encoder: MessageEncoder, handle: PublisherHandle, values: Values, time_ns: int
+        self, encoder: MessageEncoder, handle: PublisherHandle, values: Values, time_ns: int, stamp: bytes
     ) -> None:
         """Encode a message whose shape may change, and send it.
 
@@ -102,8 +103,9 @@ class MessagePublisher(Publication):
             handle: Sends it.
             values: What the encoding returned.
             time_ns: Stamp, nanoseconds.
+            stamp: The same as `pack_stamp` returns it.
         """
-        message = encoder.encode(values, time_ns)
+        message = encoder.encode(values, time_ns, stamp)
         stamps = self.sent_stamps
         if stamps is not None and (not stamps or stamps[-1] != time_ns):
             stamps.append(time_ns)
@@ -150,15 +152,15 @@ class _Chunk:
     pieces: list[Piece]
     frames: NDArray[np.uint8] | None
 
-    def write(self, arrays: Sequence[NDArray[np.float64]], time_ns: int) -> bytearray | None:
+    def write(self, arrays: Sequence[NDArray[np.float64]], stamp: bytes) -> bytearray | None:
         """Write all messages. Return the data of the block; None if a message cannot be written.
 
         Args:
             arrays: Arrays of all robots.
-            time_ns: Stamp, nanoseconds.
+            stamp: As `pack_stamp` returns it.
         """
         block = self.message.block
-        if not block.write(arrays, self.rows, len(self.pieces), time_ns):
+        if not block.write(arrays, self.rows, len(self.pieces), stamp):
             return None
         if self.frames is not None and self.message.frame is not None:
             block.messages.write_bytes(self.message.frame, self.frames)
@@ -225,12 +227,13 @@ class PublisherBatch:
         if split is None:
             split = self._chunks[shape] = self._split(arrays, snapshot)
         chunks, alone = split
+        stamp = pack_stamp(time_ns)
         subscribed = None if len(wanted) == len(self._members) else set(wanted)
         for chunk in chunks:
             pieces = chunk.pieces
             if subscribed is not None:
                 pieces = [each for each in pieces if each[0] in subscribed]
-            data = chunk.write(arrays, time_ns) if len(pieces) > 1 else None
+            data = chunk.write(arrays, stamp) if len(pieces) > 1 else None
             if data is not None:
                 self._send(data, pieces, time_ns)
             elif pieces:
@@ -324,6 +327,7 @@ class PublisherSequence:
             # Each has a time of its own, or a member was removed or changed earlier in this tick.
             publications.publish_each(self._all, snapshot)
             return
+        stamp = b""
         for publisher, always, handle, encoder, values_of, frame in self._members:
             if publisher.sent_ns == time_ns or not publisher.is_added:
                 continue
@@ -333,12 +337,14 @@ class PublisherSequence:
                 values = values_of(snapshot)
                 if values is None:
                     continue
+                # Once for all of them, and only if there is a message.
+                stamp = stamp or pack_stamp(time_ns)
                 fixed = encoder.fixed
                 if fixed is not None:
-                    fixed.write(values, time_ns, frame)
+                    fixed.write(values, stamp, frame)
                     handle.send(fixed.data)
                 else:
-                    publisher.send_encoded(encoder, handle, values, time_ns)
+                    publisher.send_encoded(encoder, handle, values, time_ns, stamp)
                 publisher.sent_ns = time_ns
                 # `mark`, written out.
                 publisher.count += 1

@@ -240,7 +240,7 @@ def encode_transforms(
                     return None
                 shown = np.flatnonzero(finite)
                 poses = poses[shown]
-        return (poses[:, begin:],)
+        return (poses[:, 3:] if rotate_only else poses,)
 
     def prepare(message: Any, values: Values) -> None:  # noqa: ARG001 - Encoding.prepare
         message.transforms = [

@@ -30,7 +30,7 @@ from usd_ros_bridge.ros.endpoints.subscription import DirectSubscription, TopicS
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
 from usd_ros_bridge.ros.wire.cdr_layout import HEADER_BYTES
 from usd_ros_bridge.ros.wire.cdr_reader import PLAIN_CDR, TEXT_BEGIN, JointStateShape
-from usd_ros_bridge.ros.wire.cdr_template import Column, StampColumn, Template, aligned, flat_view
+from usd_ros_bridge.ros.wire.cdr_template import Column, StampColumn, Template, aligned, flat_view, pack_stamp
 from usd_ros_bridge.runtime.frame_poses import sum_of_squares
 from usd_ros_bridge.runtime.inbox import DescriptorWakeup
 from usd_ros_bridge.runtime.kinematics import EdgeTurn, Kinematics, selection
@@ -388,7 +388,7 @@ def _make_array_rewrite(
         if not math.isfinite(sum_of_squares(values)):
             return 0
         position[where] = values
-        stamps.write(stamp_ns)
+        stamps.write(pack_stamp(stamp_ns))
         write_frames()
         return stamp_ns
 

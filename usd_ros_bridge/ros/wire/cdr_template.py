@@ -30,7 +30,17 @@ PROBE_PERIOD = 65_521
 MAX_PROVEN = 256
 """How many layouts are remembered as checked."""
 _STAMP = struct.Struct("<iI")
+STAMP_BYTES = _STAMP.size
 _PROVEN: set[tuple[type, Hashable]] = set()
+
+
+def pack_stamp(time_ns: int) -> bytes:
+    """Return a serialized builtin_interfaces/Time: 8 bytes.
+
+    Args:
+        time_ns: Nanoseconds since the epoch of the clock in use.
+    """
+    return _STAMP.pack(*divmod(time_ns, NANOSECONDS))
 
 
 class Template:
@@ -198,23 +208,23 @@ class StampColumn:
         even = (offsets - HEADER_BYTES) % 8 == 0
         self._flat = flat_view(data, np.dtype("<i8"))
         self._where = _slice_or_indices((offsets[even] - HEADER_BYTES) // 8)
-        self._others = [partial(_STAMP.pack_into, data, offset) for offset in offsets[~even].tolist()]
-        self._time_ns: int | None = None
+        copy = struct.Struct(f"{STAMP_BYTES}s").pack_into
+        self._others = [partial(copy, data, offset) for offset in offsets[~even].tolist()]
+        self._stamp = b""
 
-    def write(self, time_ns: int) -> None:
+    def write(self, stamp: bytes) -> None:
         """Write one time into every stamp; the same time again costs nothing.
 
         Args:
-            time_ns: Nanoseconds since the epoch of the clock in use.
+            stamp: As `pack_stamp` returns it.
         """
-        if time_ns == self._time_ns:
+        if stamp == self._stamp:
             return
-        self._time_ns = time_ns
-        seconds, nanoseconds = divmod(time_ns, NANOSECONDS)
-        for pack in self._others:
-            pack(seconds, nanoseconds)
+        self._stamp = stamp
+        for copy in self._others:
+            copy(stamp)
         if self._where is not None:
-            self._flat[self._where] = nanoseconds << 32 | (seconds & 0xFFFFFFFF)
+            self._flat[self._where] = int.from_bytes(stamp, "little")
 
 
 def aligned(size: int) -> bytearray:

@@ -26,7 +26,7 @@ from sensor_msgs.msg import (
     Range,
     Temperature,
 )
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 
 from builders.plans import PlanBuilder
 from ros_plans import CAMERA, plan, topic
@@ -35,11 +35,17 @@ from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.state import SensorSample
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.codecs.encoding import NoSourceError
-from usd_ros_bridge.ros.codecs.message_encoder import MAX_TEMPLATES, EncodedMessages, MessageEncoder
+from usd_ros_bridge.ros.codecs.message_encoder import (
+    MAX_TEMPLATES,
+    EncodedMessages,
+    MessageEncoder,
+    pack_text,
+)
 from usd_ros_bridge.ros.interface_types import AmentCatalog, InterfaceTypeError, import_interface
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
 from usd_ros_bridge.runtime.odometry import Odometry as OdometryValues
 from usd_ros_bridge.runtime.runtime import Runtime
+from usd_ros_bridge.spatial import scalar
 from usd_ros_bridge.spatial.pose import Pose
 
 SPIN = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 2.0])
@@ -131,6 +137,69 @@ def test_twist_is_that_of_the_prim_in_the_axes_of_its_frame(encode):
 def test_twist_in_an_external_frame_has_the_axes_of_the_world(encode):
     twist = encode("geometry_msgs/msg/TwistStamped", TwistStamped(), frame_id="map").twist
     assert [twist.linear.x, twist.linear.y, twist.angular.z] == pytest.approx([1.0, 0.0, 2.0])
+
+
+class Roaming(NullBackend):
+    """Every body has another pose and another twist at every step."""
+
+    def step(self, time_ns, commands):
+        state = super().step(time_ns, commands)
+        random = np.random.default_rng(time_ns)
+        state.body_pose[:] = random.uniform(-1.0, 1.0, state.body_pose.shape)
+        state.body_pose[:, 3:] /= np.linalg.norm(state.body_pose[:, 3:], axis=1, keepdims=True)
+        state.body_twist = random.uniform(-1.0, 1.0, (len(state.body_pose), 6))
+        return state
+
+
+AHEAD, TURNED = Pose((1.0, 0.5, 0.0)), Pose((0.0, 0.0, 0.0), (0.5, -0.5, 0.5, -0.5))
+TWISTS = {
+    "own": ("base", Pose()),
+    "ahead": ("base", AHEAD),
+    "of_mast": ("mast", Pose()),
+    "turned": ("turned", Pose()),
+    "external": ("map", Pose()),
+}
+"""Frame of the header, and the prim in its body."""
+
+
+def roaming_robots():
+    """Two robots of two bodies; each shows the twist of its base in the axes of other frames, and as Odometry."""
+    builder = PlanBuilder()
+    for path in ("/one", "/two"):
+        robot = builder.robot(path, namespace=path)
+        for body in ("base", "mast"):
+            robot.body(body)
+        carrier = robot.body_row("base")
+        robot.frames.append(
+            replace(robot.frames[0], id="turned", carrier=carrier, carrier_from_frame=TURNED, static=True)
+        )
+        for name, (frame, where) in TWISTS.items():
+            robot.topic(
+                name, "geometry_msgs/msg/TwistStamped", "publisher", frame_id=frame, body_from_prim=where
+            )
+        robot.topic("odom", "nav_msgs/msg/Odometry", "publisher", frame_id="odom", child_frame_id="base")
+    return builder.build()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_messages_that_show_one_twist_differ_where_bodies_axes_or_levers_do(order):
+    made = roaming_robots()
+    encodings = [(each, CODECS[each.type].encode(each, made)) for each in made.topics][::order]
+    with Runtime(made, Roaming()) as runtime:
+        for time_ns in (1, 2):
+            assert runtime.tick(time_ns)
+            snapshot = runtime.snapshot
+            for shown, encoding in encodings:
+                base = shown.body
+                rotation, twist = snapshot.body(base)[3:], snapshot.twist(base)
+                axes = {
+                    "mast": snapshot.body(base + 1)[3:],
+                    "turned": scalar.multiply(rotation, TURNED.rotation),
+                    "map": (0.0, 0.0, 0.0, 1.0),
+                }.get(shown.frame_id, rotation)
+                if shown.body_from_prim == AHEAD:
+                    twist = scalar.velocity_at(rotation, twist, AHEAD.translation)
+                assert encoding.values(snapshot)[-1] == scalar.in_axes(axes, twist), (shown.path, time_ns)
 
 
 def test_acceleration_of_a_point_off_centre_is_centripetal(encode):
@@ -456,6 +525,13 @@ def test_robots_of_a_kind_write_into_one_message_and_read_as_their_own():
     assert not reports
 
 
+@pytest.mark.parametrize("text", ["", "a", "base_link", "рама"])
+def test_a_packed_text_is_that_of_rclpy(text):
+    encapsulation = 4
+    packed = pack_text(text)
+    assert bytes(serialize_message(String(data=text)))[encapsulation:][: len(packed)] == packed
+
+
 CONSTANTS = {
     "geometry_msgs/msg/TransformStamped": {"child_frame_id": "another"},
     "nav_msgs/msg/Odometry": {"child_frame_id": "another"},
@@ -491,6 +567,23 @@ def arm_of_joints(*names):
         robot.joint(name, parent, child)
     robot.topic("joint_states", "sensor_msgs/msg/JointState", "publisher", publish_rate=10.0)
     return robot.plan.build()
+
+
+@pytest.mark.parametrize("dofs", [(0, 1, 2), (2, 0, 1), (1, 2), (1,)])
+def test_joint_states_are_in_the_order_of_the_topic(dofs):
+    made = arm_of_joints("one", "two", "three")
+    shown = replace(made.topics[0], dofs=dofs)
+    encoding = CODECS["sensor_msgs/msg/JointState"].encode(shown, made)
+    with Runtime(made, NullBackend()) as runtime:
+        assert runtime.tick(1)
+        state = runtime.snapshot.state
+        state.joint_position, state.joint_velocity = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, np.nan])
+        runtime.snapshot.begin(state)
+        position, velocity, effort = encoding.values(runtime.snapshot)
+    rows = list(dofs)
+    assert position.tolist() == state.joint_position[rows].tolist()
+    np.testing.assert_array_equal(velocity, state.joint_velocity[rows])
+    assert not effort.size
 
 
 @pytest.mark.parametrize(

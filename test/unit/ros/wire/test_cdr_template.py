@@ -27,7 +27,7 @@ from visualization_msgs.msg import Marker
 
 from usd_ros_bridge.ros.wire import cdr_template as template_module
 from usd_ros_bridge.ros.wire.cdr_layout import TemplateError
-from usd_ros_bridge.ros.wire.cdr_template import Template
+from usd_ros_bridge.ros.wire.cdr_template import Template, pack_stamp
 
 TIME_NS = 1_700_000_123_456_789_012
 STAMP = (1_700_000_123, 456_789_012)
@@ -77,7 +77,7 @@ def test_column_writes_every_transform(count: int, names: tuple[str, ...], kind:
     }[kind]
     column = template.column("transforms[].transform")
     column.write(given)
-    template.stamps("transforms[].header.stamp").write(TIME_NS)
+    template.stamps("transforms[].header.stamp").write(pack_stamp(TIME_NS))
     found = decode(template, TFMessage)
     assert poses(found) == values.tolist()
     assert [(item.header.stamp.sec, item.header.stamp.nanosec) for item in found.transforms] == [
@@ -101,7 +101,7 @@ def test_column_of_an_empty_sequence_takes_no_rows() -> None:
     column = template.column("transforms[].transform")
     for width in (0, 7):
         column.write(np.zeros((0, width)))
-    template.stamps("transforms[].header.stamp").write(TIME_NS)
+    template.stamps("transforms[].header.stamp").write(pack_stamp(TIME_NS))
     assert decode(template, TFMessage) == TFMessage()
 
 
@@ -118,11 +118,11 @@ def test_column_refuses_values_of_another_shape(count: int) -> None:
 def test_stamps_take_every_time(time_ns: int) -> None:
     expected = divmod(time_ns, 10**9)
     template = Template(transforms(3))
-    template.stamps("transforms[].header.stamp").write(time_ns)
+    template.stamps("transforms[].header.stamp").write(pack_stamp(time_ns))
     found = decode(template, TFMessage)
     assert [(item.header.stamp.sec, item.header.stamp.nanosec) for item in found.transforms] == [expected] * 3
     template = Template(Odometry())
-    template.stamps("header.stamp").write(time_ns)
+    template.stamps("header.stamp").write(pack_stamp(time_ns))
     stamp = decode(template, Odometry).header.stamp
     assert (stamp.sec, stamp.nanosec) == expected
 
@@ -135,11 +135,11 @@ def test_stamps_need_a_header() -> None:
 def test_the_same_stamp_again_writes_nothing() -> None:
     template = Template(Odometry())
     stamps = template.stamps("header.stamp")
-    stamps.write(TIME_NS)
+    stamps.write(pack_stamp(TIME_NS))
     template.view("header.stamp.sec")[:] = 0
-    stamps.write(TIME_NS)
+    stamps.write(pack_stamp(TIME_NS))
     assert decode(template, Odometry).header.stamp.sec == 0
-    stamps.write(TIME_NS + 1)
+    stamps.write(pack_stamp(TIME_NS + 1))
     assert decode(template, Odometry).header.stamp.sec == STAMP[0]
 
 
