@@ -321,6 +321,7 @@ class _Planner:
         """
         from usd_ros_bridge.api import load_plan
         from usd_ros_bridge.errors import BridgeError
+        from usd_ros_bridge.reporting import describe, log_warning
         from usd_ros_bridge.usd import quiet
 
         job = self._job
@@ -345,7 +346,10 @@ class _Planner:
             is_complete = self._describe(plan) if job.describes else True
             if key and is_complete:
                 content = CachedPlan(plan=sent, switchable=switchable, descriptions=self._descriptions)
-                self._keep(key, content, plan.stage, asked.answers if asked else {}, since_ns)
+                try:
+                    self._keep(key, content, plan.stage, asked.answers if asked else {}, since_ns)
+                except Exception as error:  # noqa: BLE001 - the bridge has its plan, whatever is wrong with the cache
+                    log_warning("plan cache", f"the plan is not kept: {describe(error)}")
             if job.describes:
                 self._send(_DONE)
 

@@ -50,6 +50,13 @@ def differences(here, there, where="plan"):
         yield f"{where}: {here!r} and {there!r}"
 
 
+class OddCatalog:
+    """A catalog whose answers are no bool: they cannot be kept."""
+
+    def contains(self, type_name):
+        return np.bool_(type_name)
+
+
 class Catalog:
     """Interface types by name; to be pickled."""
 

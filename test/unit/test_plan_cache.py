@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner_jobs import Catalog, differences, job
+from planner_jobs import Catalog, OddCatalog, differences, job
 from usd_ros_bridge import plan_cache
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.mesh_files import MeshCache
@@ -414,6 +414,14 @@ def test_what_changed_while_it_was_read_is_not_kept(tmp_path):
     rest(file)
     assert cache.store("key", small(), sources(files=frozenset({str(file)}), since_ns=time.time_ns()))
     assert cache.load("key", None) is not None
+
+
+def test_a_plan_that_cannot_be_kept_arrives_all_the_same(tmp_path, capfd):
+    described = {"describes": True, "mesh_directory": str(tmp_path / "meshes"), "catalog": OddCatalog()}
+    plan, descriptions, _ = planned(ROVER, **described)
+    assert plan.robots
+    assert len(descriptions) == 1
+    assert "the plan is not kept: TypeError" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "nul"])
