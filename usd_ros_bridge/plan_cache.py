@@ -22,6 +22,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from usd_ros_bridge.process_settings import user_cache
+
 if TYPE_CHECKING:
     from usd_ros_bridge.export.urdf import Urdf
     from usd_ros_bridge.model.message_types import TypeCatalog
@@ -89,12 +91,10 @@ class PlanSources:
 
 def default_cache_directory() -> Path | None:
     """Return `usd_ros_bridge/plans` in XDG_CACHE_HOME, else in ~/.cache; None if the user has no home directory."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        root = root if root.is_absolute() else Path.home() / ".cache"
+        return user_cache("plans")
     except RuntimeError:
         return None
-    return root / "usd_ros_bridge" / "plans"
 
 
 def plan_key(*parts: object) -> str:
@@ -343,7 +343,7 @@ def _check_owner(status: os.stat_result, is_kind: Any) -> None:
     Raises:
         PermissionError: It belongs to another user, others may write it, or it is something else.
     """
-    # Nobody can be told apart where there are no users.
+    # An operating system without user ids has no cache.
     owner = os.geteuid() if hasattr(os, "geteuid") else None
     if owner != status.st_uid or status.st_mode & _OTHERS_MAY_WRITE or not is_kind(status.st_mode):
         raise PermissionError

@@ -146,7 +146,7 @@ class PlannerProcess:
         return cache.load(key, job.catalog), key
 
     def _ask(self, job: PlanJob, key: str) -> tuple[BridgePlan, Mapping[str, bool]]:
-        """Have the process do a job. Return the plan, and what its services can switch."""
+        """Send a job to the process. Return the plan, and what its services can switch."""
         if self._process is None:
             self._start()
         if self._process is None:

@@ -1,4 +1,7 @@
-"""Settings of the whole process: speed, signals, exit status. In a host's process only where the host asks."""
+"""Settings of the whole process: speed, signals, exit status, the user's cache.
+
+In a host's process nothing is changed unless the host asks.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from usd_ros_bridge.errors import BridgeError
 
 EXIT_STRICT = 1
@@ -38,6 +43,22 @@ def tune_process() -> None:
     """
     global _allowed
     _allowed = True
+
+
+def user_cache(name: str) -> Path:
+    """Return the directory of one of the bridge's caches: in XDG_CACHE_HOME, else in ~/.cache.
+
+    Args:
+        name: Name of the cache.
+
+    Raises:
+        RuntimeError: The user has no home directory.
+    """
+    # Here: a process is not ready for signals before this module is imported.
+    from pathlib import Path
+
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (root if root.is_absolute() else Path.home() / ".cache") / "usd_ros_bridge" / name
 
 
 def fail(error: BridgeError | str) -> int:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 
 from usd_ros_bridge.options import PlanOptions, ReadOptions
 from usd_ros_bridge.planner_process import PlanJob
+
+ASSETS = Path(__file__).parents[1] / "assets"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROVER = EXAMPLES / "rover" / "world.usda"
+ARM = EXAMPLES / "arm" / "arm.usda"
+PLANNED = (
+    ROVER,
+    ARM,
+    ASSETS / "error_wrong_type.usda",
+    ASSETS / "units_centimetres_y_up.usda",
+    ASSETS / "frame_animated.usda",
+)
+"""Assets whose plans are compared field by field."""
 
 
 def job(asset, **changes):

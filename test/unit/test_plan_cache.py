@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner_jobs import Catalog, OddCatalog, differences, job
+from planner_jobs import ARM, ASSETS, EXAMPLES, PLANNED, ROVER, Catalog, OddCatalog, differences, job
 from usd_ros_bridge import plan_cache
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.export.mesh_files import MeshCache
@@ -29,10 +29,6 @@ from usd_ros_bridge.usd import open_stage, quiet
 from usd_ros_bridge.usd.edit.reload import source_files
 from usd_ros_bridge.usd.session import DeferredStage, StageSession
 
-ASSETS = Path(__file__).parents[1] / "assets"
-EXAMPLES = Path(__file__).parents[2] / "examples"
-ROVER = EXAMPLES / "rover" / "world.usda"
-ARM = EXAMPLES / "arm" / "arm.usda"
 SETTLE_S = 0.05
 """How long a file rests before it is planned: one that was changed after that is not kept."""
 
@@ -170,17 +166,7 @@ def chain(folder, *, texture=False):
 
 
 @pytest.mark.parametrize("physics", [False, True], ids=["plan", "physics"])
-@pytest.mark.parametrize(
-    "asset",
-    [
-        ROVER,
-        ARM,
-        ASSETS / "error_wrong_type.usda",
-        ASSETS / "units_centimetres_y_up.usda",
-        ASSETS / "frame_animated.usda",
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("asset", PLANNED, ids=lambda path: path.stem)
 def test_a_plan_from_the_cache_is_the_plan_made_now_field_by_field(asset, physics):
     types = pytest.importorskip("usd_ros_bridge.ros.interface_types")
     options, catalog = PlanOptions(isaac_names=True), types.AmentCatalog()

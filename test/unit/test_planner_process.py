@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from planner_jobs import differences, job
+from planner_jobs import ARM, ASSETS, PLANNED, ROVER, differences, job
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import AssetError, BridgeError, VariantError
 from usd_ros_bridge.export.mesh_files import MeshCache
@@ -19,11 +18,6 @@ from usd_ros_bridge.planner_process import PlannerError, start_planner
 from usd_ros_bridge.usd import quiet
 from usd_ros_bridge.usd.session import DeferredStage, StageSession
 
-ASSETS = Path(__file__).parents[1] / "assets"
-EXAMPLES = Path(__file__).parents[2] / "examples"
-ROVER = EXAMPLES / "rover" / "world.usda"
-ARM = EXAMPLES / "arm" / "arm.usda"
-
 
 @pytest.fixture
 def planner():
@@ -32,17 +26,7 @@ def planner():
 
 
 @pytest.mark.parametrize("physics", [False, True], ids=["plan", "physics"])
-@pytest.mark.parametrize(
-    "asset",
-    [
-        ROVER,
-        ARM,
-        ASSETS / "error_wrong_type.usda",
-        ASSETS / "units_centimetres_y_up.usda",
-        ASSETS / "frame_animated.usda",
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("asset", PLANNED, ids=lambda path: path.stem)
 def test_its_plan_is_the_plan_made_here_field_by_field(planner, asset, physics):
     types = pytest.importorskip("usd_ros_bridge.ros.interface_types")
     options, catalog = PlanOptions(isaac_names=True), types.AmentCatalog()

@@ -22,6 +22,7 @@ from usd_ros_bridge.errors import OptionError, quoted
 from usd_ros_bridge.model.appearance import GREY, Color, Look, Skin, srgb
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import Mesh
+from usd_ros_bridge.process_settings import user_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,10 @@ def default_directory() -> Path:
     Raises:
         OptionError: The user has no home directory.
     """
-    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        root = root if root.is_absolute() else Path.home() / ".cache"
+        return user_cache("meshes")
     except RuntimeError as error:
         raise OptionError("there is no home directory for mesh files: give a directory") from error
-    return root / "usd_ros_bridge" / "meshes"
 
 
 class MeshCache:

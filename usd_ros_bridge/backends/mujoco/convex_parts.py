@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.mujoco.mujoco_options import MujocoOptions
 from usd_ros_bridge.backends.mujoco.spec_builder import SpecBuilder
 from usd_ros_bridge.model.physics import Box, Collider, Mesh, Shape, Sphere
+from usd_ros_bridge.process_settings import user_cache
 from usd_ros_bridge.spatial.transforms import FloatArray
 from usd_ros_bridge.spatial.transforms import pose as make_pose
 
@@ -248,7 +249,7 @@ def decompose(
     if not options.decompose:
         return [mesh]
     most = max_hulls if max_hulls is not None and max_hulls > 0 else options.max_hulls
-    file = cache_directory() / f"{_digest(mesh, most)}.npz"
+    file = user_cache("coacd") / f"{_digest(mesh, most)}.npz"
     parts = _load(file)
     if parts is None:
         if importlib.util.find_spec("coacd") is None:
@@ -256,12 +257,6 @@ def decompose(
             return [mesh]
         parts = _run(mesh, most, file, options.decompose_seconds, explain)
     return [Mesh(points, _NO_TRIANGLES, "convexHull") for points in parts] or [mesh]
-
-
-def cache_directory() -> Path:
-    """Return the cache directory: `usd_ros_bridge/coacd` in XDG_CACHE_HOME, else in ~/.cache."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (root if root.is_absolute() else Path("~/.cache").expanduser()) / "usd_ros_bridge" / "coacd"
 
 
 def _digest(mesh: Mesh, max_hulls: int) -> str:
