@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_QUOTED = 128
+MAX_CANDIDATES = 20_000
+"""Names that a misspelt one is compared with."""
+_ALIKE = 0.6
+"""Least similarity of a suggested name, as difflib counts it: 1 for equal names."""
 
 
 class BridgeError(Exception):
@@ -62,6 +66,43 @@ class CallTimeoutError(BridgeError):
 def choices(values: Iterable[str]) -> str:
     """Return `values` as a readable list for an error message, or "none"."""
     return ", ".join(sorted(values)) or "none"
+
+
+def nearest(name: str, candidates: Iterable[str], *, count: int = 3) -> list[str]:
+    """Return the candidates that a misspelt name may stand for, the most similar first. Upper case counts as lower.
+
+    Args:
+        name: What somebody wrote.
+        candidates: Names that exist. The first 20,000 are compared.
+        count: The most names to return.
+    """
+    # Imported late: most processes never meet a misspelt name.
+    from difflib import SequenceMatcher
+    from itertools import islice
+
+    matcher = SequenceMatcher(b=name[:MAX_QUOTED].lower(), autojunk=False)
+    found: list[tuple[float, str]] = []
+    for candidate in dict.fromkeys(islice(candidates, MAX_CANDIDATES)):
+        matcher.set_seq1(candidate[:MAX_QUOTED].lower())
+        if matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
+            found.append((matcher.ratio(), candidate))
+    best = sorted((-ratio, candidate) for ratio, candidate in found if ratio >= _ALIKE)
+    return [candidate for _, candidate in best[:count]]
+
+
+def did_you_mean(name: str, candidates: Iterable[str], *, count: int = 3) -> str:
+    """Return the question `did you mean x or y?` about a misspelt name, "" if no candidate is like it.
+
+    Args:
+        name: What somebody wrote.
+        candidates: Names that exist.
+        count: The most names to suggest.
+    """
+    close = nearest(name, candidates, count=count)
+    if not close:
+        return ""
+    *others, last = close
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
 def escaped(text: str, *, keep: str = "") -> str:

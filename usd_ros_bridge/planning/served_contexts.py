@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
-from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.errors import OptionError, did_you_mean, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 from usd_ros_bridge.model.physics_records import PhysicsRecords
 from usd_ros_bridge.model.records import JointRecord, Record
@@ -108,8 +107,8 @@ def contexts_fault(entries: Sequence[str], robots: Sequence[str]) -> str:
         robot = next((robot for robot in robots if is_below(path, robot)), "")
         if robot:
             return f"contexts: {quoted(path)} is inside of the robot {robot}, which is served as a whole: name that"
-        close = get_close_matches(path, robots, 1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        question = did_you_mean(path, robots, count=1)
+        hint = f" ({question})" if question else ""
         return f"contexts: no context is at or below {quoted(path)}{hint}; there is: {_listed(robots)}"
     return ""
 
