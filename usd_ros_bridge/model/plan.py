@@ -410,3 +410,14 @@ class BridgePlan:
     def joint_names(self, topic: TopicPlan) -> tuple[str, ...]:
         """Return the names that messages of a topic give to its `dofs`, in their order."""
         return topic.joints or tuple(self.layout.dofs[row] for row in topic.dofs)
+
+
+def followers_of(plan: BridgePlan) -> set[int]:
+    """Return the rows of degrees of freedom that follow others: they are not commanded."""
+    return {
+        dof.row
+        for robot in plan.robots
+        for joint in robot.joints
+        for dof in joint.dofs
+        if dof.mimic is not None
+    }

@@ -108,6 +108,17 @@ class ControllerTargets:
         base = self._bases[robot] if robot >= 0 else Base()
         return base.body if base.free else ""
 
+    def tie_of(self, robot: int) -> str:
+        """Return what keeps a robot's base from moving, for a sentence."""
+        base = self._bases[robot] if robot >= 0 else Base()
+        if not base.body:
+            return "the robot has no base"
+        edge = next((e for e in self._kinematics.robots[robot].edges if e.child == base.body), None)
+        joint = edge.joints[0].path if edge is not None and edge.joints else ""
+        return f"the robot's base {quoted(base.body)} is tied to the world" + (
+            f" by {joint}" if joint else ""
+        )
+
     def is_free(self, body: str) -> bool:
         """Return whether a rigid body is held by no joint, except those to its children."""
         return body in self._index.bodies and body not in self._held
@@ -280,6 +291,10 @@ class ControllerPlanner(Generic[R]):
             robots |= of_robots
         if len(robots) > 1:
             raise Fault("the joints belong to more than one robot")
+        if self.schema.joints and self.schema.writes and not found:
+            raise Fault(
+                f"{self.attribute(self.schema.joints[0])} names mimic joints only; name their leaders"
+            )
         if robots:
             plan = replace(plan, robot=robots.pop())
         unique = {dof.row: dof for dof in found}.values()
@@ -373,7 +388,7 @@ class RigidBodyTwistPlanner(ControllerPlanner[RigidBodyTwistRecord]):
         name, targets = self.attribute("body"), self.scope.targets
         body = next(iter(self.record.body or ()), "") or targets.base_of(plan.robot)
         if not body:
-            raise Fault(f"{name} names no rigid body, and the robot has no base that can move")
+            raise Fault(f"{name} names no rigid body, and {targets.tie_of(plan.robot)}")
         if not targets.is_body(body):
             raise Fault(f"{name}: {quoted(body)} is no rigid body")
         if not targets.is_free(body):
@@ -406,18 +421,7 @@ class DiffDrivePlanner(ControllerPlanner[DiffDriveRecord]):
         both = next((name for name in left if name in right), None)
         if both is not None:
             raise Fault(f"the joint {quoted(both)} is on the left and on the right")
-        self._check_drives(plan)
         return sides
-
-    def _check_drives(self, plan: ControllerPlan) -> None:
-        passive = [row for row in plan.dofs if not self.scope.joints.is_driven(row)]
-        if passive:
-            self.scope.findings.warning(
-                "4.2.3.drive",
-                plan.path,
-                f"{len(passive)} of the {len(plan.dofs)} wheel joints have no drive; physics will not turn them",
-                "apply PhysicsDriveAPI:angular with a damping to the wheel joints",
-            )
 
 
 def with_dofs(plan: ControllerPlan, dofs: Sequence[DofPlan]) -> ControllerPlan:

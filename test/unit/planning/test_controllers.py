@@ -182,18 +182,6 @@ def test_a_controller_may_say_what_becomes_of_positions_beyond_limits(authored: 
     )
 
 
-def test_wheels_without_drives_give_a_warning() -> None:
-    stage = rover()
-    stage.parts["joints"] = [
-        joint.__class__(
-            path=joint.path, type_name=joint.type_name, body0=joint.body0, body1=joint.body1, axis="Y"
-        )
-        for joint in stage.parts["joints"]
-    ]
-    stage.controller(diff_drive())
-    assert found(stage.plan(), "4.2.3.drive")[0].severity == "warning"
-
-
 def test_a_body_that_is_none_cannot_be_moved() -> None:
     stage = rover()
     stage.controller(
