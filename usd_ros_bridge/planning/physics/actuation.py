@@ -27,9 +27,10 @@ def report_unmoved(plan: BridgePlan, scene: PhysicsScene, findings: DiagnosticCo
     """
     simulated = scene.needs_forces and not scene.falling_body
     for path, fault, anywhere in _faults(plan, scene):
-        if fault.remark or not (simulated or anywhere):
-            message = fault.message if anywhere else f"where forces are simulated, {fault.message}"
-            findings.info(fault.code, path, message, fault.remedy)
+        if not (simulated or anywhere):
+            findings.info(fault.code, path, f"where forces are simulated, {fault.message}", fault.remedy)
+        elif fault.remark:
+            findings.info(fault.code, path, fault.message, fault.remedy)
         else:
             findings.warning(fault.code, path, fault.message, fault.remedy)
 
