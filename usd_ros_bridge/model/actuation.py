@@ -93,21 +93,29 @@ def find_unmoved(scene: PhysicsScene, asset: str) -> dict[CommandInterface, tupl
     for actuator in scene.actuators:
         for target in _moved_joints(actuator, scene):
             actuators.setdefault(target, []).append(actuator)
-    found: dict[CommandInterface, dict[tuple[str, str], set[int]]] = {each: {} for each in INTERFACES}
-    for number, joint in enumerate(scene.joints):
-        for dof in joint.dofs:
-            if dof.row < 0 or dof.mimic is not None:
-                continue
-            for interface, groups in found.items():
-                why = _reason(dof, interface, actuators.get(number, ()), number, asset)
-                if why:
-                    groups.setdefault(why, set()).add(dof.row)
+    return group_unmoved(
+        (interface, dof.row, why)
+        for number, joint in enumerate(scene.joints)
+        for dof in joint.dofs
+        if dof.row >= 0 and dof.mimic is None
+        for interface in INTERFACES
+        if (why := _reason(dof, interface, actuators.get(number, ()), number, asset)) is not None
+    )
+
+
+def group_unmoved(
+    found: Iterable[tuple[CommandInterface, int, tuple[str, str]]],
+) -> dict[CommandInterface, tuple[Unmoved, ...]]:
+    """Return what is not moved by kind of command, from kinds, rows, and pairs of a reason and a remedy."""
+    groups: dict[CommandInterface, dict[tuple[str, str], set[int]]] = {each: {} for each in INTERFACES}
+    for interface, row, why in found:
+        groups[interface].setdefault(why, set()).add(row)
     return {
         interface: tuple(
             Unmoved(rows=frozenset(rows), reason=reason, remedy=remedy)
-            for (reason, remedy), rows in groups.items()
+            for (reason, remedy), rows in by_reason.items()
         )
-        for interface, groups in found.items()
+        for interface, by_reason in groups.items()
     }
 
 

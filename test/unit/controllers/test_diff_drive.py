@@ -281,7 +281,9 @@ def test_a_stale_command_brakes_through_the_limiter() -> None:
     assert speeds[:5] == pytest.approx([0.04, 0.03, 0.02, 0.01, 0.0])
     assert speeds[4] == 0.0
     assert one.reports == [], "braking is normal"
-    assert one.news == [("drive.timeout:/rover/drive", "/rover/drive: no cmd_vel for 0.5 s: the robot brakes")]
+    assert one.news == [
+        ("drive.timeout:/rover/drive", "/rover/drive: no cmd_vel for 0.5 s: the robot brakes")
+    ]
 
 
 def test_a_time_out_of_zero_disables() -> None:

@@ -20,7 +20,10 @@ class Rig:
     def __init__(self) -> None:
         plan = rover().build()
         controller = ControllerPlan(
-            path="/rover/twist", schema="RosControlRigidBodyTwistAPI", robot=0, parameters={"body": "/rover/base_link"}
+            path="/rover/twist",
+            schema="RosControlRigidBodyTwistAPI",
+            robot=0,
+            parameters={"body": "/rover/base_link"},
         )
         self.plan = replace(plan, controllers=(controller,))
         self.reports: list[str] = []

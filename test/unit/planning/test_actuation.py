@@ -36,10 +36,25 @@ def test_without_physics_nothing_is_said_of_drives() -> None:
 @pytest.mark.parametrize(
     ("drives", "severity", "words", "remedy"),
     [
-        ("none", "info", "'shoulder' and 'elbow' (there is no drive)", "usd_ros_bridge scaffold {} --drives -o "),
+        (
+            "none",
+            "info",
+            "'shoulder' and 'elbow' (there is no drive)",
+            "usd_ros_bridge scaffold {} --drives -o ",
+        ),
         ("one", "warning", "'elbow' (there is no drive)", "usd_ros_bridge scaffold {} --drives -o "),
-        ("damped", "warning", "'elbow' (the drive has no stiffness)", "author drive:angular:physics:stiffness"),
-        ("weak", "warning", "'shoulder' and 'elbow' (the effort limit is 0)", "author drive:angular:physics:maxForce"),
+        (
+            "damped",
+            "warning",
+            "'elbow' (the drive has no stiffness)",
+            "author drive:angular:physics:stiffness",
+        ),
+        (
+            "weak",
+            "warning",
+            "'shoulder' and 'elbow' (the effort limit is 0)",
+            "author drive:angular:physics:maxForce",
+        ),
     ],
 )
 def test_a_trajectory_controller_names_its_joints_the_reason_and_the_remedy(
@@ -75,7 +90,9 @@ def test_a_base_that_is_fixed_to_the_world_names_the_joint_and_the_remedy() -> N
     assert plan.controllers[0].enabled, "its wheels turn"
 
 
-@pytest.mark.parametrize("example", ["rover/rover.usda", "rover/world.usda", "arm/arm.usda", "fleet/fleet.usda"])
+@pytest.mark.parametrize(
+    "example", ["rover/rover.usda", "rover/world.usda", "arm/arm.usda", "fleet/fleet.usda"]
+)
 def test_every_example_can_move(example: str) -> None:
     plan = load_plan(EXAMPLES / example, physics=True)
     assert [each for each in plan.diagnostics if each.code in ("4.2.3.drive", "4.2.3.base")] == []
