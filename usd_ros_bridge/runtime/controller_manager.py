@@ -219,9 +219,11 @@ class ControllerManager:
         if reason:
             raise BridgeError(reason)
         for slot in self._at(off):
+            slot.chosen = False
             if slot.active:
                 slot.switch(False, SWITCHED_OFF)
         for slot in self._at(on):
+            slot.chosen = True
             if not slot.active:
                 slot.switch(True)
         self.disabled = self._find_disabled()
@@ -338,8 +340,8 @@ class ControllerManager:
                     continue
                 # A controller that nobody switched starts as its plan says: others of its prim may be new, and its
                 # joints may have drives now.
-                if before.plan.enabled == slot.plan.enabled and before.active != before.started:
-                    switched[slot.plan.path] = before.active
+                if before.plan.enabled == slot.plan.enabled and before.chosen is not None:
+                    switched[slot.plan.path] = slot.chosen = before.chosen
                 for name, value in before.values.items():
                     if name in slot.runner.group.dynamic:
                         self.set_parameter(slot.plan.path, name, value)

@@ -62,19 +62,20 @@ class ControllerSlot:
         active: Whether it commands.
         reason: Why not, "" where active.
         requested: Whether the next tick is to switch it on or off; None: neither.
-        started: Whether it was active from the start.
+        chosen: What somebody switched it to, None where nobody did.
         values: Parameters that were changed.
     """
 
-    __slots__ = ("active", "plan", "reason", "requested", "row", "runner", "started", "values")
+    __slots__ = ("active", "chosen", "plan", "reason", "requested", "row", "runner", "values")
 
     def __init__(self, plan: ControllerPlan, runner: ControllerGroupRunner, row: int, reason: str) -> None:
         """Store its group and row, and why it is inactive."""
         self.plan = plan
         self.runner = runner
         self.row = row
-        self.active = self.started = not reason
+        self.active = not reason
         self.reason = reason
+        self.chosen: bool | None = None
         self.requested: bool | None = None
         self.values: dict[str, float] = {}
 
