@@ -105,7 +105,7 @@ def test_velocities_for_a_base_that_is_fixed_to_the_world_are_answered_in_the_lo
 ) -> None:
     plan = load_plan(ASSETS / "actuation_fixed_base.usda", physics=True)
     running = start(plan, backend)
-    told = running.warnings.containing("/robot/base is fixed to the world by /robot/anchor", "--free-base")
+    told = running.warnings.containing("/robot/base", "fixed to the world by /robot/anchor", "--free-base")
     assert len(told) == 2, "the drive's and the topic's own, once each"
     publisher = ros_harness.node.create_publisher(Twist, "/robot/cmd_vel", 10)
     runtime = running.bridge.parts.runtime

@@ -93,13 +93,14 @@ def find_unmoved(scene: PhysicsScene, asset: str) -> dict[CommandInterface, tupl
     for actuator in scene.actuators:
         for target in _moved_joints(actuator, scene):
             actuators.setdefault(target, []).append(actuator)
+    no_drive = "there is no drive", drives_remedy(asset)
     return group_unmoved(
         (interface, dof.row, why)
         for number, joint in enumerate(scene.joints)
         for dof in joint.dofs
         if dof.row >= 0 and dof.mimic is None
         for interface in INTERFACES
-        if (why := _reason(dof, interface, actuators.get(number, ()), number, asset)) is not None
+        if (why := _reason(dof, interface, actuators.get(number, ()), number, no_drive)) is not None
     )
 
 
@@ -127,7 +128,11 @@ def _moved_joints(actuator: Actuator, scene: PhysicsScene) -> Iterator[int]:
 
 
 def _reason(
-    dof: Dof, interface: CommandInterface, actuators: Sequence[Actuator], joint: int, asset: str
+    dof: Dof,
+    interface: CommandInterface,
+    actuators: Sequence[Actuator],
+    joint: int,
+    no_drive: tuple[str, str],
 ) -> tuple[str, str] | None:
     """Return why a kind of command does not move a degree of freedom, and the remedy; None where it does."""
     # One interface of an actuator is enough; that of a tendon's stands for no joint.
@@ -146,7 +151,7 @@ def _reason(
         needed = "stiffness" if interface == "position" else "damping"
         missing = "stiffness" if interface == "position" else "damping and stiffness"
         return f"the drive has no {missing}", f"author drive:{instance}:physics:{needed} above 0"
-    return _own_control(actuators) if actuators else ("there is no drive", drives_remedy(asset))
+    return _own_control(actuators) if actuators else no_drive
 
 
 def _own_control(actuators: Sequence[Actuator]) -> tuple[str, str]:
@@ -191,9 +196,8 @@ def controller_fault(
     if controller.schema == RIGID_BODY_TWIST:
         return _twist_fault(plan, controller, kinematic=kinematic)
     if controller.schema == EXTERNAL:
-        if _has_actuators(plan, controller.robot):
-            return None
-        return _targets_fault(plan, controller.joints, controller.dofs, unmoved, positions_only=False)
+        pairs = list(zip(controller.joints, controller.dofs, strict=True))
+        return _targets_fault(plan, controller.robot, pairs, unmoved, positions_only=False)
     schema = CONTROLLER_SCHEMAS.get(controller.schema)
     if schema is None or not schema.commands:
         return None
@@ -232,7 +236,7 @@ def _twist_fault(plan: BridgePlan, controller: ControllerPlan, *, kinematic: boo
     row = layout.body_index.get(path, -1)
     if row < 0:
         why, remedy = "there is no body to move", "name one in ros:rigid_body_twist:body"
-    elif path in _hanging(plan):
+    elif _hangs(plan, controller.robot, path):
         why, remedy = f"{path} hangs from a joint", "name the body that the robot moves with"
     elif not (kinematic or layout.kinematic[row]):
         why = f"physics moves {path}, and no wheel does what a velocity asks"
@@ -242,14 +246,13 @@ def _twist_fault(plan: BridgePlan, controller: ControllerPlan, *, kinematic: boo
     return ActuationFault(code=NO_BASE, message=f"{why}; velocities are dropped", remedy=remedy, acts=False)
 
 
-def _hanging(plan: BridgePlan) -> set[str]:
-    """Return the bodies whose poses follow from joints."""
-    return {
-        edge.child_path
-        for robot in plan.robots
-        for edge in robot.edges
-        if edge.rigid or any(robot.joints[index].dofs for index in edge.joints)
-    }
+def _hangs(plan: BridgePlan, robot: int, body: str) -> bool:
+    """Return whether a body's pose follows from a joint of its robot."""
+    return any(
+        edge.child_path == body and (edge.rigid or any(each.joints[index].dofs for index in edge.joints))
+        for each in (plan.robots if robot < 0 else plan.robots[robot : robot + 1])
+        for edge in each.edges
+    )
 
 
 def _base_fault(plan: BridgePlan, robot: RobotPlan) -> ActuationFault | None:
@@ -284,17 +287,16 @@ def topic_fault(plan: BridgePlan, topic: TopicPlan, unmoved: UnmovedByInterface)
     kind = message_type(topic.type).commands
     if kind == "body_twist" and topic.robot >= 0:
         return _tied_fault(plan, plan.robots[topic.robot])
-    if kind == "joint_positions" or (kind == "joint_targets" and not _has_actuators(plan, topic.robot)):
-        return _targets_fault(
-            plan, plan.joint_names(topic), topic.dofs, unmoved, positions_only=kind == "joint_positions"
-        )
-    return None
+    if kind not in ("joint_targets", "joint_positions"):
+        return None
+    pairs = list(zip(plan.joint_names(topic), topic.dofs, strict=True))
+    return _targets_fault(plan, topic.robot, pairs, unmoved, positions_only=kind == "joint_positions")
 
 
 def _targets_fault(
     plan: BridgePlan,
-    names: Sequence[str],
-    rows: Sequence[int],
+    robot: int,
+    named: Sequence[tuple[str, int]],
     unmoved: UnmovedByInterface,
     *,
     positions_only: bool,
@@ -304,8 +306,11 @@ def _targets_fault(
     A robot has joints that nobody means to command, such as casters: that some of them do not move is a remark. An
     array of positions commands all of them.
     """
-    followers = followers_of(plan)
-    pairs = [(name, row) for name, row in zip(names, rows, strict=True) if row not in followers]
+    # First what is cheap: a fleet has thousands of topics.
+    if not _stuck(named, unmoved.get("position", ())) or (not positions_only and _has_actuators(plan, robot)):
+        return None
+    followers = followers_of(plan, robot)
+    pairs = [(name, row) for name, row in named if row not in followers]
     movable = set[str]()
     if not positions_only:
         # What a velocity moves is no joint without a drive.
@@ -333,7 +338,7 @@ def _tied_fault(plan: BridgePlan, robot: RobotPlan) -> ActuationFault | None:
     body, joint = fixed
     return ActuationFault(
         code=NO_BASE,
-        message=f"the base {body} is fixed to the world by {joint}; velocities are dropped",
+        message=f"no velocity moves the base {body}: it is fixed to the world by {joint}",
         remedy=free_base_remedy(plan.asset),
         acts=False,
     )

@@ -275,7 +275,7 @@ _FACTORIES: dict[CommandKind, Callable[[SinkContext, TopicPlan], Sink]] = {
 
 def _commanded_rows(plan: BridgePlan, topic: TopicPlan, *, allow_none: bool = False) -> dict[str, int]:
     """Return the rows of the topic's joints, without those that follow others, by the names of its context."""
-    followers = followers_of(plan)
+    followers = followers_of(plan, topic.robot)
     names = plan.joint_names(topic)
     rows = {name: row for name, row in zip(names, topic.dofs, strict=True) if row not in followers}
     if not rows and not allow_none:

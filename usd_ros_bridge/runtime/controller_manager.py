@@ -445,7 +445,7 @@ class ControllerManager:
             more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
             self._inform(
                 "controller.no_commands",
-                f"{_NO_COMMANDS}: {', '.join(idle[:_SHOWN])}{more} stay inactive and refuse goals",
+                f"{_NO_COMMANDS}: inactive, and refusing goals: {', '.join(idle[:_SHOWN])}{more}",
             )
         for plan in plans:
             fault = self._faults.get(_key(plan))

@@ -85,7 +85,7 @@ def test_a_base_that_is_fixed_to_the_world_names_the_joint_and_the_remedy() -> N
     assert found.keys() == {"/robot/drive", "/robot/twist"}
     for each in found.values():
         assert each.severity == "warning"
-        assert "/robot/base is fixed to the world by /robot/anchor" in each.message
+        assert "fixed to the world by /robot/anchor" in each.message
         assert each.remedy.startswith(f"usd_ros_bridge scaffold {FIXED} --free-base -o ")
     assert plan.controllers[0].enabled, "its wheels turn"
 
