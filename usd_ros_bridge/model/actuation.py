@@ -140,18 +140,20 @@ def _reason(
         return None
     drive, angular = dof.drive, dof.axis.startswith("rot")
     instance = "angular" if angular else "linear"
+    if drive is None and not actuators and interface != "effort":
+        return no_drive
     if dof.max_effort <= 0.0:
         return "the effort limit is 0", f"author drive:{instance}:physics:maxForce above 0"
     if interface == "effort":
-        # Every joint without an actuator of the asset has a motor.
-        return _own_control(actuators) if actuators else None
+        # Every joint that no actuator of the asset acts on by itself has a motor.
+        return _own_control(actuators) if any(each.joint == joint for each in actuators) else None
     if drive is not None and (drive.stiffness > 0.0 or (interface == "velocity" and drive.damping > 0.0)):
         return None
     if drive is not None:
         needed = "stiffness" if interface == "position" else "damping"
         missing = "stiffness" if interface == "position" else "damping and stiffness"
         return f"the drive has no {missing}", f"author drive:{instance}:physics:{needed} above 0"
-    return _own_control(actuators) if actuators else no_drive
+    return _own_control(actuators)
 
 
 def _own_control(actuators: Sequence[Actuator]) -> tuple[str, str]:
