@@ -197,7 +197,31 @@ def _add_physics(
         more, said = plan_drives(plan, found, request)
         opinions, decisions = opinions + more, decisions + said
         plan = _replan(plan, more, stack)
+        more, said = _filter_overlaps(plan, found)
+        opinions, decisions = opinions + more, decisions + said
     return plan, Scaffold(opinions=tuple(opinions), decisions=tuple(decisions))
+
+
+def _filter_overlaps(plan: BridgePlan, found: Survey) -> tuple[list[Opinion], list[Decision]]:
+    """Filter the collisions of a robot's bodies that overlap at rest, as MuJoCo finds them."""
+    from usd_ros_bridge.errors import BackendError
+    from usd_ros_bridge.model.scaffold import Decision
+    from usd_ros_bridge.planning.scaffold_collisions import filter_overlaps
+
+    assert plan.physics is not None
+    if not plan.physics.colliders:
+        return [], []
+    try:
+        from usd_ros_bridge.backends.mujoco.gl_context import import_mujoco
+
+        import_mujoco()
+        from usd_ros_bridge.backends.mujoco.overlaps import overlaps_at_start
+
+        overlaps = overlaps_at_start(plan.physics)
+    except (ImportError, BackendError) as error:
+        text = f"bodies that overlap at rest are not looked for: {error}"
+        return [], [Decision(outcome="left out", subject="collisions", text=text, path="/")]
+    return filter_overlaps(plan, found, overlaps)
 
 
 def _plan_bases(

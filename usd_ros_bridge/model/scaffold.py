@@ -118,6 +118,7 @@ class Property:
         value: The value; paths of a relationship as a tuple.
         uniform: It cannot vary over time.
         custom: No schema has it.
+        prepended: Targets of a relationship go before those of the asset, instead of replacing them.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Property:
     value: Any
     uniform: bool = False
     custom: bool = False
+    prepended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

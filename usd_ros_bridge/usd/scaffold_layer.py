@@ -346,7 +346,11 @@ def _write(layer: Any, opinion: Opinion) -> None:
 def _write_property(spec: Any, authored: Property) -> None:
     if authored.type_name == "rel":
         relationship = Sdf.RelationshipSpec(spec, authored.name, authored.custom)
-        relationship.targetPathList.explicitItems = [Sdf.Path(path) for path in authored.value]
+        targets = [Sdf.Path(path) for path in authored.value]
+        if authored.prepended:
+            relationship.targetPathList.prependedItems = targets
+        else:
+            relationship.targetPathList.explicitItems = targets
         return
     variability = Sdf.VariabilityUniform if authored.uniform else Sdf.VariabilityVarying
     attribute = Sdf.AttributeSpec(
