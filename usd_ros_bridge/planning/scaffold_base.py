@@ -147,6 +147,12 @@ def free_base(
     ]
     frames = frames_in(base.body, {each.path: each.child_end for each in others})
     opinions += [_end_at(each, base.body, frames[each.path]) for each in others]
+    # They are one tree now, which has one root.
+    opinions += [
+        Opinion(path=each.body, removed_schemas=("PhysicsArticulationRootAPI",))
+        for each in others
+        if each.body in survey.articulation_roots and base.body in survey.articulation_roots
+    ]
     held_by = _names([each for each in held if each.body == base.body])
     text = f"{robot.path} floats: {held_by}, which fixes {prim_name(base.body)} to the world, is switched off"
     if others:
