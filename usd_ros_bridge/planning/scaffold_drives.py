@@ -29,6 +29,8 @@ DROOP = {"rot": 0.005, "trans": 0.001}
 """rad, m: how far the weight of what is outboard may pull a joint from its target."""
 STANDING_DROOP = {"rot": 0.02, "trans": 0.004}
 """The same for the weight of the robot on a leg."""
+SPEED_DROOP = 0.1
+"""rad/s: how far the greatest traction, the weight on a wheel, may slow it down."""
 LEAST_INERTIA = 1e-6
 """kg m^2, kg: of a joint that moves nothing."""
 _DEGREES = 180.0 / math.pi
@@ -72,6 +74,7 @@ class RobotDrives:
         self._plan, self._robot, self._survey = plan, plan.robots[index], survey
         self._scene: PhysicsScene = plan.physics
         self._frequency = 2.0 * math.pi * request.natural_frequency
+        self._gravity = math.hypot(*self._scene.gravity)
         self._request = request
         self._numbers = {joint.path: number for number, joint in enumerate(self._scene.joints)}
         bodies = [number for number, body in enumerate(self._scene.bodies) if body.robot == index]
@@ -191,7 +194,9 @@ class RobotDrives:
         load = self._loads[self._numbers[joint.path]]
         radius = radius if radius is not None else wheel_radius(self._plan, joint) or 0.0
         inertia = max(load.inertia + self._mass / wheels * radius**2, LEAST_INERTIA)
-        damping = 2.0 * self._request.damping_ratio * inertia * self._frequency
+        limit = joint.dofs[0].max_effort
+        traction = min(self._mass / wheels * self._gravity * radius, limit if limit > 0.0 else math.inf)
+        damping = max(2.0 * self._request.damping_ratio * inertia * self._frequency, traction / SPEED_DROOP)
         self._write(joint, _Gains(stiffness=0.0, damping=damping), 0.0)
         shown = JointLoad(inertia=inertia, weight=0.0, mass=load.mass)
         self._report(joint, shown, f"a velocity drive, damping {damping:.4g}", " with its share of the robot")

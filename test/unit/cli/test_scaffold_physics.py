@@ -1,4 +1,4 @@
-"""Physics that `usd_ros_bridge scaffold` adds: drives, free and fixed bases, ground, filters, by numbers and refusals."""
+"""Physics that `usd_ros_bridge scaffold` adds: drives, free and fixed bases, ground, collision filters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from scaffolding import (
     Scaffolded,
     body,
     cart,
-    cylinder,
     joint,
     robot,
     run,
@@ -58,7 +57,12 @@ def drives(plan: object) -> dict[str, Drive | None]:
 def spinner(extra: str = "", *, limits: tuple[float, float] | None = None) -> str:
     """A link of 0.2 kg m^2 about a vertical axis through its centre: gravity does not load it."""
     hinge = joint("hinge", "/robot/base", "/robot/tip", axis="Z", limits=limits)
-    return robot(link("base"), ANCHOR, link("tip"), hinge.replace("rel physics:body1", f"{extra}\n    rel physics:body1"))
+    return robot(
+        link("base"),
+        ANCHOR,
+        link("tip"),
+        hinge.replace("rel physics:body1", f"{extra}\n    rel physics:body1"),
+    )
 
 
 # --- Drives -------------------------------------------------------------------------------------------------------
@@ -118,12 +122,14 @@ def arm(*, meters: float = 1.0, kilograms: float = 1.0, up: str = "Z") -> str:
             f"float3 physics:diagonalInertia = {(0.02 / kilograms / meters**2,) * 3}\n"
             f"double3 xformOp:translate = {place(x, 0, 0.5)}\n"
             'uniform token[] xformOpOrder = ["xformOp:translate"]\n'
-            f'def Cube "shape" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{\ndouble size = {0.1 / meters}\n}}\n}}\n'
+            'def Cube "shape" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {\n'
+            f"double size = {0.1 / meters}\n}}\n}}\n"
         )
 
     def between(kind: str, name: str, axis: str, one: str, other: str, x: float) -> str:
         return (
-            f'def Physics{kind}Joint "{name}"\n{{\nrel physics:body0 = </robot/{one}>\nrel physics:body1 = </robot/{other}>\n'
+            f'def Physics{kind}Joint "{name}"\n{{\n'
+            f"rel physics:body0 = </robot/{one}>\nrel physics:body1 = </robot/{other}>\n"
             f'uniform token physics:axis = "{axis}"\npoint3f physics:localPos0 = {place(x, 0, 0)}\n'
             f"float physics:lowerLimit = {-1 / meters if kind == 'Prismatic' else -90}\n"
             f"float physics:upperLimit = {1 / meters if kind == 'Prismatic' else 90}\n"
@@ -132,7 +138,9 @@ def arm(*, meters: float = 1.0, kilograms: float = 1.0, up: str = "Z") -> str:
         )
 
     header = HEADER.format(name="robot").replace("metersPerUnit = 1", f"metersPerUnit = {meters}")
-    header = header.replace("kilogramsPerUnit = 1", f"kilogramsPerUnit = {kilograms}").replace('"Z"', f'"{up}"')
+    header = header.replace("kilogramsPerUnit = 1", f"kilogramsPerUnit = {kilograms}").replace(
+        '"Z"', f'"{up}"'
+    )
     return header + robot(
         rigid("base", 0.0), 'def PhysicsFixedJoint "anchor" {\nrel physics:body1 = </robot/base>\n'
         f"point3f physics:localPos0 = {place(0, 0, 0.5)}\n}}\n",
@@ -142,7 +150,9 @@ def arm(*, meters: float = 1.0, kilograms: float = 1.0, up: str = "Z") -> str:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("meters", "kilograms", "up"), [(0.01, 1.0, "Z"), (1.0, 0.001, "Y"), (0.01, 0.001, "Y")])
+@pytest.mark.parametrize(
+    ("meters", "kilograms", "up"), [(0.01, 1.0, "Z"), (1.0, 0.001, "Y"), (0.01, 0.001, "Y")]
+)
 def test_drives_and_ground_are_the_same_in_all_units(
     tmp_path: Path, meters: float, kilograms: float, up: str
 ) -> None:
@@ -165,7 +175,9 @@ def test_drives_and_ground_are_the_same_in_all_units(
     grounds = [[c for c in plan.physics.colliders if isinstance(c.shape, Plane)] for plan in plans]  # type: ignore[union-attr]
     for (ground,) in grounds:
         assert ground.body == -1
-        assert ground.body_from_shape.translation == pytest.approx((0.0, 0.0, 0.45 - FIXED_CLEARANCE), abs=2e-4)
+        assert ground.body_from_shape.translation == pytest.approx(
+            (0.0, 0.0, 0.45 - FIXED_CLEARANCE), abs=2e-4
+        )
     assert plans[1].physics.gravity == pytest.approx((0.0, 0.0, -9.81), rel=1e-5)  # type: ignore[union-attr]
 
 
@@ -186,7 +198,11 @@ def test_drives_of_the_asset_and_mimic_joints_and_casters_are_left_alone(tmp_pat
     assert found["plain"] is not None
     assert (found["follower"], found["caster_swivel"]) == (None, None)
     said = " ".join(result.decisions("drives"))
-    for reason in ("driven: a drive or actuator of the asset", "follower: mimic joints", "caster_swivel: casters"):
+    for reason in (
+        "driven: a drive or actuator of the asset",
+        "follower: mimic joints",
+        "caster_swivel: casters",
+    ):
         assert reason in said
 
 
@@ -208,7 +224,9 @@ def test_several_robots_get_their_own_drives(tmp_path: Path) -> None:
             'Xform "robot"', f'Xform "{name}" (prepend apiSchemas = ["IsaacRobotAPI"])', 1
         )
 
-    result = scaffold_text(f'def Xform "World"\n{{\n{one("left")}{one("right")}}}\n', tmp_path, "--drives", name="World")
+    result = scaffold_text(
+        f'def Xform "World"\n{{\n{one("left")}{one("right")}}}\n', tmp_path, "--drives", name="World"
+    )
     plan = load_plan(result.path, physics=True)
     assert plan.physics is not None
     driven = [each.path for each in plan.physics.joints if each.dofs and each.dofs[0].drive is not None]
@@ -249,14 +267,13 @@ def test_a_robot_with_interfaces_gets_drives_alone(tmp_path: Path) -> None:
 
 def ghosted(*extra: str) -> str:
     """A robot as urdf-usd-converter writes one whose root link has no mass: links below hang from the world."""
-    text = robot(
+    return robot(
         'def Xform "base_footprint"\n{\n',
         link("base_link", at=(0.0, 0.0, 0.2)), body("cover", at=(0.1, 0.2, 0.3)),
         "}\n", *extra,
         joint("base_joint", "/robot", "/robot/base_footprint/base_link", kind="Fixed", at=(0, 0, 0.2)),
         joint("cover_joint", "/robot", "/robot/base_footprint/cover", kind="Fixed", at=(0.1, 0.2, 0.3)),
     )  # fmt: skip
-    return text
 
 
 def converted(text: str) -> str:
@@ -306,7 +323,11 @@ def test_a_base_on_a_joint_that_moves_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("units", ["metersPerUnit = 1", "metersPerUnit = 0.01"])
 def test_a_fixed_robot_stays_where_it_is(tmp_path: Path, units: str) -> None:
-    text = robot(link("base", at=(1.0, 2.0, 3.0)), link("tip", at=(1.0, 2.0, 3.0)), joint("j", "/robot/base", "/robot/tip"))
+    text = robot(
+        link("base", at=(1.0, 2.0, 3.0)),
+        link("tip", at=(1.0, 2.0, 3.0)),
+        joint("j", "/robot/base", "/robot/tip"),
+    )
     moved = text.replace(
         'def Xform "robot"\n{',
         'def Xform "robot"\n{\ndouble3 xformOp:translate = (0, 0, 5)\nfloat xformOp:rotateZ = 90\n'
@@ -319,7 +340,9 @@ def test_a_fixed_robot_stays_where_it_is(tmp_path: Path, units: str) -> None:
     assert (before.robots[0].base >= 0, plan.robots[0].base) == (True, -1)
     assert before.physics is not None
     assert plan.physics is not None
-    poses = [{body.path: body.world_from_body for body in each.bodies} for each in (before.physics, plan.physics)]
+    poses = [
+        {body.path: body.world_from_body for body in each.bodies} for each in (before.physics, plan.physics)
+    ]
     for path, pose in poses[0].items():
         assert poses[1][path].translation == pytest.approx(pose.translation, abs=1e-6)
         assert poses[1][path].rotation == pytest.approx(pose.rotation, abs=1e-6)
@@ -338,7 +361,9 @@ def test_the_ground_is_below_the_lowest_collider(tmp_path: Path) -> None:
 
 
 def test_a_ground_of_the_asset_stays_the_only_one(tmp_path: Path) -> None:
-    floor = 'def Plane "floor" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}\ndef PhysicsScene "physics" {}\n'
+    floor = (
+        'def Plane "floor" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {}\ndef PhysicsScene "physics" {}\n'
+    )
     result = scaffold_text(cart(*TWO_WHEELS) + floor, tmp_path, "--ground", "--drives")
     assert result.decisions("ground")[0] == "- ground: /floor is there already"
     assert "starts 0.1 m inside of /floor" in result.decisions("ground")[1]
@@ -380,7 +405,10 @@ def test_bodies_that_overlap_at_rest_do_not_collide(tmp_path: Path) -> None:
         (["--free-base", "--fix-base"], "--free-base and --fix-base contradict each other: name one"),
         (["--natural-frequency", "3"], "--natural-frequency is of drives: add --drives"),
         (["--damping-ratio", "3"], "--damping-ratio is of drives: add --drives"),
-        (["--imu", "bass_link"], "--imu bass_link: the asset has no link of this name; did you mean base_link?"),
+        (
+            ["--imu", "bass_link"],
+            "--imu bass_link: the asset has no link of this name; did you mean base_link?",
+        ),
     ],
 )
 def test_mistakes_are_refused_and_nothing_is_written(
@@ -396,6 +424,6 @@ def test_mistakes_are_refused_and_nothing_is_written(
 
 def test_nothing_to_add_is_refused(tmp_path: Path) -> None:
     rover = EXAMPLES / "rover" / "rover.usda"
-    with pytest.raises(BridgeError, match="nothing to write: .* is not fixed to the world"):
+    with pytest.raises(BridgeError, match=r"nothing to write: .* is not fixed to the world"):
         run(rover, "-o", tmp_path / "ros.usda", "--free-base")
     assert not list(tmp_path.iterdir())
