@@ -33,11 +33,14 @@ from usd_ros_bridge.planning.drive_wheels import (
 )
 from usd_ros_bridge.planning.joint_loads import JointLoad, joint_loads, sliding_colliders, standing_loads
 from usd_ros_bridge.planning.names import prim_name
+from usd_ros_bridge.planning.robot_scaffold import is_finger
 
 DROOP = {"rot": 0.005, "trans": 0.001}
 """rad, m: how far the weight of what is outboard may pull a joint from its target."""
 STANDING_DROOP = {"rot": 0.02, "trans": 0.004}
 """The same for the weight of the robot on a leg."""
+GRIP_SHARE = 0.1
+"""Share of a finger's range at which it grips with its full effort."""
 SPEED_DROOP = 0.1
 """rad/s: how far the greatest traction, the weight on a wheel, may slow it down."""
 LEAST_INERTIA = 1e-6
@@ -186,6 +189,8 @@ class RobotDrives:
             min(load.weight, bound) / DROOP[kind],
             min(self._standing.get(number, 0.0), bound) / STANDING_DROOP[kind],
         )
+        if is_finger(joint) and max(bound, dof.upper - dof.lower) < math.inf:
+            stiffness = max(stiffness, bound / (GRIP_SHARE * max(dof.upper - dof.lower, 1e-3)))
         damping = 2.0 * self._request.damping_ratio * stiffness / self._frequency
         target = min(max(dof.position, dof.lower), dof.upper)
         self._write(joint, _Gains(stiffness=stiffness, damping=damping), target)

@@ -108,6 +108,15 @@ def test_a_drive_holds_the_nearest_position_within_the_limits(tmp_path: Path) ->
     assert any("outside of its limits" in line for line in result.decisions("drives"))
 
 
+def test_a_finger_grips_with_its_full_effort_at_a_tenth_of_its_range(tmp_path: Path) -> None:
+    slide = joint("finger_joint", "/robot/base", "/robot/finger", kind="Prismatic", limits=(0.0, 0.01))
+    slide = slide.replace("rel physics:body1", "custom float urdf:limit:effort = 20\n    rel physics:body1")
+    result = scaffold_text(robot(link("base"), ANCHOR, link("finger"), slide), tmp_path, "--drives")
+    drive = drive_of(result, "finger_joint")
+    assert drive.max_force == 20.0
+    assert drive.stiffness == pytest.approx(20.0 / 0.001, rel=1e-4)
+
+
 def arm(*, meters: float = 1.0, kilograms: float = 1.0, up: str = "Z") -> str:
     """An arm of a hinge and a slide whose links weigh 2 kg, in any units and with any axis up."""
 
