@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pxr import Sdf, Usd, UsdGeom, UsdPhysics
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.model.scaffold import Opinion, PlainXform, Property, Scaffold, Survey
+from usd_ros_bridge.model.scaffold import JointFrame, Opinion, PlainXform, Property, Scaffold, Survey
 from usd_ros_bridge.options import VariantSelection
 from usd_ros_bridge.usd.open import author_selections
 from usd_ros_bridge.usd.packages import URI_PREFIX
@@ -25,6 +26,8 @@ from usd_ros_bridge.usd.read.stage_reader import PARTS_OF_A_LINK
 
 _CONTAINER = "Xform"
 _JOINT_NAME = "ros:joint:name"
+_VALUES = {"quatf": Gf.Quatf, "int2": Gf.Vec2i}
+"""Types whose values OpenUSD does not make of tuples."""
 
 
 def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
@@ -35,8 +38,9 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         robots: Prim paths of the robots' roots.
     """
     ros: Counter[str] = Counter()
-    closed, named = set(), set()
+    closed, named, articulation_roots = set(), set(), set()
     empty: dict[str, PlainXform] = {}
+    has_physics_scene = False
     for prim in stage.Traverse(PREDICATE):
         path = str(prim.GetPath())
         # Schemas that no plug-in registers are in the metadata alone.
@@ -44,6 +48,9 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         ros.update(
             schema.partition(":")[0] for schema in {*schemas, *_applied(prim)} if schema.startswith("Ros")
         )
+        has_physics_scene = has_physics_scene or prim.IsA(UsdPhysics.Scene)
+        if "PhysicsArticulationRootAPI" in schemas:
+            articulation_roots.add(path)
         if prim.IsInstance() or prim.IsInstanceProxy():
             closed.add(path)
         if prim.HasAttribute(_JOINT_NAME) and prim.GetAttribute(_JOINT_NAME).HasAuthoredValue():
@@ -55,7 +62,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
     return Survey(
         ros_prims=dict(sorted(ros.items())),
         xforms=tuple(empty.values()),
-        children={path: frozenset(_children(stage, path)) for path in robots},
+        children={path: children_of(stage, path) for path in robots},
         closed=frozenset(closed),
         named_joints=frozenset(named),
         payload_roots=frozenset(
@@ -63,7 +70,72 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         ),
         creators={path: _creators(stage.GetPrimAtPath(path)) for path in robots},
         default_prim=str(stage.GetDefaultPrim().GetPath()) if stage.GetDefaultPrim() else "",
+        articulation_roots=frozenset(articulation_roots),
+        root_prims=frozenset(prim.GetName() for prim in stage.GetPseudoRoot().GetAllChildren()),
+        has_physics_scene=has_physics_scene,
+        meters=UsdGeom.GetStageMetersPerUnit(stage),
+        kilograms=UsdPhysics.GetStageKilogramsPerUnit(stage),
+        up_axis=str(UsdGeom.GetStageUpAxis(stage)),
     )
+
+
+def frames_in(stage: Usd.Stage, body: str, joints: Mapping[str, int]) -> dict[str, JointFrame]:
+    """Return the frames of joints in a body, where the authored transforms have them.
+
+    Args:
+        stage: The stage.
+        body: Prim path of the body, or of another Xform.
+        joints: By path of a joint: the end (0 or 1) that says where the joint is.
+    """
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+    body_from_world = cache.GetLocalToWorldTransform(stage.GetPrimAtPath(body)).GetInverse()
+    found = {}
+    for path, end in joints.items():
+        joint = UsdPhysics.Joint(stage.GetPrimAtPath(path))
+        targets, position, rotation = (
+            (joint.GetBody1Rel().GetTargets(), joint.GetLocalPos1Attr().Get(), joint.GetLocalRot1Attr().Get())
+            if end
+            else (
+                joint.GetBody0Rel().GetTargets(),
+                joint.GetLocalPos0Attr().Get(),
+                joint.GetLocalRot0Attr().Get(),
+            )
+        )
+        world_from_end = cache.GetLocalToWorldTransform(stage.GetPrimAtPath(targets[0]))
+        body_from_end = world_from_end * body_from_world
+        turned = body_from_end.RemoveScaleShear().ExtractRotationQuat() * Gf.Quatd(rotation)
+        turned.Normalize()
+        found[path] = JointFrame(
+            position=tuple(body_from_end.Transform(Gf.Vec3d(position))),
+            rotation=(turned.GetReal(), *turned.GetImaginary()),
+        )
+    return found
+
+
+def pose_in(stage: Usd.Stage, outer: str, inner: str) -> JointFrame:
+    """Return the pose of the prim `inner` in the prim `outer`, in the units of that one."""
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+    world_from_inner = cache.GetLocalToWorldTransform(stage.GetPrimAtPath(inner))
+    relative = world_from_inner * cache.GetLocalToWorldTransform(stage.GetPrimAtPath(outer)).GetInverse()
+    turned = relative.RemoveScaleShear().ExtractRotationQuat()
+    turned.Normalize()
+    return JointFrame(
+        position=tuple(relative.ExtractTranslation()), rotation=(turned.GetReal(), *turned.GetImaginary())
+    )
+
+
+@contextmanager
+def authored(stage: Usd.Stage, opinions: Iterable[Opinion]) -> Iterator[None]:
+    """Put opinions on a stage's session layer for a while."""
+    layer = Sdf.Layer.CreateAnonymous(SUFFIX)
+    for opinion in opinions:
+        _write(layer, opinion)
+    session = stage.GetSessionLayer()
+    session.subLayerPaths.append(layer.identifier)
+    try:
+        yield
+    finally:
+        session.subLayerPaths.remove(layer.identifier)
 
 
 def _creators(prim: Usd.Prim) -> tuple[str, ...]:
@@ -103,6 +175,11 @@ def _drop_owner(prim: Usd.Prim, empty: dict[str, PlainXform]) -> None:
 
 def _is_unloaded(prim: Usd.Prim) -> bool:
     return prim.HasAuthoredPayloads() and not prim.IsLoaded()
+
+
+def children_of(stage: Usd.Stage, path: str) -> frozenset[str]:
+    """Return the names of a prim's children, inactive ones included."""
+    return frozenset(_children(stage, path))
 
 
 def _children(stage: Usd.Stage, path: str) -> Iterator[str]:
@@ -145,9 +222,11 @@ def layer_text(
     _write_metadata(layer, stage)
     if not stage.GetDefaultPrim():
         _name_default_prim(layer, scaffold)
-    layer.documentation = (
-        f"ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3) of {Path(asset).name}."
+    has_interfaces = any(schema.startswith("Ros") for each in scaffold.opinions for schema in each.schemas)
+    content = (
+        "ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3)" if has_interfaces else "Physics"
     )
+    layer.documentation = f"{content} of {Path(asset).name}."
     path = _path_from(output, asset, stage)
     if scaffold.inner:
         _reference(layer, path, scaffold.inner, stage)
@@ -270,8 +349,11 @@ def _write(layer: Any, opinion: Opinion) -> None:
     if opinion.define:
         spec.specifier = Sdf.SpecifierDef
         spec.typeName = opinion.define
-    if opinion.schemas:
-        spec.SetInfo("apiSchemas", Sdf.TokenListOp.Create(prependedItems=list(opinion.schemas)))
+    if opinion.schemas or opinion.removed_schemas:
+        schemas = Sdf.TokenListOp.Create(
+            prependedItems=list(opinion.schemas), deletedItems=list(opinion.removed_schemas)
+        )
+        spec.SetInfo("apiSchemas", schemas)
     for each in opinion.properties:
         _write_property(spec, each)
 
@@ -279,10 +361,15 @@ def _write(layer: Any, opinion: Opinion) -> None:
 def _write_property(spec: Any, authored: Property) -> None:
     if authored.type_name == "rel":
         relationship = Sdf.RelationshipSpec(spec, authored.name, authored.custom)
-        relationship.targetPathList.explicitItems = [Sdf.Path(path) for path in authored.value]
+        targets = [Sdf.Path(path) for path in authored.value]
+        if authored.prepended:
+            relationship.targetPathList.prependedItems = targets
+        else:
+            relationship.targetPathList.explicitItems = targets
         return
     variability = Sdf.VariabilityUniform if authored.uniform else Sdf.VariabilityVarying
     attribute = Sdf.AttributeSpec(
         spec, authored.name, Sdf.ValueTypeNames.Find(authored.type_name), variability, authored.custom
     )
-    attribute.default = authored.value
+    make = _VALUES.get(authored.type_name)
+    attribute.default = authored.value if make is None else make(*authored.value)
