@@ -144,6 +144,7 @@ def _layer_diagnostics(stage: Usd.Stage, values: dict[str, Any]) -> list[Diagnos
                     message=f"the layer {quoted(layer_name(layer))} has {metric.name} {quoted(value)}, the stage "
                     f"{quoted(values[metric.name])}; OpenUSD does not convert between layers",
                     remedy="give all layers of an asset the same units and axes",
+                    layer=layer.identifier,
                 )
             )
     return found
