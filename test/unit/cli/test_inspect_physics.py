@@ -8,8 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from cli_calls import call_cli
 from rich.console import Console
+
+from cli_calls import call_cli
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
