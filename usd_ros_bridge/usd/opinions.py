@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pxr import Ar, Sdf, Tf, Usd
 
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.layer_files import (
     FileRefusedError,
@@ -129,7 +130,7 @@ class _Finder:
             return self._metadata(layers, diagnostic.attribute)
         specs = prim.GetPrimStack()
         if diagnostic.attribute:
-            return self._property(prim, specs, diagnostic.attribute)
+            return self._property(prim, specs, diagnostic)
         name, text_name = _FIELDS.get(diagnostic.code, ("", ""))
         found = next((each for each in specs if name and each.HasInfo(name)), None)
         if found is not None:
@@ -151,8 +152,11 @@ class _Finder:
         found = next((each for each in layers if name and each.pseudoRoot.HasInfo(name)), layers[-1])
         return self._at(found, (_ROOT, name, ""), (_ROOT, "", ""))
 
-    def _property(self, prim: Usd.Prim, specs: list[Any], name: str) -> _Place | None:
+    def _property(self, prim: Usd.Prim, specs: list[Any], diagnostic: Diagnostic) -> _Place | None:
         """Return the place of a property; of one that is not authored, where its schema is applied."""
+        name = diagnostic.attribute
+        if name == _APPLIED:
+            return self._applied(specs, diagnostic.message) or self._prim(specs)
         found = _property_spec(specs, name)
         if found is not None:
             path = str(found.path)
@@ -162,13 +166,21 @@ class _Finder:
             path = str(metadata.path)
             return self._at(metadata.layer, (path, name, ""), (path, "", ""))
         for schema in _schemas_of(prim, name):
-            for spec in specs:
-                if schema in spec.GetInfo(_APPLIED).GetAddedOrExplicitItems():
+            place = self._applied(specs, quoted(schema))
+            if place is not None:
+                return place
+        return self._prim(specs)
+
+    def _applied(self, specs: list[Any], message: str) -> _Place | None:
+        """Return where a schema is applied that a message quotes."""
+        for spec in specs:
+            for schema in spec.GetInfo(_APPLIED).GetAddedOrExplicitItems():
+                if quoted(schema) in message:
                     path = str(spec.path)
                     return self._at(
                         spec.layer, (path, _APPLIED, schema), (path, _APPLIED, ""), (path, "", "")
                     )
-        return self._prim(specs)
+        return None
 
     def _prim(self, specs: list[Any]) -> _Place | None:
         """Return the place of the strongest spec of a prim that the asset has: the session selects variants."""
