@@ -85,9 +85,9 @@ def find_opinions(
     found = [(each, finder.place(each)) for each in diagnostics]
 
     def finish() -> tuple[Diagnostic, ...]:
-        texts = _Texts()
+        lines = _lines_of(place for _, place in found if place is not None)
         return tuple(
-            each if place is None else replace(each, layer=place.layer, line=texts.line(place))
+            each if place is None else replace(each, layer=place.layer, line=lines.get(place, 0))
             for each, place in found
         )
 
@@ -273,28 +273,28 @@ def _properties_of(schema: str) -> frozenset[str]:
     return frozenset(each.replace("__INSTANCE_NAME__", instance) for each in names)
 
 
-class _Texts:
-    """Read each text once."""
-
-    def __init__(self) -> None:
-        self._texts: dict[_Text, bytes] = {}
-        self._lines: dict[_Text, dict[Key, int]] = {}
-
-    def line(self, place: _Place) -> int:
-        """Return the line of a place, 0 if it has none."""
-        if place.text is None:
-            return 0
-        content = self._texts.get(place.text)
-        if content is None:
-            content = self._texts[place.text] = _read(place.text)
-        if not content:
-            return 0
-        if place.words and (line := line_of_text(content, place.words)):
-            return line
-        lines = self._lines.get(place.text)
-        if lines is None:
-            lines = self._lines[place.text] = layer_lines(content)
-        return next((lines[key] for key in place.keys if key in lines), 0)
+def _lines_of(places: Iterable[_Place]) -> dict[_Place, int]:
+    """Return the lines of places that have one. Each text is read and scanned once."""
+    of_texts: dict[_Text, list[_Place]] = {}
+    for place in places:
+        if place.text is not None:
+            of_texts.setdefault(place.text, []).append(place)
+    found: dict[_Place, int] = {}
+    for text, inside in of_texts.items():
+        content = _read(text)
+        for place in inside:
+            if place.words and (line := line_of_text(content, place.words)):
+                found[place] = line
+        left = [place for place in inside if place not in found]
+        if content and left:
+            keys = {key for place in left for key in place.keys}
+            lines = layer_lines(content, keys, {place.keys[0] for place in left})
+            found |= {
+                place: next(lines[key] for key in place.keys if key in lines)
+                for place in left
+                if not lines.keys().isdisjoint(place.keys)
+            }
+    return found
 
 
 def _read(text: _Text) -> bytes:
