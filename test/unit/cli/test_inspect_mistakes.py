@@ -93,7 +93,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    ("body", "severity", "words", "text"), [row[1:] for row in ROWS], ids=lambda each: ""
+    ("body", "severity", "words", "text"), [row[1:] for row in ROWS], ids=[f"row {row[0]}" for row in ROWS]
 )
 def test_inspect_finds_it_with_its_place_and_its_remedy(
     tmp_path: Path, body: str, severity: str, words: str, text: str
