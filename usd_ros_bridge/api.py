@@ -70,7 +70,7 @@ def load_plan(
         default_prim=_default_prim(stage),
         max_prims=opening.max_prims,
     )
-    return _plan(_read(empty, options, physics=physics), empty, options)
+    return read_opinions(_plan(_read(empty, options, physics=physics), empty, options))()
 
 
 def reread(
@@ -87,6 +87,9 @@ def reread(
         options: How the new plan is made.
         variants: The selections that are made on the stage's session layer.
         pause: Called often, between prims: let others use the stage there.
+
+    Returns:
+        What makes the plan; `read_opinions` says where in the files its diagnostics are.
     """
     records = _read(plan, options, physics=plan.physics is not None, pause=pause, again=True)
     like = replace(plan, variants=variants, default_prim=_default_prim(_stage(plan)))
@@ -109,7 +112,26 @@ def add_physics(plan: BridgePlan, *, plan_options: PlanOptions | None = None) ->
         The plan with `plan.physics`; its diagnostics include those of physics. A plan that has physics already, or no
         stage, as it is.
     """
-    return read_physics(plan, plan_options or PlanOptions())()
+    if plan.physics is not None or plan.stage is None:
+        return plan
+    return read_opinions(read_physics(plan, plan_options or PlanOptions())())()
+
+
+def read_opinions(plan: BridgePlan) -> Callable[[], BridgePlan]:
+    """Find on the stage of a plan the opinions that its diagnostics are about.
+
+    Args:
+        plan: A plan that holds its stage, as `reread` and `read_physics` make it: without layers and lines.
+
+    Returns:
+        What adds layers and lines to the plan, from the files' texts; any thread may call it.
+    """
+    if not plan.diagnostics:
+        return lambda: plan
+    from usd_ros_bridge.usd.opinions import find_opinions
+
+    find_lines = find_opinions(_stage(plan), plan.diagnostics)
+    return lambda: replace(plan, diagnostics=find_lines())
 
 
 def read_physics(

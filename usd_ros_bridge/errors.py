@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_QUOTED = 128
 MAX_CANDIDATES = 20_000
@@ -66,6 +66,12 @@ class CallTimeoutError(BridgeError):
 def choices(values: Iterable[str]) -> str:
     """Return `values` as a readable list for an error message, or "none"."""
     return ", ".join(sorted(values)) or "none"
+
+
+def question_about(names: Sequence[str]) -> str:
+    """Return the question `did you mean x or y?` about names that are known to be meant, "" for none."""
+    *others, last = names or ("",)
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
 
 
 def nearest(name: str, candidates: Iterable[str], *, count: int = 3) -> list[str]:

@@ -324,6 +324,18 @@ def test_files_are_read_again(start, edited_asset):
     assert "/arm/upper_pose" in names(bridge)
 
 
+def test_findings_of_a_change_name_the_line_of_the_file_that_was_read_again(start, edited_asset):
+    bridge = start(load_plan(edited_asset)).bridge
+    text = edited_asset.read_text()
+    edited_asset.write_text(text.replace('ros:topic:name = "upper_pose"', 'ros:topic:name = "upper pose"'))
+    (found,) = bridge.reload().result(TIMEOUT_S).found
+    assert (found.code, found.layer) == ("2.3.name", str(edited_asset))
+    assert '"upper pose"' in edited_asset.read_text().splitlines()[found.line - 1]
+    edited_asset.write_text(edited_asset.read_text().replace("def Xform", "\n# moved\ndef Xform", 1))
+    assert bridge.reload().result(TIMEOUT_S).found == ()
+    assert {each.line for each in bridge.plan.diagnostics if each == found} == {found.line + 2}
+
+
 def test_a_context_that_moves_to_another_domain_takes_its_interfaces_along(step_on, other_domain_id):
     stage = edited_stage()
     stepped = step_on(stage)
@@ -356,6 +368,17 @@ def test_listeners_are_notified_of_each_change(start, edited_asset):
     assert str(told[0]).endswith("unchanged")
     assert bridge.changes.variants == tuple(head("both"))
     assert bridge.changes.plan is bridge.plan
+
+
+def test_findings_of_an_edit_name_the_session_layer(step_on):
+    stepped = step_on(stage := edited_stage(), scene_edits=True)
+    before = stepped.bridge.plan.diagnostics
+
+    stage.SetEditTarget(stage.GetSessionLayer())
+    stage.GetAttributeAtPath("/World/arm/joint_states.ros:topic:name").Set("joint states")
+    stepped.until(lambda: stepped.bridge.plan.diagnostics != before, "the new plan")
+    (found,) = [each for each in stepped.bridge.plan.diagnostics if each not in before]
+    assert found.layer == stage.GetSessionLayer().GetDisplayName()
 
 
 # --- Edits of a host's stage -----------------------------------------------------------------------------------------

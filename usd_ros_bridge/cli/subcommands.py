@@ -51,8 +51,11 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
             read_options=read,
             plan_options=plan_options,
             catalog=installed_types(),
-            physics=physics,
+            # `run` simulates where it can: what it would find wrong is found here, whatever is printed.
+            physics=True,
         )
+        if not physics:
+            plan = replace(plan, physics=None)
         if as_json:
             from usd_ros_bridge.export.plan_json import plan_to_json
 

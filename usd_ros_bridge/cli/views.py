@@ -306,9 +306,12 @@ def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
     for diagnostic in sorted(diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
         where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
         severity = Text(diagnostic.severity, style=SEVERITY_STYLES[diagnostic.severity])
-        texts = [plain(text) for text in (diagnostic.code, where, diagnostic.message, diagnostic.remedy)]
-        rows.append((severity, *texts))
-    return table("diagnostics", ("severity", "code", "prim", "message", "remedy"), rows)
+        texts = [plain(text) for text in (where, diagnostic.message, diagnostic.remedy)]
+        if diagnostic.layer:
+            # On a line of its own, where a terminal can make a link of it.
+            texts[0] = Text("\n").join(each for each in (texts[0], plain(diagnostic.place)) if each)
+        rows.append((severity, plain(diagnostic.code), *texts))
+    return table("diagnostics", ("severity", "code", "prim, file", "message", "remedy"), rows)
 
 
 def physics_tables(scene: PhysicsScene) -> Iterable[RenderableType]:
@@ -664,7 +667,10 @@ def _findings(status: BridgeStatus) -> Table:
         rows.append(
             (
                 Text(diagnostic.severity, style=style),
-                plain(f"[{diagnostic.code}] {diagnostic.path}: {diagnostic.message}"),
+                plain(
+                    f"[{diagnostic.code}] {diagnostic.path}: {diagnostic.message}"
+                    + (f" at {diagnostic.place}" if diagnostic.layer else "")
+                ),
             )
         )
     for row in rows[:MAX_FINDINGS]:

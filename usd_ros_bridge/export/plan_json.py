@@ -28,7 +28,7 @@ from usd_ros_bridge.spatial.pose import Pose
 _TOPIC = "path role name type publish_rate frame_id domain_id qos enabled reason"
 _INTERFACE = "path role name type domain_id enabled reason"
 _CONTROLLER = "path schema interfaces joints enabled reason"
-_DIAGNOSTIC = "code severity path attribute message remedy"
+_DIAGNOSTIC = "code severity path attribute message remedy layer line"
 """Attributes that are shown, in this order."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from usd_ros_bridge.errors import error_text, escaped
@@ -30,6 +32,10 @@ class Diagnostic:
         attribute: Name of the property at fault, or "".
         message: The fault, with the offending value quoted.
         remedy: How to correct it.
+        layer: File of the strongest layer that has the opinion at fault, with `[inner path]` in an archive, or the name
+            of a layer without a file; "" if there is none. Diagnostics of an asset that was read again are equal
+            wherever their layers and lines are.
+        line: Line of the opinion in that file, from 1; 0 if the layer is no text, or was edited since it was read.
     """
 
     code: str
@@ -38,6 +44,13 @@ class Diagnostic:
     attribute: str = ""
     message: str
     remedy: str = ""
+    layer: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Layer and line as editors read them: `rover.usda:12`, relative to the working directory if below it."""
+        return f"{_from_here(self.layer)}:{self.line}" if self.line else _from_here(self.layer)
 
     def __str__(self) -> str:
         where = f"{self.path}.{self.attribute}" if self.attribute else self.path
@@ -46,7 +59,16 @@ class Diagnostic:
             if where
             else (f"{self.severity} [{self.code}] {self.message}")
         )
-        return escaped(f"{text} ({self.remedy})" if self.remedy else text)
+        text = f"{text} ({self.remedy})" if self.remedy else text
+        return escaped(f"{text} at {self.place}" if self.layer else text)
+
+
+def _from_here(file: str) -> str:
+    try:
+        below = f"{Path.cwd()}{os.sep}"
+    except FileNotFoundError:
+        return file
+    return file.removeprefix(below)
 
 
 def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:

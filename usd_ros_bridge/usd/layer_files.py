@@ -25,6 +25,7 @@ from pxr import Ar, Sdf, Tf
 
 from usd_ros_bridge.errors import AssetError, quoted
 from usd_ros_bridge.options import ReadOptions
+from usd_ros_bridge.usd.packages import SCHEME
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class LayerFiles:
         self._placeholders: dict[str, Any] = {}
         # Until they are composed: a layer without references is freed, and OpenUSD would read its file itself.
         self._held: dict[str, Any] = {}
+        self._imports: dict[str, _Import] = {}
 
     def open(self, identifier: str) -> Any:
         """Return the layer of an identifier, None where nothing is found.
@@ -98,15 +100,13 @@ class LayerFiles:
         file = resolved_file(identifier)
         if file is None:
             return Sdf.Layer.FindOrOpen(identifier)
-        with suppress(OSError):
-            found = Path(file).stat()
-            self.versions[file] = found.st_size, found.st_mtime_ns, found.st_ino
         self.check(file)
         if not self.options.private_copies:
             return Sdf.Layer.FindOrOpen(identifier)
         with self.copy(file) as copy:
             layer = self._held[identifier] = _opened_from(identifier, copy)
-            return layer
+        self.note_import(layer, file)
+        return layer
 
     def check(self, file: str) -> None:
         """Check a file before anything reads it. A file that is missing is left to OpenUSD to report.
@@ -115,6 +115,8 @@ class LayerFiles:
             FileRefusedError: It is no regular file, or empty.
             AssetError: A limit is exceeded.
         """
+        with suppress(OSError):
+            self.versions[file] = file_version(file)
         size = regular_file_size(file)
         if size is None:
             return
@@ -127,6 +129,31 @@ class LayerFiles:
             raise AssetError(exceeded("bytes", self.options.max_bytes))
         if is_nested_deeper(file, self.options.max_nesting):
             raise AssetError(f"{quoted(Path(file).name)}: {exceeded('nesting', self.options.max_nesting)}")
+
+    def note_import(self, layer: Any, file: str) -> None:
+        """Note that a layer was read from a copy of a file: OpenUSD takes it for edited."""
+        if layer is not None and file in self.versions:
+            self._imports[layer.identifier] = _Import(layer, self.versions[file])
+
+    def take_imports(self, other: LayerFiles) -> None:
+        """Take over what another opener noted of layers that it read from copies."""
+        self._imports.update(other._imports)
+
+    def unedited_version(self, layer: Any, file: str) -> FileVersion | None:
+        """Return the version of its file that a layer still has the content of.
+
+        Returns:
+            None if it was edited since it was read. Where the version is not known, the file's version now.
+        """
+        imported = self._imports.get(layer.identifier)
+        if imported is not None:
+            return None if imported.is_edited else imported.version
+        if layer.dirty:
+            return None
+        try:
+            return self.versions.get(file) or file_version(file)
+        except OSError:
+            return None
 
     def release(self) -> None:
         """Release layers that were opened from copies, once the stage holds them."""
@@ -159,6 +186,23 @@ class LayerFiles:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+class _Import:
+    """A layer that was read from a copy of a file, and whether it has changed since.
+
+    Attributes:
+        version: Version of the file.
+        is_edited: Set by the thread that edits the layer.
+    """
+
+    def __init__(self, layer: Any, version: FileVersion) -> None:
+        self.version = version
+        self.is_edited = False
+        self._key = Tf.Notice.Register(Sdf.Notice.LayersDidChangeSentPerLayer, self._on_change, layer)
+
+    def _on_change(self, _notice: Any, _layer: Any) -> None:
+        self.is_edited = True
+
+
 def exceeded(limit: str, value: int) -> str:
     """Return what to say about a limit that an asset exceeds."""
     what = {
@@ -188,6 +232,29 @@ def resolved_file(identifier: str) -> str | None:
     # OpenUSD's resolver finds what exists; a socket or a FIFO without permission is checked all the same.
     found = resolved or outer
     return found if os.path.lexists(found) else None
+
+
+def outer_file(real_path: str) -> str:
+    """Return the file that a layer is in, seen from outside of archives and of the bridge's own links."""
+    outer = (
+        Ar.SplitPackageRelativePathOuter(real_path)[0] if Ar.IsPackageRelativePath(real_path) else real_path
+    )
+    folder, is_linked, rest = outer.partition(f"{os.sep}{SCHEME}{os.sep}")
+    name, _, inside = rest.partition(os.sep)
+    link = Path(folder, SCHEME, name)
+    if is_linked and link.is_symlink():
+        return str(link.readlink() / inside)
+    return os.path.normpath(outer)
+
+
+def file_version(file: str) -> FileVersion:
+    """Return the version of a file.
+
+    Raises:
+        OSError: There is none.
+    """
+    found = Path(file).stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def regular_file_size(file: str) -> int | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cli_calls import call_cli
+
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from usd_ros_bridge.api import add_physics, load_plan
@@ -102,3 +104,52 @@ def test_physics_can_be_added_later(rover: BridgePlan) -> None:
     assert plan_to_json(later) == plan_to_json(rover)
     assert add_physics(later) is later
     assert later == plan
+
+
+LIDAR = """#usda 1.0
+(
+    defaultPrim = "robot"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+    upAxis = "Z"
+    timeCodesPerSecond = 1
+)
+def Xform "robot" (
+    prepend apiSchemas = ["RosContextAPI"]
+)
+{
+    def Xform "scan" (
+        prepend apiSchemas = ["RosTopicAPI", "RosFrameAPI"]
+    )
+    {
+        token ros:topic:role = "publisher"
+        string ros:topic:name = "scan"
+        string ros:topic:type = "sensor_msgs/msg/LaserScan"
+        double ros:topic:publish_rate = 10
+        custom %s
+    }
+}
+"""
+
+
+def test_a_sensor_is_checked_without_physics_too(tmp_path: Path) -> None:
+    asset = tmp_path / "lidar.usda"
+    asset.write_text(LIDAR % 'string usd_ros_bridge:lidar:range_max = "far"')
+    done = call_cli("inspect", "--json", asset)
+    data = json.loads(done.stdout)
+    assert "physics" not in data
+    (found,) = [each for each in data["diagnostics"] if each["severity"] == "error"]
+    assert (found["code"], found["attribute"]) == ("1.4.sensor", "usd_ros_bridge:lidar:range_max")
+    assert found["layer"] == str(asset)
+    assert '"far"' in asset.read_text().splitlines()[found["line"] - 1]
+    assert (done.returncode, call_cli("inspect", "--strict", asset).returncode) == (0, 1)
+
+
+def test_the_same_is_found_with_and_without_physics() -> None:
+    asset = ROOT / "test/assets/physics_bad_input.usda"
+    alone, whole = (
+        json.loads(call_cli("inspect", "--json", *option, asset).stdout) for option in ((), ("--physics",))
+    )
+    assert whole.pop("physics")
+    assert alone == whole
+    assert alone["diagnostics"]

@@ -31,8 +31,8 @@ PACKAGE = ROOT / "usd_ros_bridge"
 PAGE = page_text("diagnostics.md")
 WRONG_TYPES = "Values of the wrong type"
 REPORTS = "Reports at run time"
-RUN_TIME = ("Diagnostics at run time", "The plan in short")
-"""What is told of a running bridge: no diagnostics of assets."""
+NO_CODES = ("Where it is", "Diagnostics at run time", "The plan in short")
+"""Sections that list no diagnostics of assets."""
 
 
 def wrong_type_codes() -> dict[str, set[str]]:
@@ -188,7 +188,7 @@ def documented() -> dict[str, set[str]]:
     titles = [line[3:] for line in PAGE.splitlines() if line.startswith("## ")]
     found = {}
     for title in titles:
-        if title in (WRONG_TYPES, REPORTS, *RUN_TIME):
+        if title in (WRONG_TYPES, REPORTS, *NO_CODES):
             continue
         for cell, severities, meaning, remedy in rows(section(PAGE, title), "code"):
             (code,) = codes(cell)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
 
-from usd_ros_bridge.api import reread
+from usd_ros_bridge.api import read_opinions, reread
 from usd_ros_bridge.backends.base import BackendInput
 from usd_ros_bridge.errors import AssetError, BridgeError, ChangeRefusedError
 from usd_ros_bridge.model.change import ChangeReport
@@ -397,6 +397,10 @@ class ChangeCoordinator:
             plan = make_plan()
             if reason := why_refused(self._runtime.plan, plan):
                 raise ChangeRefusedError(reason)
+            if plan.diagnostics:
+                find_lines = self._on_stage(lambda: read_opinions(plan))
+                self._wait_for_tick()
+                plan = find_lines()
             live = self._use_plan(plan)
         except BaseException:
             if undo:

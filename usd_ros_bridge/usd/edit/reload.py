@@ -19,6 +19,7 @@ from usd_ros_bridge.usd.layer_files import (
     copied_path,
     files_of,
     import_copy,
+    outer_file,
     run_within,
 )
 from usd_ros_bridge.usd.layer_scan import clip_faults, evaluated_path, external_references, scan_layers
@@ -41,7 +42,7 @@ def asset_files(stage: Any) -> frozenset[str]:
     """
     files = set()
     for layer in _layers(stage):
-        files.add(_file(layer.realPath))
+        files.add(outer_file(layer.realPath))
         files.update(_missing(layer))
     return frozenset(files)
 
@@ -77,7 +78,7 @@ def _files_of_layer(layer: Any) -> set[str] | None:
     """Return the file of a layer and all that its asset paths lead to; None if it cannot be told."""
     if layer.GetFileFormat().formatId not in _OWN_FORMATS or layer.expressionVariables:
         return None
-    file = _file(layer.realPath)
+    file = outer_file(layer.realPath)
     files = {file}
     for path in set[str]().union(*external_references(layer)):
         is_in_package = is_package_path(path)
@@ -85,7 +86,7 @@ def _files_of_layer(layer: Any) -> set[str] | None:
             return None
         found = str(Ar.GetResolver().Resolve(Sdf.ComputeAssetPathRelativeToLayer(layer, path)))
         if found:
-            files.add(_file(found))
+            files.add(outer_file(found))
         elif is_in_package:
             return None
         if not is_in_package:
@@ -109,7 +110,7 @@ def read_versions(stage: Any) -> dict[str, FileVersion]:
 
     Files of layers that the process had opened before are missing: when those were read is not known.
     """
-    return {_file(file): version for file, version in files_of(stage).versions.items()}
+    return {outer_file(file): version for file, version in files_of(stage).versions.items()}
 
 
 def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
@@ -146,6 +147,9 @@ def reload(stage: Any, files: Collection[str] | None = None) -> tuple[str, ...]:
         _import(layers)
         if wanted is None or wanted - {os.path.realpath(each) for each in read}:
             _compose_found_files(stage, opener)
+        for each in layers:
+            opener.note_import(each.layer, each.file)
+        kept.take_imports(opener)
     return tuple(sorted(read))
 
 
@@ -169,7 +173,7 @@ def _copied(
     gone = []
     of_files: dict[str, str] = {}
     for layer in _layers(stage):
-        file = _file(layer.realPath)
+        file = outer_file(layer.realPath)
         if wanted is not None and os.path.realpath(file) not in wanted:
             continue
         if not os.path.lexists(file):
@@ -200,7 +204,7 @@ def _compose_found_files(stage: Any, opener: LayerFiles) -> None:
         return
     for layer in _layers(stage):
         if reason := _reached_from(stage, layer, layer, opener):
-            raise AssetError(f"{_names([_file(layer.realPath)])} {reason}")
+            raise AssetError(f"{_names([outer_file(layer.realPath)])} {reason}")
     mask = stage.GetPopulationMask()
     stage.SetPopulationMask(Usd.StagePopulationMask())
     stage.SetPopulationMask(mask)
@@ -220,19 +224,6 @@ def _layers(stage: Any) -> list[Any]:
     return [layer for layer in used if not layer.anonymous and layer.realPath and layer not in own]
 
 
-def _file(real_path: str) -> str:
-    """Return the file that a layer is in, seen from outside of archives and of the bridge's own links."""
-    outer = (
-        Ar.SplitPackageRelativePathOuter(real_path)[0] if Ar.IsPackageRelativePath(real_path) else real_path
-    )
-    folder, is_linked, rest = outer.partition(f"{os.sep}{SCHEME}{os.sep}")
-    name, _, inside = rest.partition(os.sep)
-    link = Path(folder, SCHEME, name)
-    if is_linked and link.is_symlink():
-        return str(link.readlink() / inside)
-    return os.path.normpath(outer)
-
-
 def _missing(layer: Any) -> set[str]:
     """Return files that a layer refers to by a relative or absolute path, and that are not there."""
     found = set()
@@ -241,7 +232,7 @@ def _missing(layer: Any) -> set[str]:
             continue
         # Beside the layer, where nothing is found where OpenUSD searches, either.
         if not Ar.GetResolver().Resolve(Sdf.ComputeAssetPathRelativeToLayer(layer, path)):
-            found.add(os.path.normpath(Path(_file(layer.realPath)).parent / path))
+            found.add(os.path.normpath(Path(outer_file(layer.realPath)).parent / path))
     return found
 
 
@@ -277,7 +268,7 @@ def _verify(stage: Any, copied: _CopiedLayer, opener: LayerFiles) -> Any:
 def _verify_unused(stage: Any, gone: Iterable[Any], new: Mapping[Any, Any]) -> None:
     """Refuse that files are gone which something still leads to."""
     for missing in gone:
-        file = _file(missing.realPath)
+        file = outer_file(missing.realPath)
         if missing == stage.GetRootLayer() or any(
             _leads_to(layer, new.get(layer, layer), missing.identifier, file)
             for layer in _layers(stage)
@@ -287,7 +278,7 @@ def _verify_unused(stage: Any, gone: Iterable[Any], new: Mapping[Any, Any]) -> N
 
 
 def _leads_to(layer: Any, content: Any, identifier: str, file: str) -> bool:
-    folder = Path(_file(layer.realPath)).parent
+    folder = Path(outer_file(layer.realPath)).parent
     return any(
         Sdf.ComputeAssetPathRelativeToLayer(layer, path) == identifier
         or os.path.normpath(folder / path) == file

@@ -7,8 +7,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pxr import Pcp, Sdf, Usd
 
@@ -37,7 +38,21 @@ NOTES_KEY: Final = "usd_ros_bridge"
 with the stage and die with it. Only stages that the bridge opened itself have them."""
 
 _ASSET: Final = re.compile(r"@([^@]*)@")
-_INTRODUCED: Final = re.compile(r"(?:introduced by|of layer) @([^@]*)@")
+_INTRODUCED: Final = re.compile(r"(?:introduced by|of layer) @([^@]*)@(?:<([^>]*)>)?")
+
+
+class ArcSite(NamedTuple):
+    """Where a composition arc is authored.
+
+    Attributes:
+        layer: Identifier of the layer, "" if it is not known.
+        path: Path of the prim in that layer, "" for a sublayer, or if it is not known.
+        asset_path: Asset path as authored or as OpenUSD resolved it, "" for an arc inside the layer.
+    """
+
+    layer: str
+    path: str = ""
+    asset_path: str = ""
 
 
 def note_refusals(session: Any, refusals: Iterable[RefusedArc]) -> None:
@@ -46,6 +61,7 @@ def note_refusals(session: Any, refusals: Iterable[RefusedArc]) -> None:
         {
             "identifier": refusal.identifier,
             "layer": refusal.layer,
+            "asset_path": refusal.asset_path,
             "diagnostic": asdict(refusal.diagnostic),
         }
         for refusal in refusals
@@ -53,36 +69,54 @@ def note_refusals(session: Any, refusals: Iterable[RefusedArc]) -> None:
     session.customLayerData = {**session.customLayerData, NOTES_KEY: json.dumps(notes)}
 
 
-def _noted(stage: Usd.Stage) -> list[tuple[str, str, Diagnostic]] | None:
+def _noted(stage: Usd.Stage) -> list[tuple[str, ArcSite, Diagnostic]] | None:
     """Return refused layers, what refers to them, and diagnostics; None for a stage that a host opened."""
     session = stage.GetSessionLayer()
     text = session.customLayerData.get(NOTES_KEY) if session else None
     if not isinstance(text, str):
         return None
     return [
-        (note["identifier"], note["layer"], Diagnostic(**note["diagnostic"])) for note in json.loads(text)
+        (
+            note["identifier"],
+            ArcSite(note["layer"], asset_path=note["asset_path"]),
+            Diagnostic(**note["diagnostic"]),
+        )
+        for note in json.loads(text)
     ]
 
 
 def composition_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
     """Return a diagnostic for each arc that did not compose, refused package:// arcs included."""
+    return list(arc_sites(stage))
+
+
+def arc_sites(stage: Usd.Stage) -> dict[Diagnostic, ArcSite]:
+    """Return `composition_diagnostics`, and where the arc of each is authored."""
     notes = _noted(stage)
     packages = _packages_of(stage) if resolution_in_use() is PackageResolution.PLUGIN else None
+    found: dict[Diagnostic, ArcSite] = {}
     if notes is None:
-        hosts = _host_diagnostics(stage) if packages is None else []
-        return [*hosts, *(_of_package(error, packages) or _of_error(error) for error in _errors(stage))]
-    found: dict[Diagnostic, None] = {}
-    refused = {(identifier, layer): diagnostic for identifier, layer, diagnostic in notes if identifier}
+        found |= _host_diagnostics(stage) if packages is None else {}
+        for error in _errors(stage):
+            found.setdefault(_of_package(error, packages) or _of_error(error), _site(error))
+        return found
+    refused = {
+        (identifier, site.layer): (diagnostic, site) for identifier, site, diagnostic in notes if identifier
+    }
     placed: set[Diagnostic] = set()
     for error in _errors(stage):
-        own = refused.get(_arc(error))
+        site = _site(error)
+        own, noted = refused.get((site.asset_path, site.layer), (None, site))
         if own is None:
-            found[_of_package(error, packages) or _of_error(error)] = None
+            found.setdefault(_of_package(error, packages) or _of_error(error), site)
         else:
             # OpenUSD says on which prim the layer is missing; that it is, is no news.
             placed.add(own)
-            found[replace(own, path=_prim_path(error))] = None
-    return [*(diagnostic for *_, diagnostic in notes if diagnostic not in placed), *found]
+            found.setdefault(replace(own, path=_prim_path(error)), noted._replace(path=site.path))
+    return {
+        **{diagnostic: site for _, site, diagnostic in notes if diagnostic not in placed},
+        **found,
+    }
 
 
 def _errors(stage: Usd.Stage) -> list[Any]:
@@ -95,14 +129,15 @@ def _text(error: Any) -> str:
     return error_text(error, f"{type(error).__name__}: a layer is no UTF-8 text")
 
 
-def _arc(error: Any) -> tuple[str, str]:
-    """Return the layer that an arc is about, and the one that introduces it; "" where an error names none.
+def _site(error: Any) -> ArcSite:
+    """Return where an error's arc is authored, and the layer that it is about.
 
     What else OpenUSD quotes, such as a line that it cannot parse, may name layers, too.
     """
     found = _ASSET.search(_text(error))
     by = _INTRODUCED.search(_text(error))
-    return (found[1] if found else "", by[1] if by else "")
+    layer, path = (by[1], by[2] or "") if by else ("", "")
+    return ArcSite(layer, path, found[1] if found else "")
 
 
 def _prim_path(error: Any) -> str:
@@ -131,7 +166,7 @@ def _of_package(error: Any, packages: PackageMap | None) -> Diagnostic | None:
     """Return why the plugin does not follow a package:// path, None where that is not what is wrong."""
     if packages is None:
         return None
-    asset_path, _ = _arc(error)
+    asset_path = _site(error).asset_path
     refused = packages.refuses(asset_path) if is_package_path(asset_path) else None
     if refused is None:
         return None
@@ -145,23 +180,23 @@ def _of_package(error: Any, packages: PackageMap | None) -> Diagnostic | None:
     )
 
 
-def _host_diagnostics(stage: Usd.Stage) -> list[Diagnostic]:
+def _host_diagnostics(stage: Usd.Stage) -> dict[Diagnostic, ArcSite]:
     """Report that the host resolves package:// on a stage that it opened (REP 0158 section 1.2.5)."""
     users = sorted(
-        layer.GetDisplayName()
+        (layer.GetDisplayName(), layer.identifier, path)
         for layer in stage.GetUsedLayers(includeClipLayers=False)
-        if any(is_package_path(path) for path in layer.GetCompositionAssetDependencies())
+        for path in islice(filter(is_package_path, layer.GetCompositionAssetDependencies()), 1)
     )
-    return [
+    return {
         Diagnostic(
             code="1.2.5.package",
             severity="info",
             path="",
             message=f"the layer {quoted(name)} uses package://, which is resolved as the host's ArResolver does",
             remedy="",
-        )
-        for name in users
-    ]
+        ): ArcSite(identifier, asset_path=path)
+        for name, identifier, path in users
+    }
 
 
 # --- Payloads and variants ----------------------------------------------------------------------------------------
