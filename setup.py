@@ -57,7 +57,12 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={
-        NAME: ["py.typed", "usd/schemas/**", *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json"))]
+        NAME: [
+            "py.typed",
+            "importing/*.txt",
+            "usd/schemas/**",
+            *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json")),
+        ]
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
