@@ -12,7 +12,8 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     import click
 
     from usd_ros_bridge import __version__
-    from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, scaffold, urdf
+    from usd_ros_bridge.cli.scaffold_command import scaffold
+    from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, urdf
     from usd_ros_bridge.errors import BridgeError
 
 

@@ -1,4 +1,4 @@
-"""Commands of `usd_ros_bridge`: inspect, run, diff, scaffold, resolver, urdf. Imports are late, for a fast `--help`."""
+"""Commands of `usd_ros_bridge`: inspect, run, diff, resolver, urdf. Imports are late, for a fast `--help`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 if TYPE_CHECKING:
     from usd_ros_bridge.model.diagnostics import Diagnostic
     from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
-    from usd_ros_bridge.model.scaffold import Scaffold, Survey
-    from usd_ros_bridge.options import ReadOptions
 
 EXIT_DIFFERENT = 1
 
@@ -145,78 +143,6 @@ def diff(
 def _plan_side(asset: str, variants: tuple[str, ...], options: dict[str, Any]) -> BridgePlan:
     read, plan_options = split_options({**options, "variants": variants})
     return load_asset(asset, read_options=read, plan_options=plan_options, catalog=installed_types())
-
-
-@click.command()
-@click.argument("asset")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the layer to FILE, which opens as the robot with its interfaces.",
-)
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
-@click.option(
-    "--no-sublayer", is_flag=True, help="Do not include ASSET: write a layer for ASSET's own subLayers."
-)
-@table_options("variants", *READ)
-def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
-    """Write a ROS layer for a robot without one, and print its content and the reasons.
-
-    The layer goes over ASSET, which is not changed.
-    """
-    from usd_ros_bridge.planning.robot_scaffold import has_ros_layer, plan_scaffold
-    from usd_ros_bridge.usd import quiet
-    from usd_ros_bridge.usd.scaffold_layer import check_output, layer_text, survey, write_layer
-
-    read, _ = split_options(options)
-    with quiet():
-        plan = _load_for_scaffold(asset, read)
-        if not plan.robots:
-            raise AssetError(f"{asset} has no robot: nothing is below the default prim")
-        found = survey(plan.stage, [robot.path for robot in plan.robots])
-        if has_ros_layer(plan, found):
-            raise AssetError(f"{asset} has a ROS layer already: {_schemas(found)}")
-        check_output(output, plan.stage, overwrite=force)
-        result = plan_scaffold(plan, found, wrap=not no_sublayer)
-        text = layer_text(
-            result, plan.stage, asset=asset, output=output, sublayer=not no_sublayer, variants=read.variants
-        )
-    write_layer(text, output)
-    _print_decisions(result, output)
-
-
-def _load_for_scaffold(asset: str, read: ReadOptions) -> BridgePlan:
-    from usd_ros_bridge.options import PlanOptions
-
-    return load_asset(
-        asset,
-        read_options=read,
-        # The layer declares links without mass as frames.
-        plan_options=PlanOptions(implicit_interfaces=False, frames_from_xforms=False),
-        catalog=installed_types(),
-        physics=True,
-    )
-
-
-def _schemas(found: Survey) -> str:
-    return ", ".join(f"{number} {name}" for name, number in found.ros_prims.items())
-
-
-def _print_decisions(result: Scaffold, output: Path) -> None:
-    from rich.text import Text
-
-    from usd_ros_bridge.cli.views import plain, standard_output
-
-    styles = {"written": "green", "left out": "red", "note": "yellow"}
-    console = standard_output()
-    for decision in result.decisions:
-        mark, rest = str(decision).split(" ", 1)
-        line = Text.assemble((mark, styles[decision.outcome]), " ", plain(rest))
-        console.print(line, soft_wrap=True)
-    console.print(plain(f"{output}: {len(result.opinions)} prims", style="bold"), soft_wrap=True)
 
 
 @click.command()

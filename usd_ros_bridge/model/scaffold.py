@@ -8,6 +8,21 @@ from typing import Any, Literal
 
 Outcome = Literal["written", "left out", "note"]
 
+CONVERTERS = ("URDF USD Converter", "MuJoCo USD Converter")
+"""How creators begin that convert formats in which links may weigh nothing."""
+
+
+def free_name(name: str, taken: frozenset[str]) -> str:
+    """Return a prim name that is not taken: `name`, else one that begins with `Ros`."""
+    candidate = name
+    number = 2
+    if candidate in taken:
+        candidate = f"Ros{name}"
+    while candidate in taken:
+        candidate = f"Ros{name}{number}"
+        number += 1
+    return candidate
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainXform:
@@ -35,6 +50,11 @@ class Survey:
         payload_roots: Robots' roots that bring their links and joints along by a payload.
         creators: By prim path of a robot's root: what the layers say that made them (`customLayerData["creator"]`).
         default_prim: Path of the stage's default prim, "" where it has none.
+        root_prims: Names of the prims at the top of the stage.
+        has_physics_scene: It has a PhysicsScene.
+        meters: Metres per unit of length.
+        kilograms: Kilograms per unit of mass.
+        up_axis: "Y" or "Z".
     """
 
     ros_prims: Mapping[str, int] = field(default_factory=dict)
@@ -45,6 +65,47 @@ class Survey:
     payload_roots: frozenset[str] = frozenset()
     creators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     default_prim: str = ""
+    root_prims: frozenset[str] = frozenset()
+    has_physics_scene: bool = False
+    meters: float = 1.0
+    kilograms: float = 1.0
+    up_axis: str = "Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicsRequest:
+    """Physics that a scaffold adds.
+
+    Attributes:
+        drives: Give movable joints without a drive one.
+        natural_frequency: Hz, of what a drive moves on the drive's spring.
+        damping_ratio: Of the same; 1 is critical damping.
+        base: Let the robots float, fix them to the world, or leave them as they are ("").
+        ground: Put a ground plane below the robots.
+    """
+
+    drives: bool = False
+    natural_frequency: float = 10.0
+    damping_ratio: float = 1.0
+    base: Literal["", "free", "fixed"] = ""
+    ground: bool = False
+
+    def __bool__(self) -> bool:
+        """Return whether anything is requested."""
+        return self.drives or self.ground or bool(self.base)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointFrame:
+    """A joint frame in a body, in the body's own units of length.
+
+    Attributes:
+        position: Origin.
+        rotation: Quaternion w, x, y, z.
+    """
+
+    position: tuple[float, float, float]
+    rotation: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ ALIGNED = 0.95
 
 _WHEEL = re.compile(r"wheel|tyre|(?<![a-z])tire", re.IGNORECASE)
 _NO_DRIVEN_WHEEL = re.compile(r"cast[eo]r|swivel|steer|fork|kingpin|idler|passive", re.IGNORECASE)
+_STEERING = re.compile(r"steer|kingpin", re.IGNORECASE)
+_PASSIVE = re.compile(r"cast[eo]r|swivel|idler|passive", re.IGNORECASE)
 _SIDES = {"left": re.compile(r"left", re.IGNORECASE), "right": re.compile(r"right", re.IGNORECASE)}
 _TOKENS = {
     "left": frozenset(["l", "fl", "rl", "bl", "ml", "lf", "lr", "lb", "lm", "lh"]),
@@ -235,6 +237,21 @@ def _wheel(plan: BridgePlan, joint: JointPlan) -> _Wheel:
     )
 
 
+def wheel_radius(plan: BridgePlan, joint: JointPlan) -> float | None:
+    """Return the radius (m) of the wheel that a joint turns, None where the wheel has no geometry."""
+    return _wheel(plan, joint).radius if joint.dofs[0].axis in _AXES else None
+
+
+def is_passive_wheel(joint: JointPlan) -> bool:
+    """Return whether a joint, or its link, is named after a caster or another wheel that no motor moves."""
+    return any(_PASSIVE.search(name) for name in (joint.name, joint.child))
+
+
+def is_steering(joint: JointPlan) -> bool:
+    """Return whether a joint is named after a part that steers a wheel."""
+    return bool(_STEERING.search(joint.name))
+
+
 def _points_of(physics: PhysicsScene | None, body: str, body_from_joint: FloatArray) -> FloatArray | None:
     """Return points (N, 3) of a body's surface in the joint's frame: of what collides, else of what is seen."""
     if physics is None:
@@ -246,7 +263,7 @@ def _points_of(physics: PhysicsScene | None, body: str, body_from_joint: FloatAr
         clouds = [
             _moved(points, relative(body_from_joint, pose_array(each.body_from_shape)))
             for each in group
-            if each.body == number and (points := _points(each.shape)) is not None
+            if each.body == number and (points := surface_points(each.shape)) is not None
         ]
         if clouds:
             return np.concatenate(clouds)
@@ -258,7 +275,7 @@ def _moved(points: FloatArray, frame_from_shape: FloatArray) -> FloatArray:
     return moved
 
 
-def _points(shape: Shape) -> FloatArray | None:
+def surface_points(shape: Shape) -> FloatArray | None:
     """Return points (N, 3) that span a shape; None where it has no end."""
     if isinstance(shape, Mesh):
         if not len(shape.triangles):

@@ -34,7 +34,17 @@ from usd_ros_bridge.model.records import (
     TopicRecord,
     attribute_fields,
 )
-from usd_ros_bridge.model.scaffold import Decision, Opinion, Outcome, PlainXform, Property, Scaffold, Survey
+from usd_ros_bridge.model.scaffold import (
+    CONVERTERS,
+    Decision,
+    Opinion,
+    Outcome,
+    PlainXform,
+    Property,
+    Scaffold,
+    Survey,
+    free_name,
+)
 from usd_ros_bridge.planning import names
 from usd_ros_bridge.planning.drive_wheels import (
     DriveGeometry,
@@ -80,18 +90,6 @@ def is_link(xform: PlainXform, bodies: set[str]) -> bool:
     return above and bool(_ROOT_LINK.search(prim_name(xform.path)))
 
 
-def free_name(name: str, taken: frozenset[str]) -> str:
-    """Return a prim name that is not taken: `name`, else one that begins with `Ros`."""
-    candidate = name
-    number = 2
-    if candidate in taken:
-        candidate = f"Ros{name}"
-    while candidate in taken:
-        candidate = f"Ros{name}{number}"
-        number += 1
-    return candidate
-
-
 def properties_of(record: type[Record], **values: Any) -> tuple[Property, ...]:
     """Return properties by the fields of the record that reads them, in its order."""
     specs = dict(attribute_fields(record))
@@ -109,6 +107,18 @@ def properties_of(record: type[Record], **values: Any) -> tuple[Property, ...]:
     )
 
 
+def converter_of(survey: Survey, robot: RobotPlan) -> str:
+    """Return the converter that made a robot of a format in which links may weigh nothing, "" for none."""
+    creators = survey.creators.get(robot.path, ())
+    return next((each for each in creators if each.startswith(CONVERTERS)), "")
+
+
+def weightless(robot: RobotPlan) -> Opinion:
+    """Return the opinion that bodies of a robot without mass weigh nothing."""
+    rule = Property(name=MASSLESS_BODIES, type_name="token", value="weightless", custom=True)
+    return Opinion(path=robot.path, properties=(rule,))
+
+
 RATE = 50.0
 """Hz of joint states and odometry: those of ros2_controllers' examples and of the bridge's implicit topics."""
 
@@ -116,9 +126,6 @@ MONITOR_RATE = 20.0
 STOPPED_VELOCITY = 0.01
 MOST_FINGERS = 2
 """Independent finger joints up to which a hand is a parallel gripper."""
-
-CONVERTERS = ("URDF USD Converter", "MuJoCo USD Converter")
-"""How creators begin that convert formats in which links may weigh nothing."""
 
 _FINGER = re.compile(r"finger|gripper|jaw|claw|knuckle", re.IGNORECASE)
 
@@ -226,11 +233,9 @@ class RobotScaffold:
     def _massless_bodies(self) -> None:
         """Author massless_bodies for converted robots: converters drop masses of 0, and UsdPhysics takes 1 kg."""
         robot = self._robot
-        creators = self._survey.creators.get(robot.path, ())
-        creator = next((each for each in creators if each.startswith(CONVERTERS)), "")
+        creator = converter_of(self._survey, robot)
         if creator and self._is_open(robot.path, "bodies without mass"):
-            weightless = Property(name=MASSLESS_BODIES, type_name="token", value="weightless", custom=True)
-            self._over(Opinion(path=robot.path, properties=(weightless,)))
+            self._over(weightless(robot))
             self._say(
                 "written", "bodies without mass", f"weightless, as in what {creator} converted", robot.path
             )
@@ -480,7 +485,14 @@ class RobotScaffold:
 _CONTROL = "RosControl"
 
 
-def plan_scaffold(plan: BridgePlan, survey: Survey, *, wrap: bool = True) -> Scaffold:
+def plan_scaffold(
+    plan: BridgePlan,
+    survey: Survey,
+    *,
+    wrap: bool = True,
+    interfaces: bool = True,
+    physics: Scaffold | None = None,
+) -> Scaffold:
     """Decide what a ROS layer says.
 
     Each robot of the plan gets a context, names of its joints, joint states, commands, the controllers that its joints
@@ -490,12 +502,14 @@ def plan_scaffold(plan: BridgePlan, survey: Survey, *, wrap: bool = True) -> Sca
     outside of payloads (REP 0158 section 2.2). There the layer has a root of its own, which refers to the asset.
 
     Args:
-        plan: Of the asset as it is, with physics and without implicit interfaces.
-        survey: Of the same stage.
+        plan: Of the asset with the opinions of `physics`, with physics and without implicit interfaces.
+        survey: Of the stage without them.
         wrap: Whether the layer may have a root of its own.
+        interfaces: Write interfaces; without, the layer has the opinions of `physics` alone.
+        physics: Physics that the layer adds.
     """
-    opinions: list[Opinion] = []
-    decisions: list[Decision] = []
+    physics = physics or Scaffold()
+    opinions, decisions = list(physics.opinions), list(physics.decisions)
     namespaces = names.UniqueNames()
     for index, robot in enumerate(plan.robots):
         if robot.path in survey.closed:
@@ -508,13 +522,15 @@ def plan_scaffold(plan: BridgePlan, survey: Survey, *, wrap: bool = True) -> Sca
                 )
             )
             continue
+        if not interfaces:
+            continue
         one = RobotScaffold(plan, index, survey, namespaces)
         one.decide()
         opinions += one.opinions()
         decisions += one.decisions
-    result = Scaffold(opinions=tuple(opinions), decisions=tuple(decisions))
+    result = Scaffold(opinions=merged(opinions), decisions=tuple(decisions))
     behind = [robot.path for robot in plan.robots if robot.path in survey.payload_roots]
-    if not behind:
+    if not behind or not interfaces:
         return result
     if wrap and len(plan.robots) == 1 and behind == [survey.default_prim]:
         return wrapped(result, behind[0])
@@ -525,6 +541,20 @@ def plan_scaffold(plan: BridgePlan, survey: Survey, *, wrap: bool = True) -> Sca
         text=f"{', '.join(behind)} has its joints behind a payload, where no interface should be (REP 0158, 2.2)",
     )
     return replace(result, decisions=(*result.decisions, note))
+
+
+def merged(opinions: Sequence[Opinion]) -> tuple[Opinion, ...]:
+    """Return opinions with each prim once, in the order in which they come first."""
+    found: dict[str, Opinion] = {}
+    for opinion in opinions:
+        known = found.get(opinion.path, Opinion(path=opinion.path))
+        found[opinion.path] = Opinion(
+            path=opinion.path,
+            define=known.define or opinion.define,
+            schemas=known.schemas + opinion.schemas,
+            properties=known.properties + opinion.properties,
+        )
+    return tuple(found.values())
 
 
 def wrapped(scaffold: Scaffold, root: str) -> Scaffold:
@@ -538,7 +568,7 @@ def wrapped(scaffold: Scaffold, root: str) -> Scaffold:
     own = {opinion.path for opinion in scaffold.opinions if opinion.define} | {root}
 
     def moved(path: str) -> str:
-        return path if path in own else inner + path[len(root) :]
+        return path if path in own or not is_below(path, root) else inner + path[len(root) :]
 
     def targets(authored: Property) -> Property:
         if authored.type_name != "rel":

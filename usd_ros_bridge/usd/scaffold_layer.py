@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pxr import Sdf, Usd, UsdGeom, UsdPhysics
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 
 from usd_ros_bridge.errors import OptionError
-from usd_ros_bridge.model.scaffold import Opinion, PlainXform, Property, Scaffold, Survey
+from usd_ros_bridge.model.scaffold import JointFrame, Opinion, PlainXform, Property, Scaffold, Survey
 from usd_ros_bridge.options import VariantSelection
 from usd_ros_bridge.usd.open import author_selections
 from usd_ros_bridge.usd.packages import URI_PREFIX
@@ -37,6 +38,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
     ros: Counter[str] = Counter()
     closed, named = set(), set()
     empty: dict[str, PlainXform] = {}
+    has_physics_scene = False
     for prim in stage.Traverse(PREDICATE):
         path = str(prim.GetPath())
         # Schemas that no plug-in registers are in the metadata alone.
@@ -44,6 +46,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         ros.update(
             schema.partition(":")[0] for schema in {*schemas, *_applied(prim)} if schema.startswith("Ros")
         )
+        has_physics_scene = has_physics_scene or prim.IsA(UsdPhysics.Scene)
         if prim.IsInstance() or prim.IsInstanceProxy():
             closed.add(path)
         if prim.HasAttribute(_JOINT_NAME) and prim.GetAttribute(_JOINT_NAME).HasAuthoredValue():
@@ -63,7 +66,71 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         ),
         creators={path: _creators(stage.GetPrimAtPath(path)) for path in robots},
         default_prim=str(stage.GetDefaultPrim().GetPath()) if stage.GetDefaultPrim() else "",
+        root_prims=frozenset(prim.GetName() for prim in stage.GetPseudoRoot().GetAllChildren()),
+        has_physics_scene=has_physics_scene,
+        meters=UsdGeom.GetStageMetersPerUnit(stage),
+        kilograms=UsdPhysics.GetStageKilogramsPerUnit(stage),
+        up_axis=str(UsdGeom.GetStageUpAxis(stage)),
     )
+
+
+def frames_in(stage: Usd.Stage, body: str, joints: Mapping[str, int]) -> dict[str, JointFrame]:
+    """Return the frames of joints in a body, where the authored transforms have them.
+
+    Args:
+        stage: The stage.
+        body: Prim path of the body, or of another Xform.
+        joints: By path of a joint: the end (0 or 1) that says where the joint is.
+    """
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+    body_from_world = cache.GetLocalToWorldTransform(stage.GetPrimAtPath(body)).GetInverse()
+    found = {}
+    for path, end in joints.items():
+        joint = UsdPhysics.Joint(stage.GetPrimAtPath(path))
+        targets, position, rotation = (
+            (joint.GetBody1Rel().GetTargets(), joint.GetLocalPos1Attr().Get(), joint.GetLocalRot1Attr().Get())
+            if end
+            else (
+                joint.GetBody0Rel().GetTargets(),
+                joint.GetLocalPos0Attr().Get(),
+                joint.GetLocalRot0Attr().Get(),
+            )
+        )
+        world_from_end = cache.GetLocalToWorldTransform(stage.GetPrimAtPath(targets[0]))
+        body_from_end = world_from_end * body_from_world
+        turned = body_from_end.RemoveScaleShear().ExtractRotationQuat() * Gf.Quatd(rotation)
+        turned.Normalize()
+        found[path] = JointFrame(
+            position=tuple(body_from_end.Transform(Gf.Vec3d(position))),
+            rotation=(turned.GetReal(), *turned.GetImaginary()),
+        )
+    return found
+
+
+def pose_in(stage: Usd.Stage, outer: str, inner: str) -> JointFrame:
+    """Return the pose of the prim `inner` in the prim `outer`, in the units of that one."""
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+    world_from_inner = cache.GetLocalToWorldTransform(stage.GetPrimAtPath(inner))
+    relative = world_from_inner * cache.GetLocalToWorldTransform(stage.GetPrimAtPath(outer)).GetInverse()
+    turned = relative.RemoveScaleShear().ExtractRotationQuat()
+    turned.Normalize()
+    return JointFrame(
+        position=tuple(relative.ExtractTranslation()), rotation=(turned.GetReal(), *turned.GetImaginary())
+    )
+
+
+@contextmanager
+def authored(stage: Usd.Stage, opinions: Iterable[Opinion]) -> Iterator[None]:
+    """Put opinions on a stage's session layer for a while."""
+    layer = Sdf.Layer.CreateAnonymous(SUFFIX)
+    for opinion in opinions:
+        _write(layer, opinion)
+    session = stage.GetSessionLayer()
+    session.subLayerPaths.append(layer.identifier)
+    try:
+        yield
+    finally:
+        session.subLayerPaths.remove(layer.identifier)
 
 
 def _creators(prim: Usd.Prim) -> tuple[str, ...]:
@@ -285,4 +352,4 @@ def _write_property(spec: Any, authored: Property) -> None:
     attribute = Sdf.AttributeSpec(
         spec, authored.name, Sdf.ValueTypeNames.Find(authored.type_name), variability, authored.custom
     )
-    attribute.default = authored.value
+    attribute.default = Gf.Quatf(*authored.value) if authored.type_name == "quatf" else authored.value

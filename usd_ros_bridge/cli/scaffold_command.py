@@ -1,0 +1,252 @@
+"""`usd_ros_bridge scaffold`: write a layer with what an asset lacks, ROS interfaces and physics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.cli.common import READ, installed_types, load_asset, split_options, table_options
+from usd_ros_bridge.errors import AssetError, OptionError
+from usd_ros_bridge.model.scaffold import PhysicsRequest
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.model.plan import BridgePlan
+    from usd_ros_bridge.model.scaffold import Decision, Opinion, Scaffold, Survey
+    from usd_ros_bridge.options import PlanOptions, ReadOptions
+
+_DEFAULTS = PhysicsRequest()
+
+
+def physics_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for physics. `physics_request` takes their values."""
+    for option in reversed(
+        (
+            click.option("--drives", is_flag=True, help="Give every movable joint without a drive one."),
+            click.option(
+                "--natural-frequency",
+                type=click.FloatRange(min=0.1, max=50.0),
+                metavar="HZ",
+                help=f"Natural frequency of the drives' springs [default: {_DEFAULTS.natural_frequency:g}].",
+            ),
+            click.option(
+                "--damping-ratio",
+                type=click.FloatRange(min=0.0, max=100.0),
+                metavar="RATIO",
+                help=f"Damping ratio of the drives; 1 is critical damping [default: {_DEFAULTS.damping_ratio:g}].",
+            ),
+            click.option(
+                "--free-base", is_flag=True, help="Let the robots float: switch off what fixes them."
+            ),
+            click.option("--fix-base", is_flag=True, help="Fix the robots to the world where they are."),
+            click.option(
+                "--ground",
+                is_flag=True,
+                help="Put a ground plane below the robots, and add gravity if there is none.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def physics_request(options: dict[str, Any]) -> PhysicsRequest:
+    """Take the values of the options for physics out of a command's options.
+
+    Raises:
+        OptionError: They contradict each other.
+    """
+    drives, free, fixed = (options.pop(name) for name in ("drives", "free_base", "fix_base"))
+    ground = options.pop("ground")
+    gains = {name: options.pop(name) for name in ("natural_frequency", "damping_ratio")}
+    given = {name: value for name, value in gains.items() if value is not None}
+    if free and fixed:
+        raise OptionError("--free-base and --fix-base contradict each other: name one")
+    if given and not drives:
+        flag = "--" + next(iter(given)).replace("_", "-")
+        raise OptionError(f"{flag} is of drives: add --drives")
+    return PhysicsRequest(
+        drives=drives, base="free" if free else "fixed" if fixed else "", ground=ground, **given
+    )
+
+
+@click.command()
+@click.argument("asset")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the layer to FILE, which opens as the robot with its interfaces.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option(
+    "--no-sublayer", is_flag=True, help="Do not include ASSET: write a layer for ASSET's own subLayers."
+)
+@physics_options
+@table_options("variants", *READ)
+def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
+    """Write a ROS layer for a robot without one, and print its content and the reasons.
+
+    The options for drives, base and ground add physics. If the robot has interfaces, only this physics is written.
+
+    The layer goes over ASSET, which is not changed.
+    """
+    request = physics_request(options)
+    read, _ = split_options(options)
+    result = write_scaffold(asset, output, read=read, request=request, force=force, sublayer=not no_sublayer)
+    print_decisions(result, output)
+
+
+def write_scaffold(
+    asset: str,
+    output: Path,
+    *,
+    read: ReadOptions,
+    request: PhysicsRequest = _DEFAULTS,
+    force: bool = False,
+    sublayer: bool = True,
+) -> Scaffold:
+    """Write the layer of an asset. Return its content.
+
+    Args:
+        asset: As for `load_plan`.
+        output: Where the layer goes, a .usda file.
+        read: How the asset is opened.
+        request: Physics that the layer adds.
+        force: Overwrite a file.
+        sublayer: Whether the layer brings the asset along.
+
+    Raises:
+        BridgeError: The asset, or the file, cannot be used. Nothing is written.
+    """
+    from usd_ros_bridge.planning.robot_scaffold import has_ros_layer, plan_scaffold
+    from usd_ros_bridge.usd import quiet
+    from usd_ros_bridge.usd.scaffold_layer import check_output, layer_text, survey, write_layer
+
+    with quiet():
+        plan = load_asset(
+            asset, read_options=read, plan_options=_plan_options(), catalog=installed_types(), physics=True
+        )
+        if not plan.robots:
+            raise AssetError(f"{asset} has no robot: nothing is below the default prim")
+        found = survey(plan.stage, [robot.path for robot in plan.robots])
+        interfaces = not has_ros_layer(plan, found)
+        if not interfaces and not request:
+            raise AssetError(
+                f"{asset} has a ROS layer already: {_schemas(found)}; --drives, --ground, --free-base and --fix-base "
+                "add physics to it"
+            )
+        check_output(output, plan.stage, overwrite=force)
+        with ExitStack() as stack:
+            plan, physics = _add_physics(plan, found, request, stack, converted=interfaces)
+            result = plan_scaffold(plan, found, wrap=sublayer, interfaces=interfaces, physics=physics)
+        if not result.opinions:
+            raise AssetError(
+                f"{asset}: nothing to write: {'; '.join(each.text for each in result.decisions)}"
+            )
+        text = layer_text(
+            result, plan.stage, asset=asset, output=output, sublayer=sublayer, variants=read.variants
+        )
+    write_layer(text, output)
+    return result
+
+
+def _plan_options() -> PlanOptions:
+    from usd_ros_bridge.options import PlanOptions
+
+    # The layer declares links without mass as frames.
+    return PlanOptions(implicit_interfaces=False, frames_from_xforms=False)
+
+
+def _add_physics(
+    plan: BridgePlan, found: Survey, request: PhysicsRequest, stack: ExitStack, *, converted: bool
+) -> tuple[BridgePlan, Scaffold]:
+    """Plan the requested physics, one step after another, each on the stage with the steps before.
+
+    Args:
+        plan: Of the asset.
+        found: Survey of the asset.
+        request: What is requested.
+        stack: Keeps the opinions on the stage until it is closed.
+        converted: Bodies without mass of converted robots will weigh nothing.
+
+    Returns:
+        The plan of the asset with this physics, and the physics.
+    """
+    from usd_ros_bridge.model.scaffold import Scaffold
+    from usd_ros_bridge.planning.robot_scaffold import converter_of, weightless
+    from usd_ros_bridge.planning.scaffold_base import plan_ground
+    from usd_ros_bridge.planning.scaffold_drives import plan_drives
+
+    opinions, decisions = _plan_bases(plan, found, request)
+    if not request:
+        return plan, Scaffold(decisions=tuple(decisions))
+    robots = [robot for robot in plan.robots if robot.path not in found.closed]
+    light = [weightless(robot) for robot in robots if converted and converter_of(found, robot)]
+    plan = _replan(plan, [*opinions, *light], stack)
+    if request.ground:
+        more, said = plan_ground(plan, found)
+        opinions, decisions = opinions + more, decisions + said
+    if request.drives:
+        more, said = plan_drives(plan, found, request)
+        opinions, decisions = opinions + more, decisions + said
+        plan = _replan(plan, more, stack)
+    return plan, Scaffold(opinions=tuple(opinions), decisions=tuple(decisions))
+
+
+def _plan_bases(
+    plan: BridgePlan, found: Survey, request: PhysicsRequest
+) -> tuple[list[Opinion], list[Decision]]:
+    from usd_ros_bridge.planning.scaffold_base import describe_base, fix_base, free_base
+    from usd_ros_bridge.usd.scaffold_layer import frames_in, pose_in
+
+    opinions: list[Opinion] = []
+    decisions: list[Decision] = []
+    for index, robot in enumerate(plan.robots):
+        if robot.path in found.closed:
+            continue
+        if request.base == "free":
+            more, said = free_base(plan, index, found, partial(frames_in, plan.stage))
+        elif request.base == "fixed":
+            more, said = fix_base(plan, index, found, partial(pose_in, plan.stage))
+        else:
+            more, said = [], describe_base(plan, index, found)
+        opinions += more
+        decisions += said
+    return opinions, decisions
+
+
+def _replan(plan: BridgePlan, opinions: list[Opinion], stack: ExitStack) -> BridgePlan:
+    """Return the plan of the stage with more opinions."""
+    from usd_ros_bridge.api import reread
+    from usd_ros_bridge.usd.scaffold_layer import authored
+
+    if not opinions:
+        return plan
+    stack.enter_context(authored(plan.stage, opinions))
+    return reread(plan, _plan_options(), variants=plan.variants)()
+
+
+def _schemas(found: Survey) -> str:
+    return ", ".join(f"{number} {name}" for name, number in found.ros_prims.items())
+
+
+def print_decisions(result: Scaffold, output: Path) -> None:
+    """Print what a scaffold decided, one decision a line, and its file."""
+    from rich.text import Text
+
+    from usd_ros_bridge.cli.views import plain, standard_output
+
+    styles = {"written": "green", "left out": "red", "note": "yellow"}
+    console = standard_output()
+    for decision in result.decisions:
+        mark, rest = str(decision).split(" ", 1)
+        line = Text.assemble((mark, styles[decision.outcome]), " ", plain(rest))
+        console.print(line, soft_wrap=True)
+    console.print(plain(f"{output}: {len(result.opinions)} prims", style="bold"), soft_wrap=True)

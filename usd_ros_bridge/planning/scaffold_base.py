@@ -1,0 +1,312 @@
+"""Plan the base and the ground of robots: fixed joints to the world, their removal, a ground plane, a physics scene."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Joint, PhysicsScene, Plane
+from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+from usd_ros_bridge.model.scaffold import (
+    Decision,
+    JointFrame,
+    Opinion,
+    Outcome,
+    Property,
+    Survey,
+    free_name,
+)
+from usd_ros_bridge.planning.drive_wheels import surface_points
+from usd_ros_bridge.planning.joint_loads import lowest_points
+from usd_ros_bridge.planning.names import parent_path, prim_name
+from usd_ros_bridge.planning.robot_scaffold import converter_of
+from usd_ros_bridge.spatial.transforms import FloatArray, pose_array, rotate
+
+FramesIn = Callable[[str, Mapping[str, int]], Mapping[str, JointFrame]]
+"""Looks up joint frames in a body: its path, and by joint the end that says where the joint is."""
+PoseIn = Callable[[str, str], JointFrame]
+"""Looks up the pose of a prim in another: the paths of the outer and the inner one."""
+
+CLEARANCE = 0.001
+"""m between the lowest collider and the ground: contacts begin without a push."""
+_NEAR = 0.05
+"""m: how far below a robot a static collider may end and still be its ground."""
+_SIZE = 20.0
+"""m: sides of the part of the plane that is drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Anchor:
+    """A joint that hangs a body from the world."""
+
+    path: str
+    body: str
+    child_end: int
+    moves: bool
+
+
+def _say(outcome: Outcome, subject: str, text: str, path: str) -> Decision:
+    return Decision(outcome=outcome, subject=subject, text=text, path=path)
+
+
+def anchors(scene: PhysicsScene, robot: int) -> list[_Anchor]:
+    """Return the joints between bodies of a robot and the world."""
+
+    def anchor(joint: Joint) -> _Anchor | None:
+        ends = (joint.body0, joint.body1)
+        if ends.count(WORLD_BODY) != 1:
+            return None
+        child_end = 1 if joint.body0 == WORLD_BODY else 0
+        body = scene.bodies[ends[child_end]]
+        if body.robot != robot:
+            return None
+        moves = bool(joint.dofs) or joint.type == "distance"
+        return _Anchor(path=joint.path, body=body.path, child_end=child_end, moves=moves)
+
+    return [found for joint in scene.joints if (found := anchor(joint)) is not None]
+
+
+def carried_mass(scene: PhysicsScene, path: str) -> float:
+    """Return the mass (kg) of a body and of all that hangs from it."""
+    masses = [body.inertial.mass for body in scene.bodies]
+    for number in reversed(range(len(scene.bodies))):
+        parent = scene.bodies[number].parent
+        if parent != WORLD_BODY:
+            masses[parent] += masses[number]
+    return masses[next(number for number, body in enumerate(scene.bodies) if body.path == path)]
+
+
+def _names(found: Collection[_Anchor]) -> str:
+    return ", ".join(prim_name(each.path) for each in found)
+
+
+def ghost_of(survey: Survey, robot: RobotPlan, held: Collection[_Anchor]) -> str:
+    """Return the path of the link without mass at the root of a converted robot, "" where there is none.
+
+    A converter has made an Xform of it, and has fixed the links below it to the world.
+    """
+    if not converter_of(survey, robot):
+        return ""
+    xforms = {xform.path for xform in survey.xforms}
+    return next((above for each in held if (above := parent_path(each.body)) in xforms), "")
+
+
+def describe_base(plan: BridgePlan, index: int, survey: Survey) -> list[Decision]:
+    """Say what ties a converted robot to the world."""
+    robot = plan.robots[index]
+    held = anchors(plan.physics, index) if plan.physics is not None else []
+    if not held or not converter_of(survey, robot):
+        return []
+    ghost = ghost_of(survey, robot, held)
+    bodies = ", ".join(prim_name(each.body) for each in held)
+    if ghost:
+        text = f"the root link {prim_name(ghost)} has no mass: the converter makes it an Xform and fixes {bodies} to it"
+    else:
+        text = f"the converter fixes the root link {bodies} to the world by {_names(held)}"
+    return [_say("note", "base", f"{text}; with --free-base the robot floats", robot.path)]
+
+
+def free_base(
+    plan: BridgePlan, index: int, survey: Survey, frames_in: FramesIn
+) -> tuple[list[Opinion], list[Decision]]:
+    """Let a robot float: switch off the joint that fixes its base, and fix other links at the world to the base.
+
+    Args:
+        plan: With physics.
+        index: Of the robot.
+        survey: Of the same stage.
+        frames_in: Looks up joint frames in the base.
+    """
+    assert plan.physics is not None
+    robot = plan.robots[index]
+    held = anchors(plan.physics, index)
+    if not held:
+        return [], [_say("left out", "free base", f"{robot.path} is not fixed to the world", robot.path)]
+    closed = [each for each in held if each.path in survey.closed]
+    if closed:
+        text = f"{_names(closed)} is below an instance, where nothing can be authored"
+        return [], [_say("left out", "free base", text, robot.path)]
+    moving = [each for each in held if each.moves]
+    if moving:
+        text = f"{robot.path} hangs from the world by joints that move, {_names(moving)}, and has no base of its own"
+        return [], [_say("left out", "free base", text, robot.path)]
+    base = max(held, key=lambda each: carried_mass(plan.physics, each.body))  # type: ignore[arg-type]
+    others = [each for each in held if each.body != base.body]
+    opinions = [
+        Opinion(
+            path=each.path,
+            properties=(Property(name="physics:jointEnabled", type_name="bool", value=False),),
+        )
+        for each in held
+        if each.body == base.body
+    ]
+    frames = frames_in(base.body, {each.path: each.child_end for each in others})
+    opinions += [_end_at(each, base.body, frames[each.path]) for each in others]
+    held_by = _names([each for each in held if each.body == base.body])
+    text = f"{robot.path} floats: {held_by}, which fixes {prim_name(base.body)} to the world, is switched off"
+    if others:
+        text += f"; {_names(others)} hold to {prim_name(base.body)} instead of the world"
+    return opinions, [_say("written", "free base", text, robot.path)]
+
+
+def _end_at(anchor: _Anchor, base: str, frame: JointFrame) -> Opinion:
+    """Return the opinions that move the end of a joint at the world to a body."""
+    end = 1 - anchor.child_end
+    return Opinion(
+        path=anchor.path,
+        properties=(
+            Property(name=f"physics:body{end}", type_name="rel", value=(base,)),
+            *_frame_properties(frame, end),
+        ),
+    )
+
+
+def _frame_properties(frame: JointFrame, end: int) -> tuple[Property, Property]:
+    return (
+        Property(name=f"physics:localPos{end}", type_name="point3f", value=frame.position),
+        Property(name=f"physics:localRot{end}", type_name="quatf", value=frame.rotation),
+    )
+
+
+def fix_base(
+    plan: BridgePlan, index: int, survey: Survey, pose_in: PoseIn
+) -> tuple[list[Opinion], list[Decision]]:
+    """Fix the base of a robot to the world where it is at rest.
+
+    Args:
+        plan: With physics.
+        index: Of the robot.
+        survey: Of the same stage.
+        pose_in: Looks up the base's pose.
+    """
+    assert plan.physics is not None
+    robot = plan.robots[index]
+    held = anchors(plan.physics, index)
+    if held:
+        text = f"{robot.path} is held by {_names(held)} already"
+        return [], [_say("left out", "fixed base", text, robot.path)]
+    if robot.base_row < 0:
+        return [], [_say("left out", "fixed base", f"{robot.path} has no body to fix", robot.path)]
+    base = plan.layout.bodies[robot.base_row]
+    path = f"{robot.path}/{free_name('FixedBase', survey.children.get(robot.path, frozenset()))}"
+    properties = [Property(name="physics:body1", type_name="rel", value=(base,))]
+    # An end that is no body is where its prim is: the robot moves with its root.
+    outer = robot.path if base != robot.path else parent_path(robot.path)
+    if outer:
+        properties.append(Property(name="physics:body0", type_name="rel", value=(outer,)))
+    properties += _frame_properties(pose_in(outer or "/", base), 0)
+    opinion = Opinion(path=path, define="PhysicsFixedJoint", properties=tuple(properties))
+    return [opinion], [
+        _say("written", "fixed base", f"{prim_name(base)} is fixed to the world where it is, by {path}", path)
+    ]
+
+
+# --- Ground -------------------------------------------------------------------------------------------------------
+
+
+def plan_ground(plan: BridgePlan, survey: Survey) -> tuple[list[Opinion], list[Decision]]:
+    """Put a ground plane below the lowest collider of the robots, and add a physics scene where there is none.
+
+    Args:
+        plan: With physics, the robots' bases as they will be.
+        survey: Of the same stage.
+    """
+    assert plan.physics is not None
+    scene = plan.physics
+    opinions, decisions = _physics_scene(scene, survey)
+    lowest = [
+        (float(point[2]), scene.bodies[body])
+        for body, point in lowest_points(scene).items()
+        if body != WORLD_BODY and scene.bodies[body].robot >= 0
+    ]
+    if not lowest:
+        return opinions, [*decisions, _say("left out", "ground", "no robot has a collider to stand on", "/")]
+    height, body = min(lowest, key=lambda each: each[0])
+    present = next((each for each in scene.colliders if _is_ground(each, height, scene)), None)
+    if present is not None:
+        top = _top(present)
+        decisions.append(_say("left out", "ground", f"{present.path} is there already", present.path))
+        if top is not None and top > height + CLEARANCE:
+            text = f"{prim_name(body.path)} starts {top - height:.4g} m inside of {present.path}: raise the robot"
+            decisions.append(_say("note", "ground", text, body.path))
+        return opinions, decisions
+    level = math.floor((height - CLEARANCE) * 1e4) / 1e4
+    path = f"/{free_name('GroundPlane', survey.root_prims)}"
+    opinions.append(_ground(path, level, survey))
+    text = (
+        f"{path} at a height of {level:.4g} m, {1e3 * (height - level):.2g} mm below {prim_name(body.path)}"
+    )
+    decisions.append(_say("written", "ground", text, path))
+    return opinions, decisions
+
+
+def _ground(path: str, level: float, survey: Survey) -> Opinion:
+    up = survey.up_axis
+    height = level / survey.meters
+    place = (0.0, height, 0.0) if up == "Y" else (0.0, 0.0, height)
+    size = _SIZE / survey.meters
+    return Opinion(
+        path=path,
+        define="Plane",
+        schemas=("PhysicsCollisionAPI",),
+        properties=(
+            Property(name="axis", type_name="token", value=up, uniform=True),
+            Property(name="length", type_name="double", value=size),
+            Property(name="primvars:displayColor", type_name="color3f[]", value=[(0.5, 0.5, 0.5)]),
+            Property(name="width", type_name="double", value=size),
+            Property(name="xformOp:translate", type_name="double3", value=place),
+            Property(name="xformOpOrder", type_name="token[]", value=["xformOp:translate"], uniform=True),
+        ),
+    )
+
+
+def _physics_scene(scene: PhysicsScene, survey: Survey) -> tuple[list[Opinion], list[Decision]]:
+    if survey.has_physics_scene:
+        text = "that of the asset has no gravity: nothing is pressed on the ground"
+        return [], [] if any(scene.gravity) else [_say("note", "physics scene", text, "/")]
+    path = f"/{free_name('PhysicsScene', survey.root_prims)}"
+    down = (0.0, -1.0, 0.0) if survey.up_axis == "Y" else (0.0, 0.0, -1.0)
+    opinion = Opinion(
+        path=path,
+        define="PhysicsScene",
+        properties=(
+            Property(name="physics:gravityDirection", type_name="vector3f", value=down),
+            Property(name="physics:gravityMagnitude", type_name="float", value=9.81 / survey.meters),
+        ),
+    )
+    return [opinion], [_say("written", "physics scene", f"{path}, gravity 9.81 m/s^2 downwards", path)]
+
+
+def _world_points(collider: Collider) -> FloatArray | None:
+    points = surface_points(collider.shape)
+    if points is None:
+        return None
+    pose = pose_array(collider.body_from_shape)
+    world: FloatArray = pose[:3] + rotate(pose[3:], points)
+    return world
+
+
+def _top(collider: Collider) -> float | None:
+    """Return the height of a static collider's highest point; of an endless plane, of its origin."""
+    if isinstance(collider.shape, Plane):
+        return float(collider.body_from_shape.translation[2])
+    points = _world_points(collider)
+    return None if points is None else float(points[:, 2].max())
+
+
+def _is_ground(collider: Collider, height: float, scene: PhysicsScene) -> bool:
+    """Return whether a collider is static and below the robots: a plane, or a floor that reaches below all of them."""
+    if collider.body != WORLD_BODY:
+        return False
+    if isinstance(collider.shape, Plane):
+        up = rotate(pose_array(collider.body_from_shape)[3:], np.array([0.0, 0.0, 1.0]))
+        return bool(up[2] > 0.5)
+    points = _world_points(collider)
+    if points is None or abs(float(points[:, 2].max()) - height) > _NEAR:
+        return False
+    roots = np.array([body.world_from_body.translation[:2] for body in scene.bodies if body.robot >= 0])
+    low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+    return bool((roots >= low).all() and (roots <= high).all())
