@@ -28,7 +28,7 @@ VARIABLE = "USD_ROS_CONVERTER"
 REQUIREMENTS = Path(__file__).with_name("converters.txt")
 DISTRIBUTIONS: Mapping[Kind, str] = {"urdf": "urdf-usd-converter", "mjcf": "mujoco-usd-converter"}
 INSTALL_FLAG = "--install-converter"
-INSTALLED_SIZE = "about 450 MB"
+INSTALLED_SIZE = "about 350 MB"
 
 _CHILD = Path(__file__).with_name("converter_child.py")
 _OLDEST, _NEWEST = (3, 10), (3, 12)

@@ -20,6 +20,9 @@ KINDS: dict[str, Kind] = {"robot": "urdf", "mujoco": "mjcf"}
 
 JOINT_TYPES = ("continuous", "fixed", "floating", "planar", "prismatic", "revolute")
 LIMITED = ("prismatic", "revolute")
+TURNED = ("continuous", "planar", "prismatic", "revolute")
+"""Types of joints that have an axis."""
+
 MESH_SUFFIXES = (".dae", ".obj", ".stl")
 """Mesh files that urdf-usd-converter reads."""
 
@@ -361,7 +364,7 @@ def _check_joint_type(joint: Element, name: str, findings: _Findings) -> None:
             f"joint {name} cannot move: its lower limit is not below its upper one",
             "write lower and upper" + (", or the type continuous" if kind == "revolute" else ""),
         )
-    if axis is not None and axis.attributes.get("xyz", "1").split() and not any(_vector(axis, "xyz")):
+    if kind in TURNED and axis is not None and not any(_vector(axis, "xyz")):
         findings.add(
             "error", "import.joint", axis.line, f"joint {name} has an axis of length 0", 'write xyz="0 0 1"'
         )

@@ -50,7 +50,7 @@ def test_an_mjcf_is_known_by_its_root_element(tmp_path: Path) -> None:
         ('<link name="arm"/>', "<link/>", "robot.urdf:3: a <link> has no name"),
         ('"revolute"', '"revolut"', "robot.urdf:4: joint 'hinge' has the type 'revolut' (did you mean revolute?)"),
         ('type="revolute"', "", "robot.urdf:4: joint 'hinge' has no type (possible are continuous, fixed"),
-        ('parent link="base"', 'parent link="bas"', "robot.urdf:5: joint 'hinge': no link is called 'bas' (did you mean"),
+        ('parent link="base"', 'parent link="bas"', "robot.urdf:5: joint 'hinge': no link is called 'bas' (did"),
         ('<child link="arm"/>', "", "robot.urdf:4: joint 'hinge': it has no child link (name a link of the file"),
         ('xyz="0 1 0"', 'xyz="0 0 0"', "robot.urdf:7: joint 'hinge' has an axis of length 0"),
         ('xyz="0 1 0"', 'xyz="0 1"', "error [import.number] robot.urdf:7: <axis xyz='0 1'>: 2 numbers in place of 3"),
