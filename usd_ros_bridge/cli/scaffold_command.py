@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,18 +12,23 @@ import click
 
 from usd_ros_bridge.cli.common import READ, installed_types, load_asset, split_options, table_options
 from usd_ros_bridge.errors import AssetError, OptionError
-from usd_ros_bridge.model.scaffold import PhysicsRequest
+from usd_ros_bridge.model.scaffold import ScaffoldRequest, SensorKind, SensorRequest
 
 if TYPE_CHECKING:
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.model.scaffold import Decision, Opinion, Scaffold, Survey
     from usd_ros_bridge.options import PlanOptions, ReadOptions
 
-_DEFAULTS = PhysicsRequest()
+_DEFAULTS = ScaffoldRequest()
+_SENSORS: Mapping[SensorKind, str] = {
+    "camera": "a camera (Image, CameraInfo)",
+    "lidar": "a lidar (LaserScan)",
+    "imu": "an IMU (Imu)",
+}
 
 
-def physics_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for physics. `physics_request` takes their values."""
+def addition_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for physics and sensors. `scaffold_request` takes their values."""
     for option in reversed(
         (
             click.option("--drives", is_flag=True, help="Give every movable joint without a drive one."),
@@ -48,14 +53,24 @@ def physics_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 is_flag=True,
                 help="Put a ground plane below the robots, and add gravity if there is none.",
             ),
+            *(
+                click.option(
+                    f"--{kind}",
+                    f"{kind}s",
+                    multiple=True,
+                    metavar="LINK",
+                    help=f"Add {what} at LINK. Repeatable.",
+                )
+                for kind, what in _SENSORS.items()
+            ),
         )
     ):
         command = option(command)
     return command
 
 
-def physics_request(options: dict[str, Any]) -> PhysicsRequest:
-    """Take the values of the options for physics out of a command's options.
+def scaffold_request(options: dict[str, Any]) -> ScaffoldRequest:
+    """Take the values of the options for physics and sensors out of a command's options.
 
     Raises:
         OptionError: They contradict each other.
@@ -64,13 +79,22 @@ def physics_request(options: dict[str, Any]) -> PhysicsRequest:
     ground = options.pop("ground")
     gains = {name: options.pop(name) for name in ("natural_frequency", "damping_ratio")}
     given = {name: value for name, value in gains.items() if value is not None}
+    sensors = tuple(
+        SensorRequest(kind=kind, link=link)
+        for kind in _SENSORS
+        for link in dict.fromkeys(options.pop(f"{kind}s"))
+    )
     if free and fixed:
         raise OptionError("--free-base and --fix-base contradict each other: name one")
     if given and not drives:
         flag = "--" + next(iter(given)).replace("_", "-")
         raise OptionError(f"{flag} is of drives: add --drives")
-    return PhysicsRequest(
-        drives=drives, base="free" if free else "fixed" if fixed else "", ground=ground, **given
+    return ScaffoldRequest(
+        drives=drives,
+        base="free" if free else "fixed" if fixed else "",
+        ground=ground,
+        sensors=sensors,
+        **given,
     )
 
 
@@ -88,16 +112,16 @@ def physics_request(options: dict[str, Any]) -> PhysicsRequest:
 @click.option(
     "--no-sublayer", is_flag=True, help="Do not include ASSET: write a layer for ASSET's own subLayers."
 )
-@physics_options
+@addition_options
 @table_options("variants", *READ)
 def scaffold(asset: str, output: Path, force: bool, no_sublayer: bool, **options: Any) -> None:
     """Write a ROS layer for a robot without one, and print its content and the reasons.
 
-    The options for drives, base and ground add physics. If the robot has interfaces, only this physics is written.
+    The options for drives, base, ground and sensors add these. If the robot has interfaces, only these are written.
 
     The layer goes over ASSET, which is not changed.
     """
-    request = physics_request(options)
+    request = scaffold_request(options)
     read, _ = split_options(options)
     result = write_scaffold(asset, output, read=read, request=request, force=force, sublayer=not no_sublayer)
     print_decisions(result, output)
@@ -108,7 +132,7 @@ def write_scaffold(
     output: Path,
     *,
     read: ReadOptions,
-    request: PhysicsRequest = _DEFAULTS,
+    request: ScaffoldRequest = _DEFAULTS,
     force: bool = False,
     sublayer: bool = True,
 ) -> Scaffold:
@@ -118,7 +142,7 @@ def write_scaffold(
         asset: As for `load_plan`.
         output: Where the layer goes, a .usda file.
         read: How the asset is opened.
-        request: Physics that the layer adds.
+        request: Physics and sensors that the layer adds.
         force: Overwrite a file.
         sublayer: Whether the layer brings the asset along.
 
@@ -139,14 +163,14 @@ def write_scaffold(
         interfaces = not has_ros_layer(plan, found)
         if not interfaces and not request:
             raise AssetError(
-                f"{asset} has a ROS layer already: {_schemas(found)}; --drives, --ground, --free-base and --fix-base "
-                "add physics to it"
+                f"{asset} has a ROS layer already: {_schemas(found)}; --drives, --ground, --free-base, --fix-base "
+                "and sensors can be added"
             )
         check_output(output, plan.stage, overwrite=force)
         with ExitStack() as stack:
-            plan, physics = _add_physics(plan, found, request, stack, converted=interfaces)
-            result = plan_scaffold(plan, found, wrap=sublayer, interfaces=interfaces, physics=physics)
-        if not result.opinions:
+            plan, additions = _add(plan, found, request, stack, converted=interfaces)
+            result = plan_scaffold(plan, found, wrap=sublayer, interfaces=interfaces, additions=additions)
+        if not (result.opinions or interfaces):
             raise AssetError(
                 f"{asset}: nothing to write: {'; '.join(each.text for each in result.decisions)}"
             )
@@ -164,10 +188,10 @@ def _plan_options() -> PlanOptions:
     return PlanOptions(implicit_interfaces=False, frames_from_xforms=False)
 
 
-def _add_physics(
-    plan: BridgePlan, found: Survey, request: PhysicsRequest, stack: ExitStack, *, converted: bool
+def _add(
+    plan: BridgePlan, found: Survey, request: ScaffoldRequest, stack: ExitStack, *, converted: bool
 ) -> tuple[BridgePlan, Scaffold]:
-    """Plan the requested physics, one step after another, each on the stage with the steps before.
+    """Plan the requested physics and sensors, one step after another, each on the stage with the steps before.
 
     Args:
         plan: Of the asset.
@@ -177,12 +201,14 @@ def _add_physics(
         converted: Bodies without mass of converted robots will weigh nothing.
 
     Returns:
-        The plan of the asset with this physics, and the physics.
+        The plan of the asset with them, and what they are.
     """
     from usd_ros_bridge.model.scaffold import Scaffold
     from usd_ros_bridge.planning.robot_scaffold import converter_of, weightless
     from usd_ros_bridge.planning.scaffold_base import plan_ground
     from usd_ros_bridge.planning.scaffold_drives import plan_drives
+    from usd_ros_bridge.planning.scaffold_sensors import plan_sensors
+    from usd_ros_bridge.usd.scaffold_layer import children_of
 
     opinions, decisions = _plan_bases(plan, found, request)
     if not request:
@@ -197,11 +223,38 @@ def _add_physics(
         more, said = plan_drives(plan, found, request)
         opinions, decisions = opinions + more, decisions + said
         plan = _replan(plan, more, stack)
+        more, said = _filter_overlaps(plan, found)
+        opinions, decisions = opinions + more, decisions + said
+    if request.sensors:
+        more, said = plan_sensors(plan, found, request.sensors, partial(children_of, plan.stage))
+        opinions, decisions = opinions + more, decisions + said
     return plan, Scaffold(opinions=tuple(opinions), decisions=tuple(decisions))
 
 
+def _filter_overlaps(plan: BridgePlan, found: Survey) -> tuple[list[Opinion], list[Decision]]:
+    """Filter the collisions of a robot's bodies that overlap at rest, as MuJoCo finds them."""
+    from usd_ros_bridge.errors import BackendError
+    from usd_ros_bridge.model.scaffold import Decision
+    from usd_ros_bridge.planning.scaffold_collisions import filter_overlaps
+
+    assert plan.physics is not None
+    if not plan.physics.colliders:
+        return [], []
+    try:
+        from usd_ros_bridge.backends.mujoco.gl_context import import_mujoco
+
+        import_mujoco()
+        from usd_ros_bridge.backends.mujoco.overlaps import overlaps_at_start
+
+        overlaps = overlaps_at_start(plan.physics)
+    except (ImportError, BackendError) as error:
+        text = f"bodies that overlap at rest are not looked for: {error}"
+        return [], [Decision(outcome="left out", subject="collisions", text=text, path="/")]
+    return filter_overlaps(plan, found, overlaps)
+
+
 def _plan_bases(
-    plan: BridgePlan, found: Survey, request: PhysicsRequest
+    plan: BridgePlan, found: Survey, request: ScaffoldRequest
 ) -> tuple[list[Opinion], list[Decision]]:
     from usd_ros_bridge.planning.scaffold_base import describe_base, fix_base, free_base
     from usd_ros_bridge.usd.scaffold_layer import frames_in, pose_in

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Outcome = Literal["written", "left out", "note"]
+SensorKind = Literal["camera", "lidar", "imu"]
 
 CONVERTERS = ("URDF USD Converter", "MuJoCo USD Converter")
 """How creators begin that convert formats in which links may weigh nothing."""
@@ -50,6 +51,7 @@ class Survey:
         payload_roots: Robots' roots that bring their links and joints along by a payload.
         creators: By prim path of a robot's root: what the layers say that made them (`customLayerData["creator"]`).
         default_prim: Path of the stage's default prim, "" where it has none.
+        articulation_roots: Prims with PhysicsArticulationRootAPI.
         root_prims: Names of the prims at the top of the stage.
         has_physics_scene: It has a PhysicsScene.
         meters: Metres per unit of length.
@@ -65,6 +67,7 @@ class Survey:
     payload_roots: frozenset[str] = frozenset()
     creators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     default_prim: str = ""
+    articulation_roots: frozenset[str] = frozenset()
     root_prims: frozenset[str] = frozenset()
     has_physics_scene: bool = False
     meters: float = 1.0
@@ -73,8 +76,21 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhysicsRequest:
-    """Physics that a scaffold adds.
+class SensorRequest:
+    """A sensor that a scaffold adds.
+
+    Attributes:
+        kind: Its kind.
+        link: Name or prim path of the link that carries it.
+    """
+
+    kind: SensorKind
+    link: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaffoldRequest:
+    """Physics and sensors that a scaffold adds.
 
     Attributes:
         drives: Give movable joints without a drive one.
@@ -82,6 +98,7 @@ class PhysicsRequest:
         damping_ratio: Of the same; 1 is critical damping.
         base: Let the robots float, fix them to the world, or leave them as they are ("").
         ground: Put a ground plane below the robots.
+        sensors: Sensors at links.
     """
 
     drives: bool = False
@@ -89,10 +106,11 @@ class PhysicsRequest:
     damping_ratio: float = 1.0
     base: Literal["", "free", "fixed"] = ""
     ground: bool = False
+    sensors: tuple[SensorRequest, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether anything is requested."""
-        return self.drives or self.ground or bool(self.base)
+        return self.drives or self.ground or bool(self.base) or bool(self.sensors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +136,7 @@ class Property:
         value: The value; paths of a relationship as a tuple.
         uniform: It cannot vary over time.
         custom: No schema has it.
+        prepended: Targets of a relationship go before those of the asset, instead of replacing them.
     """
 
     name: str
@@ -125,6 +144,7 @@ class Property:
     value: Any
     uniform: bool = False
     custom: bool = False
+    prepended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +155,17 @@ class Opinion:
         path: Prim path in the stage that the layer makes.
         define: USD type where the prim is defined here, "" where it is the asset's.
         schemas: Applied API schemas, prepended.
+        removed_schemas: API schemas that are no longer applied.
         properties: In the order in which they are written.
+        inside: A defined prim is among those of the asset, and moves with them where the layer has a root of its own.
     """
 
     path: str
     define: str = ""
     schemas: tuple[str, ...] = ()
+    removed_schemas: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

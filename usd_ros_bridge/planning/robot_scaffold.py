@@ -411,9 +411,18 @@ class RobotScaffold:
         unique.claim(robot.parent_frame, "")
         framed = {frame.path for frame in robot.frames}
         bodies = {self._plan.layout.bodies[row] for row in robot.bodies}
+        base = self._plan.layout.bodies[robot.base_row] if robot.base >= 0 else ""
         written = []
         for xform in self._survey.xforms:
             if xform.path in framed or not is_below(xform.path, robot.path) or not is_link(xform, bodies):
+                continue
+            if converter_of(self._survey, robot) and base and is_below(base, xform.path):
+                self._say(
+                    "left out",
+                    "frames",
+                    f"{prim_name(xform.path)}: the robot floats, and this root link without mass would stay behind",
+                    xform.path,
+                )
                 continue
             name = names.valid_frame_id(xform.display_name) or prim_name(xform.path)
             if name == robot.parent_frame:
@@ -491,7 +500,7 @@ def plan_scaffold(
     *,
     wrap: bool = True,
     interfaces: bool = True,
-    physics: Scaffold | None = None,
+    additions: Scaffold | None = None,
 ) -> Scaffold:
     """Decide what a ROS layer says.
 
@@ -502,14 +511,14 @@ def plan_scaffold(
     outside of payloads (REP 0158 section 2.2). There the layer has a root of its own, which refers to the asset.
 
     Args:
-        plan: Of the asset with the opinions of `physics`, with physics and without implicit interfaces.
+        plan: Of the asset with the physics of `additions`, and without implicit interfaces.
         survey: Of the stage without them.
         wrap: Whether the layer may have a root of its own.
-        interfaces: Write interfaces; without, the layer has the opinions of `physics` alone.
-        physics: Physics that the layer adds.
+        interfaces: Write interfaces; without, the layer has `additions` alone.
+        additions: Physics and sensors that the layer adds.
     """
-    physics = physics or Scaffold()
-    opinions, decisions = list(physics.opinions), list(physics.decisions)
+    additions = additions or Scaffold()
+    opinions, decisions = list(additions.opinions), list(additions.decisions)
     namespaces = names.UniqueNames()
     for index, robot in enumerate(plan.robots):
         if robot.path in survey.closed:
@@ -551,8 +560,10 @@ def merged(opinions: Sequence[Opinion]) -> tuple[Opinion, ...]:
         found[opinion.path] = Opinion(
             path=opinion.path,
             define=known.define or opinion.define,
-            schemas=known.schemas + opinion.schemas,
-            properties=known.properties + opinion.properties,
+            schemas=tuple(dict.fromkeys(known.schemas + opinion.schemas)),
+            removed_schemas=known.removed_schemas + opinion.removed_schemas,
+            properties=tuple({each.name: each for each in known.properties + opinion.properties}.values()),
+            inside=known.inside or opinion.inside,
         )
     return tuple(found.values())
 
@@ -565,7 +576,7 @@ def wrapped(scaffold: Scaffold, root: str) -> Scaffold:
         root: Path of the asset's default prim, which stands at the top; the layer's own root is called the same.
     """
     inner = f"{root}/{prim_name(root)}"
-    own = {opinion.path for opinion in scaffold.opinions if opinion.define} | {root}
+    own = {opinion.path for opinion in scaffold.opinions if opinion.define and not opinion.inside} | {root}
 
     def moved(path: str) -> str:
         return path if path in own or not is_below(path, root) else inner + path[len(root) :]

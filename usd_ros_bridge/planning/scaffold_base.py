@@ -31,7 +31,9 @@ PoseIn = Callable[[str, str], JointFrame]
 """Looks up the pose of a prim in another: the paths of the outer and the inner one."""
 
 CLEARANCE = 0.001
-"""m between the lowest collider and the ground: contacts begin without a push."""
+"""m between the lowest collider of robots that float and the ground: contacts begin without a push."""
+FIXED_CLEARANCE = 0.01
+"""m for robots that are fixed to the world: their drives give way a little to the weight."""
 _NEAR = 0.05
 """m: how far below a robot a static collider may end and still be its ground."""
 _SIZE = 20.0
@@ -145,6 +147,12 @@ def free_base(
     ]
     frames = frames_in(base.body, {each.path: each.child_end for each in others})
     opinions += [_end_at(each, base.body, frames[each.path]) for each in others]
+    # They are one tree now, which has one root.
+    opinions += [
+        Opinion(path=each.body, removed_schemas=("PhysicsArticulationRootAPI",))
+        for each in others
+        if each.body in survey.articulation_roots and base.body in survey.articulation_roots
+    ]
     held_by = _names([each for each in held if each.body == base.body])
     text = f"{robot.path} floats: {held_by}, which fixes {prim_name(base.body)} to the world, is switched off"
     if others:
@@ -233,7 +241,8 @@ def plan_ground(plan: BridgePlan, survey: Survey) -> tuple[list[Opinion], list[D
             text = f"{prim_name(body.path)} starts {top - height:.4g} m inside of {present.path}: raise the robot"
             decisions.append(_say("note", "ground", text, body.path))
         return opinions, decisions
-    level = math.floor((height - CLEARANCE) * 1e4) / 1e4
+    floats = plan.robots[body.robot].base >= 0
+    level = math.floor((height - (CLEARANCE if floats else FIXED_CLEARANCE)) * 1e4) / 1e4
     path = f"/{free_name('GroundPlane', survey.root_prims)}"
     opinions.append(_ground(path, level, survey))
     text = (

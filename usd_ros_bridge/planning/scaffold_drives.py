@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan, DofPlan, JointPlan
-from usd_ros_bridge.model.scaffold import Decision, Opinion, Outcome, PhysicsRequest, Property, Survey
+from usd_ros_bridge.model.scaffold import Decision, Opinion, Outcome, Property, ScaffoldRequest, Survey
 from usd_ros_bridge.planning.drive_wheels import (
     NoDriveError,
     find_drive,
@@ -59,7 +59,7 @@ class RobotDrives:
         decisions: Those taken so far.
     """
 
-    def __init__(self, plan: BridgePlan, index: int, survey: Survey, request: PhysicsRequest) -> None:
+    def __init__(self, plan: BridgePlan, index: int, survey: Survey, request: ScaffoldRequest) -> None:
         """Store the robot; `decide` fills the lists.
 
         Args:
@@ -254,7 +254,7 @@ def _is_endless(joint: JointPlan) -> bool:
 
 
 def plan_drives(
-    plan: BridgePlan, survey: Survey, request: PhysicsRequest
+    plan: BridgePlan, survey: Survey, request: ScaffoldRequest
 ) -> tuple[list[Opinion], list[Decision]]:
     """Decide about the drives of all robots.
 

@@ -26,6 +26,8 @@ from usd_ros_bridge.usd.read.stage_reader import PARTS_OF_A_LINK
 
 _CONTAINER = "Xform"
 _JOINT_NAME = "ros:joint:name"
+_VALUES = {"quatf": Gf.Quatf, "int2": Gf.Vec2i}
+"""Types whose values OpenUSD does not make of tuples."""
 
 
 def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
@@ -36,7 +38,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         robots: Prim paths of the robots' roots.
     """
     ros: Counter[str] = Counter()
-    closed, named = set(), set()
+    closed, named, articulation_roots = set(), set(), set()
     empty: dict[str, PlainXform] = {}
     has_physics_scene = False
     for prim in stage.Traverse(PREDICATE):
@@ -47,6 +49,8 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
             schema.partition(":")[0] for schema in {*schemas, *_applied(prim)} if schema.startswith("Ros")
         )
         has_physics_scene = has_physics_scene or prim.IsA(UsdPhysics.Scene)
+        if "PhysicsArticulationRootAPI" in schemas:
+            articulation_roots.add(path)
         if prim.IsInstance() or prim.IsInstanceProxy():
             closed.add(path)
         if prim.HasAttribute(_JOINT_NAME) and prim.GetAttribute(_JOINT_NAME).HasAuthoredValue():
@@ -58,7 +62,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
     return Survey(
         ros_prims=dict(sorted(ros.items())),
         xforms=tuple(empty.values()),
-        children={path: frozenset(_children(stage, path)) for path in robots},
+        children={path: children_of(stage, path) for path in robots},
         closed=frozenset(closed),
         named_joints=frozenset(named),
         payload_roots=frozenset(
@@ -66,6 +70,7 @@ def survey(stage: Usd.Stage, robots: Collection[str]) -> Survey:
         ),
         creators={path: _creators(stage.GetPrimAtPath(path)) for path in robots},
         default_prim=str(stage.GetDefaultPrim().GetPath()) if stage.GetDefaultPrim() else "",
+        articulation_roots=frozenset(articulation_roots),
         root_prims=frozenset(prim.GetName() for prim in stage.GetPseudoRoot().GetAllChildren()),
         has_physics_scene=has_physics_scene,
         meters=UsdGeom.GetStageMetersPerUnit(stage),
@@ -170,6 +175,11 @@ def _drop_owner(prim: Usd.Prim, empty: dict[str, PlainXform]) -> None:
 
 def _is_unloaded(prim: Usd.Prim) -> bool:
     return prim.HasAuthoredPayloads() and not prim.IsLoaded()
+
+
+def children_of(stage: Usd.Stage, path: str) -> frozenset[str]:
+    """Return the names of a prim's children, inactive ones included."""
+    return frozenset(_children(stage, path))
 
 
 def _children(stage: Usd.Stage, path: str) -> Iterator[str]:
@@ -337,8 +347,11 @@ def _write(layer: Any, opinion: Opinion) -> None:
     if opinion.define:
         spec.specifier = Sdf.SpecifierDef
         spec.typeName = opinion.define
-    if opinion.schemas:
-        spec.SetInfo("apiSchemas", Sdf.TokenListOp.Create(prependedItems=list(opinion.schemas)))
+    if opinion.schemas or opinion.removed_schemas:
+        schemas = Sdf.TokenListOp.Create(
+            prependedItems=list(opinion.schemas), deletedItems=list(opinion.removed_schemas)
+        )
+        spec.SetInfo("apiSchemas", schemas)
     for each in opinion.properties:
         _write_property(spec, each)
 
@@ -346,10 +359,15 @@ def _write(layer: Any, opinion: Opinion) -> None:
 def _write_property(spec: Any, authored: Property) -> None:
     if authored.type_name == "rel":
         relationship = Sdf.RelationshipSpec(spec, authored.name, authored.custom)
-        relationship.targetPathList.explicitItems = [Sdf.Path(path) for path in authored.value]
+        targets = [Sdf.Path(path) for path in authored.value]
+        if authored.prepended:
+            relationship.targetPathList.prependedItems = targets
+        else:
+            relationship.targetPathList.explicitItems = targets
         return
     variability = Sdf.VariabilityUniform if authored.uniform else Sdf.VariabilityVarying
     attribute = Sdf.AttributeSpec(
         spec, authored.name, Sdf.ValueTypeNames.Find(authored.type_name), variability, authored.custom
     )
-    attribute.default = Gf.Quatf(*authored.value) if authored.type_name == "quatf" else authored.value
+    make = _VALUES.get(authored.type_name)
+    attribute.default = authored.value if make is None else make(*authored.value)
