@@ -15,14 +15,14 @@ import click
 
 from usd_ros_bridge.cli.common import load_asset, split_options, table_options
 from usd_ros_bridge.cli.scaffold_command import (
-    physics_options,
-    physics_request,
+    addition_options,
+    scaffold_request,
     print_decisions,
     write_scaffold,
 )
 from usd_ros_bridge.errors import AssetError, OptionError, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
-from usd_ros_bridge.model.scaffold import Decision, PhysicsRequest
+from usd_ros_bridge.model.scaffold import Decision, ScaffoldRequest
 
 if TYPE_CHECKING:
     from usd_ros_bridge.importing.robot_file import FindPackage, RobotFile
@@ -52,7 +52,7 @@ _LOST_MESH = re.compile(r"Failed to convert mesh|could not be parsed|contains no
     is_flag=True,
     help="Install the converters first, once, into an environment of their own.",
 )
-@physics_options
+@addition_options
 @click.option("--no-drives", is_flag=True, help="Give joints no drives.")
 @click.option("--no-ground", is_flag=True, help="Put no ground below a robot that floats.")
 @table_options("packages")
@@ -115,11 +115,11 @@ class _Wishes:
                 raise OptionError(f"--{name} and --no-{name} contradict each other: name one")
         options["drives"] = not options.pop("no_drives")
         self._may_add_ground = not options.pop("no_ground")
-        self._request: PhysicsRequest = physics_request(options)
+        self._request: ScaffoldRequest = scaffold_request(options)
 
     def decide(
         self, source: RobotFile, stage: Path, read: ReadOptions
-    ) -> tuple[PhysicsRequest, list[Decision]]:
+    ) -> tuple[ScaffoldRequest, list[Decision]]:
         """Return the physics to add, and why.
 
         Args:
