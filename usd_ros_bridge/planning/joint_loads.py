@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from usd_ros_bridge.model.physics import WORLD_BODY, Body, Dof, Inertial, Joint, PhysicsScene
+from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Inertial, Joint, PhysicsScene
 from usd_ros_bridge.planning.drive_wheels import surface_points
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, pose_array, rotate
 
@@ -139,21 +139,53 @@ def joints_inboard(scene: PhysicsScene, body: Body) -> list[int]:
     return found
 
 
+def lowest_point(scene: PhysicsScene, collider: Collider) -> FloatArray | None:
+    """Return the lowest point of a collider in the world; None where it has no end."""
+    points = surface_points(collider.shape)
+    if points is None:
+        return None
+    pose = pose_array(collider.body_from_shape)
+    if collider.body != WORLD_BODY:
+        pose = compose(pose_array(scene.bodies[collider.body].world_from_body), pose)
+    world = pose[:3] + rotate(pose[3:], points)
+    lowest: FloatArray = world[world[:, 2].argmin()]
+    return lowest
+
+
 def lowest_points(scene: PhysicsScene) -> dict[int, FloatArray]:
     """Return the lowest point of the colliders of each body, in the world; of static ones by WORLD_BODY."""
     found: dict[int, FloatArray] = {}
     for collider in scene.colliders:
-        points = surface_points(collider.shape)
-        if points is None:
-            continue
-        pose = pose_array(collider.body_from_shape)
-        if collider.body != WORLD_BODY:
-            pose = compose(pose_array(scene.bodies[collider.body].world_from_body), pose)
-        world = pose[:3] + rotate(pose[3:], points)
-        lowest = world[world[:, 2].argmin()]
-        if collider.body not in found or lowest[2] < found[collider.body][2]:
+        lowest = lowest_point(scene, collider)
+        if lowest is not None and (collider.body not in found or lowest[2] < found[collider.body][2]):
             found[collider.body] = lowest
     return found
+
+
+def sliding_colliders(scene: PhysicsScene, bodies: Sequence[int]) -> list[Collider]:
+    """Return what a robot on wheels drags over the ground: colliders rigid with its base, level with its lowest point.
+
+    Args:
+        scene: At rest.
+        bodies: The robot's, by index in the scene.
+    """
+    own = [(each, lowest_point(scene, each)) for each in scene.colliders if each.body in bodies]
+    lowest = [(each, float(point[2])) for each, point in own if point is not None]
+    if not lowest:
+        return []
+    level = _level(scene, bodies, min(height for _, height in lowest))
+    return [
+        each
+        for each, height in lowest
+        if height <= level
+        and not any(scene.joints[joint].dofs for joint in joints_inboard(scene, scene.bodies[each.body]))
+    ]
+
+
+def _level(scene: PhysicsScene, bodies: Sequence[int], bottom: float) -> float:
+    """Return the height up to which a robot's parts count as standing on the ground."""
+    height = max(float(scene.bodies[body].world_from_body.translation[2]) for body in bodies) - bottom
+    return bottom + _LEVEL * height
 
 
 def standing_loads(
@@ -172,8 +204,8 @@ def standing_loads(
     if not lowest:
         return {}
     bottom = min(float(point[2]) for point in lowest.values())
-    height = max(float(scene.bodies[body].world_from_body.translation[2]) for body in bodies) - bottom
-    feet = {body: point for body, point in lowest.items() if point[2] <= bottom + _LEVEL * height}
+    level = _level(scene, bodies, bottom)
+    feet = {body: point for body, point in lowest.items() if point[2] <= level}
     legs: dict[int, tuple[list[int], FloatArray]] = {}
     for body, point in feet.items():
         inboard = [joint for joint in joints_inboard(scene, scene.bodies[body]) if scene.joints[joint].dofs]

@@ -130,6 +130,11 @@ MOST_FINGERS = 2
 _FINGER = re.compile(r"finger|gripper|jaw|claw|knuckle", re.IGNORECASE)
 
 
+def is_finger(joint: JointPlan) -> bool:
+    """Return whether a joint, or the link that it moves, is named after a finger of a gripper."""
+    return len(joint.dofs) == 1 and bool(_FINGER.search(joint.name) or _FINGER.search(joint.child))
+
+
 class RobotScaffold:
     """The layer of one robot.
 
@@ -333,11 +338,7 @@ class RobotScaffold:
 
     def _fingers(self) -> list[JointPlan]:
         """Return the joints that a gripper commands: those named so, and followers of none."""
-        named = [
-            joint
-            for joint in self._movable()
-            if len(joint.dofs) == 1 and (_FINGER.search(joint.name) or _FINGER.search(joint.child))
-        ]
+        named = [joint for joint in self._movable() if is_finger(joint)]
         leaders = [joint for joint in named if joint.dofs[0].mimic is None]
         if len(leaders) > MOST_FINGERS:
             self._say(

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from usd_ros_bridge.model.physics import Dof, PhysicsScene
 from usd_ros_bridge.model.plan import BridgePlan, DofPlan, JointPlan
-from usd_ros_bridge.model.scaffold import Decision, Opinion, Outcome, Property, ScaffoldRequest, Survey
+from usd_ros_bridge.model.scaffold import (
+    Decision,
+    Opinion,
+    Outcome,
+    Property,
+    ScaffoldRequest,
+    Survey,
+    free_name,
+)
 from usd_ros_bridge.planning.drive_wheels import (
     NoDriveError,
     find_drive,
@@ -23,12 +31,18 @@ from usd_ros_bridge.planning.drive_wheels import (
     names_of,
     wheel_radius,
 )
-from usd_ros_bridge.planning.joint_loads import JointLoad, joint_loads, standing_loads
+from usd_ros_bridge.planning.joint_loads import JointLoad, joint_loads, sliding_colliders, standing_loads
+from usd_ros_bridge.planning.names import prim_name
+from usd_ros_bridge.planning.robot_scaffold import is_finger
 
 DROOP = {"rot": 0.005, "trans": 0.001}
 """rad, m: how far the weight of what is outboard may pull a joint from its target."""
 STANDING_DROOP = {"rot": 0.02, "trans": 0.004}
 """The same for the weight of the robot on a leg."""
+GRIP_SHARE = 0.1
+"""Share of a finger's range at which it grips with its full effort."""
+SPEED_DROOP = 0.1
+"""rad/s: how far the greatest traction, the weight on a wheel, may slow it down."""
 LEAST_INERTIA = 1e-6
 """kg m^2, kg: of a joint that moves nothing."""
 _DEGREES = 180.0 / math.pi
@@ -72,9 +86,11 @@ class RobotDrives:
         self._plan, self._robot, self._survey = plan, plan.robots[index], survey
         self._scene: PhysicsScene = plan.physics
         self._frequency = 2.0 * math.pi * request.natural_frequency
+        self._gravity = math.hypot(*self._scene.gravity)
         self._request = request
         self._numbers = {joint.path: number for number, joint in enumerate(self._scene.joints)}
         bodies = [number for number, body in enumerate(self._scene.bodies) if body.robot == index]
+        self._bodies = bodies
         self._mass = sum(self._scene.bodies[body].inertial.mass for body in bodies)
         self._loads = joint_loads(self._scene)
         wheels = [
@@ -110,6 +126,8 @@ class RobotDrives:
                 self._turn(joint, wheels.get(joint.path), max(1, len(wheels)))
             else:
                 self._hold(joint)
+        if wheels and chosen and self._robot.base >= 0:
+            self._slide()
 
     def _reason(self, joint: JointPlan, number: int, actuated: set[int]) -> str:
         """Return why a joint gets no drive, "" where it gets one."""
@@ -171,6 +189,8 @@ class RobotDrives:
             min(load.weight, bound) / DROOP[kind],
             min(self._standing.get(number, 0.0), bound) / STANDING_DROOP[kind],
         )
+        if is_finger(joint) and max(bound, dof.upper - dof.lower) < math.inf:
+            stiffness = max(stiffness, bound / (GRIP_SHARE * max(dof.upper - dof.lower, 1e-3)))
         damping = 2.0 * self._request.damping_ratio * stiffness / self._frequency
         target = min(max(dof.position, dof.lower), dof.upper)
         self._write(joint, _Gains(stiffness=stiffness, damping=damping), target)
@@ -191,10 +211,42 @@ class RobotDrives:
         load = self._loads[self._numbers[joint.path]]
         radius = radius if radius is not None else wheel_radius(self._plan, joint) or 0.0
         inertia = max(load.inertia + self._mass / wheels * radius**2, LEAST_INERTIA)
-        damping = 2.0 * self._request.damping_ratio * inertia * self._frequency
+        limit = joint.dofs[0].max_effort
+        traction = min(self._mass / wheels * self._gravity * radius, limit if limit > 0.0 else math.inf)
+        damping = max(2.0 * self._request.damping_ratio * inertia * self._frequency, traction / SPEED_DROOP)
         self._write(joint, _Gains(stiffness=0.0, damping=damping), 0.0)
         shown = JointLoad(inertia=inertia, weight=0.0, mass=load.mass)
         self._report(joint, shown, f"a velocity drive, damping {damping:.4g}", " with its share of the robot")
+
+    def _slide(self) -> None:
+        """Let what a robot on wheels drags over the ground slide: balls and casters that a model holds fast."""
+        dragged = [
+            each
+            for each in sliding_colliders(self._scene, self._bodies)
+            if each.material is None and each.path not in self._survey.closed
+        ]
+        if not dragged:
+            return
+        taken = self._survey.children.get(self._robot.path, frozenset())
+        path = f"{self._robot.path}/{free_name('SlidingMaterial', taken)}"
+        frictions = ("physics:dynamicFriction", "physics:staticFriction")
+        self.opinions.append(
+            Opinion(
+                path=path,
+                define="Material",
+                schemas=("PhysicsMaterialAPI",),
+                properties=tuple(Property(name=name, type_name="float", value=0.0) for name in frictions),
+            )
+        )
+        binding = Property(name="material:binding:physics", type_name="rel", value=(path,))
+        self.opinions += [
+            Opinion(path=each.path, schemas=("MaterialBindingAPI",), properties=(binding,))
+            for each in dragged
+        ]
+        owners = dict.fromkeys(prim_name(self._scene.bodies[each.body].path) for each in dragged)
+        self._say(
+            "written", f"{', '.join(owners)}: no friction, as the base drags them over the ground", path
+        )
 
     def _report(self, joint: JointPlan, load: JointLoad, gains: str, carried: str) -> None:
         dof = joint.dofs[0]
