@@ -65,9 +65,7 @@ class RobotClient:
         point = JointTrajectoryPoint(positions=[float(value) for value in targets.values()])
         point.time_from_start = Duration(sec=duration_s)
         goal.trajectory.points = [point]
-        return self._act(
-            FollowJointTrajectory, "joint_trajectory_controller/follow_joint_trajectory", goal
-        )
+        return self._act(FollowJointTrajectory, "joint_trajectory_controller/follow_joint_trajectory", goal)
 
     def grip(self, targets: Mapping[str, float]) -> Any:
         """Send a ParallelGripperCommand goal. Return the result."""

@@ -226,9 +226,7 @@ def test_an_imported_gripper_of_an_mjcf_closes(
     assert max(abs(after[joint] - target) for joint, target in targets.items()) < 0.002
 
 
-def test_an_imported_directory_can_be_moved(
-    imported: Callable[[str], Imported], tmp_path: Path
-) -> None:
+def test_an_imported_directory_can_be_moved(imported: Callable[[str], Imported], tmp_path: Path) -> None:
     robot = imported("anymal")
     texts = [path for path in robot.directory.rglob("*.usda")]
     assert texts

@@ -16,8 +16,8 @@ import click
 from usd_ros_bridge.cli.common import load_asset, split_options, table_options
 from usd_ros_bridge.cli.scaffold_command import (
     addition_options,
-    scaffold_request,
     print_decisions,
+    scaffold_request,
     write_scaffold,
 )
 from usd_ros_bridge.errors import AssetError, OptionError, escaped
