@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -320,6 +321,40 @@ def test_an_interrupted_installation_is_repeated(tmp_path: Path, monkeypatch: py
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [path.name[0] for path in converters.iterdir()] != ["."]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_import_that_is_ended_leaves_no_asset_and_no_process(
+    number: signal.Signals, sources: Mapping[str, Path], tmp_path: Path
+) -> None:
+    # MuJoCo waits for ever for somebody to write this mesh.
+    os.mkfifo(tmp_path / "arm.stl")
+    model = tmp_path / "robot.xml"
+    model.write_text(
+        '<mujoco model="arm"><asset><mesh name="arm" file="arm.stl"/></asset>'
+        '<worldbody><body><geom type="mesh" mesh="arm"/></body></worldbody></mujoco>'
+    )
+    process = subprocess.Popen(
+        [CONSOLE_SCRIPT, "import", model, "-o", tmp_path / "arm"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    # Opening this end succeeds as soon as the converter has opened the other one.
+    with (tmp_path / "arm.stl").open("wb"):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        descriptors = [os.pidfd_open(int(child)) for child in children]
+        assert len(descriptors) == 1
+        process.send_signal(number)
+        assert process.wait(timeout=30) == (-number if number == signal.SIGKILL else 128 + number)
+        for descriptor in descriptors:
+            ended, _, _ = select.select([descriptor], [], [], 30)
+            os.close(descriptor)
+            assert ended, "the converter goes on"
+    assert not (tmp_path / "arm").exists()
+    (tmp_path / "arm.stl").unlink()
+    model.write_text('<mujoco model="arm"><worldbody><body><geom size="1"/></body></worldbody></mujoco>')
+    assert run_import(model, "-o", tmp_path / "arm").returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["arm", "robot.xml"]
 
 
 def test_a_mesh_that_cannot_be_read_leaves_no_asset(sources: Mapping[str, Path], tmp_path: Path) -> None:

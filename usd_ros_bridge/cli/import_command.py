@@ -208,7 +208,7 @@ def _judge_log(source: RobotFile, log: Path) -> None:
             f"{source.path} is not imported: its meshes cannot be read; convert them to .stl or .obj"
         )
     if lines:
-        click.echo(f"! converter: {len(lines)} warnings, in {LOG}")
+        click.echo(f"! converter: {len(lines)} warning{'s' * (len(lines) > 1)}, in {LOG}")
     else:
         log.unlink()
 
