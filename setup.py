@@ -78,6 +78,8 @@ setup(
         "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         "cli": ["rich", "click"],
+        # Without the converters, which bring a pxr that overwrites usd-core's: import installs them elsewhere.
+        "import": ["usd-core>=26.5", "rich", "click"],
         "watch": ["watchfiles>=0.21"],
         "images": ["pillow"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.

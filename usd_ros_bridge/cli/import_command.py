@@ -21,7 +21,7 @@ from usd_ros_bridge.cli.scaffold_command import (
     write_scaffold,
 )
 from usd_ros_bridge.errors import AssetError, OptionError, escaped
-from usd_ros_bridge.model.diagnostics import has_errors
+from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.scaffold import Decision, ScaffoldRequest
 
 if TYPE_CHECKING:
@@ -177,19 +177,20 @@ def _package_search(given: Mapping[str, str]) -> FindPackage:
 
 
 def _refuse_faults(source: RobotFile) -> None:
-    """Print the faults of a robot file, one a line.
+    """Print the faults of a robot file, one a line. An error that is the only one is the refusal itself.
 
     Raises:
         AssetError: One of them is an error.
     """
+    errors = [each for each in source.diagnostics if each.severity == "error"]
     for diagnostic in source.diagnostics:
-        print(escaped(str(diagnostic)), file=sys.stderr)
-    if has_errors(source.diagnostics):
-        number = sum(each.severity == "error" for each in source.diagnostics)
+        if errors != [diagnostic]:
+            print(escaped(str(diagnostic)), file=sys.stderr)
+    if len(errors) == 1:
+        raise AssetError(f"{source.path} is not imported: {errors[0]}")
+    if errors:
         raise AssetError(
-            f"{source.path} is not imported: correct the {number} errors above, and import it again"
-            if number > 1
-            else f"{source.path} is not imported: correct the error above, and import it again"
+            f"{source.path} is not imported: correct the {len(errors)} errors above, and import it again"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -172,7 +173,8 @@ def find_converter(kind: Kind, source: str = "ROBOT") -> Converter:
             f"{VARIABLE}={given} is no Python that has {DISTRIBUTIONS[kind]}: install it there, or unset {VARIABLE}"
         )
     raise BridgeError(
-        f"{DISTRIBUTIONS[kind]} is not installed: `usd_ros_bridge import {source} {INSTALL_FLAG}` installs it, once, "
+        f"{DISTRIBUTIONS[kind]} is not installed: `usd_ros_bridge import {shlex.quote(source)} {INSTALL_FLAG}` "
+        "installs it, once, "
         f"into an environment of its own ({INSTALLED_SIZE} in {environment_directory()}), "
         f"or set {VARIABLE} to a Python that has it"
     )
@@ -299,10 +301,10 @@ def find_python(wanted: str | None = None) -> str:
     )
 
 
-def _python_says(python: str, code: str) -> str:
-    """Return what a Python prints for some code, "ok" for nothing, "" if it fails or does not exist."""
+def _python_says(python: str, program: str) -> str:
+    """Return what a Python prints for a program, "ok" for nothing, "" if it fails or does not exist."""
     try:
-        done = _call([python, "-c", code], stderr=subprocess.DEVNULL)
+        done = _call([python, "-c", program], stderr=subprocess.DEVNULL)
     except OSError:
         return ""
     return (done.stdout.strip() or "ok") if done.returncode == 0 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from usd_ros_bridge.errors import AssetError, did_you_mean, quoted
-from usd_ros_bridge.model.diagnostics import Diagnostic, Severity
+from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
 
 Kind = Literal["urdf", "mjcf"]
 KINDS: dict[str, Kind] = {"robot": "urdf", "mujoco": "mjcf"}
@@ -58,14 +59,21 @@ class Element:
     Attributes:
         tag: Its name.
         attributes: By name.
+        file: Name of the file.
         line: Line of the file, from 1.
         children: In order.
     """
 
     tag: str
     attributes: dict[str, str]
+    file: str
     line: int
     children: list[Element] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """Return file and line, for messages."""
+        return f"{self.file}:{self.line}"
 
     def each(self, tag: str) -> Iterator[Element]:
         """Yield the children with a tag."""
@@ -120,12 +128,10 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
         raise AssetError(f"cannot open {quoted(path)}: {error.strerror}") from error
     if content.startswith((b"#usda", b"PXR-USDC", b"PK")):
         raise AssetError(f"{path} is OpenUSD already: usd_ros_bridge run {path}")
-    findings = _Findings(path)
-    root = _parse(content, findings)
+    findings = DiagnosticCollector()
+    root = _parse(content, path.name, findings)
     if root is None:
-        return RobotFile(
-            path=path, kind="urdf", name=path.stem, packages={}, diagnostics=tuple(findings.found)
-        )
+        return RobotFile(path=path, kind="urdf", name=path.stem, packages={}, diagnostics=findings.all())
     kind = KINDS.get(root.tag)
     if kind is None:
         raise AssetError(
@@ -134,47 +140,28 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
         )
     packages: dict[str, Path] = {}
     _check_name(root, kind, findings)
-    if kind == "urdf" and not _has_xacro(root, findings):
+    if kind == "urdf" and not _has_xacro(root, path, findings):
         _check_numbers(root, findings)
         _check_links(root, findings)
         _check_joints(root, findings)
         _check_tree(root, findings)
         packages = _check_meshes(root, path, find_package, findings)
     name = root.attributes.get("name" if kind == "urdf" else "model") or path.stem
-    return RobotFile(path=path, kind=kind, name=name, packages=packages, diagnostics=tuple(findings.found))
-
-
-class _Findings:
-    """Diagnostics of one file; their path is `file:line`."""
-
-    def __init__(self, path: Path) -> None:
-        self._name = path.name
-        self.found: list[Diagnostic] = []
-
-    def add(self, severity: Severity, code: str, line: int, message: str, remedy: str) -> None:
-        self.found.append(
-            Diagnostic(
-                code=code,
-                severity=severity,
-                path=f"{self._name}:{line}",
-                message=message,
-                remedy=remedy,
-            )
-        )
+    return RobotFile(path=path, kind=kind, name=name, packages=packages, diagnostics=findings.all())
 
 
 class _EntityError(Exception):
     """The file declares entities."""
 
 
-def _parse(content: bytes, findings: _Findings) -> Element | None:
+def _parse(content: bytes, file: str, findings: DiagnosticCollector) -> Element | None:
     """Return the root element, None if this is no XML."""
     parser = expat.ParserCreate(namespace_separator=None)
-    top = Element("", {}, 0)
+    top = Element("", {}, file, 0)
     open_elements = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        element = Element(tag, attributes, parser.CurrentLineNumber)
+        element = Element(tag, attributes, file, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
 
@@ -190,32 +177,31 @@ def _parse(content: bytes, findings: _Findings) -> Element | None:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        findings.add(
-            "error",
+        findings.error(
             "import.xml",
-            error.lineno,
+            f"{file}:{error.lineno}",
             f"the XML is broken: {reason}",
             "correct this line, or the one before it",
         )
         return None
     except (_EntityError, ValueError, LookupError) as error:
         reason = "it declares entities, which are not read" if isinstance(error, _EntityError) else str(error)
-        findings.add("error", "import.xml", parser.CurrentLineNumber, reason, "write plain XML in UTF-8")
+        place = f"{file}:{parser.CurrentLineNumber}"
+        findings.error("import.xml", place, reason, "write plain XML in UTF-8")
         return None
     return top.children[0]
 
 
-def _check_name(root: Element, kind: Kind, findings: _Findings) -> None:
+def _check_name(root: Element, kind: Kind, findings: DiagnosticCollector) -> None:
     attribute = "name" if kind == "urdf" else "model"
     name = root.attributes.get(attribute, "")
     if kind == "urdf" and not name:
-        findings.add("error", "import.name", root.line, "<robot> has no name", 'write <robot name="...">')
+        findings.error("import.name", root.place, "<robot> has no name", 'write <robot name="...">')
     # Converters name files after the robot.
     if "/" in name or "\\" in name or name.startswith("."):
-        findings.add(
-            "error",
+        findings.error(
             "import.name",
-            root.line,
+            root.place,
             f"the robot's name {quoted(name)} is no file name",
             f"write {attribute}={quoted(_file_name(name))}",
         )
@@ -228,34 +214,38 @@ def _file_name(name: str) -> str:
     )
 
 
-def _has_xacro(root: Element, findings: _Findings) -> bool:
+def _has_xacro(root: Element, file: Path, findings: DiagnosticCollector) -> bool:
     """Report what xacro has not expanded. Return whether there is any."""
     for element in root.walk():
         marks = [element.tag] if element.tag.startswith("xacro:") else []
         marks += [value for value in element.attributes.values() if "${" in value or "$(" in value]
         if marks:
             shown = f"<{marks[0]}>" if marks[0] == element.tag else quoted(marks[0])
-            findings.add(
-                "error",
+            findings.error(
                 "import.xacro",
-                element.line,
+                element.place,
                 f"{shown} is xacro's, and not expanded",
-                "run xacro first, and import its output: xacro FILE > robot.urdf",
+                f"expand it and import the result: xacro {shlex.quote(file.name)} > {shlex.quote(_expanded(file))}",
             )
             return True
     return False
 
 
-def _check_numbers(root: Element, findings: _Findings) -> None:
+def _expanded(file: Path) -> str:
+    """Return a name for what xacro makes of a file."""
+    stem = file.name.removesuffix(".xacro").removesuffix(".urdf")
+    return f"{stem}.urdf" if file.suffix == ".xacro" else f"{stem}_expanded.urdf"
+
+
+def _check_numbers(root: Element, findings: DiagnosticCollector) -> None:
     for element in root.walk():
         for attribute, text in element.attributes.items():
             count = _NUMBERS.get((element.tag, attribute))
             if count is None or (fault := _number_fault(text, count, element.tag in _UNBOUNDED)) is None:
                 continue
-            findings.add(
-                "error",
+            findings.error(
                 "import.number",
-                element.line,
+                element.place,
                 f"<{element.tag} {attribute}={quoted(text)}>: {fault}",
                 "write one number" if count == 1 else f"write {count} numbers",
             )
@@ -274,34 +264,32 @@ def _number_fault(text: str, count: int, unbounded: bool) -> str | None:
     return None
 
 
-def _check_links(root: Element, findings: _Findings) -> None:
+def _check_links(root: Element, findings: DiagnosticCollector) -> None:
     links = list(root.each("link"))
     if not links:
-        findings.add("error", "import.link", root.line, "the robot has no link", "write at least one <link>")
+        findings.error("import.link", root.place, "the robot has no link", "write at least one <link>")
     for tag in ("link", "joint"):
         seen: dict[str, int] = {}
         for element in root.each(tag):
             name = element.attributes.get("name", "")
             if not name:
-                findings.add(
-                    "error",
+                findings.error(
                     "import.name",
-                    element.line,
+                    element.place,
                     f"a <{tag}> has no name",
                     f'write <{tag} name="...">',
                 )
             elif name in seen:
-                findings.add(
-                    "error",
+                findings.error(
                     "import.name",
-                    element.line,
+                    element.place,
                     f"{tag} {quoted(name)} is also on line {seen[name]}",
                     "give each a name of its own",
                 )
             seen.setdefault(name, element.line)
 
 
-def _check_joints(root: Element, findings: _Findings) -> None:
+def _check_joints(root: Element, findings: DiagnosticCollector) -> None:
     links = [link.attributes.get("name", "") for link in root.each("link")]
     joints = [joint.attributes.get("name", "") for joint in root.each("joint")]
     for joint in root.each("joint"):
@@ -312,42 +300,38 @@ def _check_joints(root: Element, findings: _Findings) -> None:
             link = element.attributes.get("link", "") if element is not None else ""
             if link not in links or not link:
                 fault = f"no link is called {quoted(link)}" if link else f"it has no {end} link"
-                findings.add(
-                    "error",
+                findings.error(
                     "import.joint",
-                    joint.line if element is None else element.line,
+                    (element or joint).place,
                     f"joint {name}: {fault}",
                     did_you_mean(link, links) or f'name a link of the file: <{end} link="...">',
                 )
         mimic = joint.first("mimic")
         leader = mimic.attributes.get("joint", "") if mimic is not None else None
         if mimic is not None and leader is not None and (leader not in joints or quoted(leader) == name):
-            findings.add(
-                "error",
+            findings.error(
                 "import.joint",
-                mimic.line,
+                mimic.place,
                 f"joint {name} mimics {quoted(leader)}, which is no other joint",
                 did_you_mean(leader, [each for each in joints if quoted(each) != name])
                 or "name a joint of the file",
             )
 
 
-def _check_joint_type(joint: Element, name: str, findings: _Findings) -> None:
+def _check_joint_type(joint: Element, name: str, findings: DiagnosticCollector) -> None:
     kind = joint.attributes.get("type", "")
     if kind not in JOINT_TYPES:
-        findings.add(
-            "error",
+        findings.error(
             "import.joint",
-            joint.line,
+            joint.place,
             f"joint {name} has the type {quoted(kind)}" if kind else f"joint {name} has no type",
             did_you_mean(kind, JOINT_TYPES) or f"possible are {', '.join(JOINT_TYPES)}",
         )
     limit, axis = joint.first("limit"), joint.first("axis")
     if kind in LIMITED and limit is None:
-        findings.add(
-            "error",
+        findings.error(
             "import.joint",
-            joint.line,
+            joint.place,
             f"joint {name} is {kind} and has no <limit>: it would be locked",
             'write <limit lower="..." upper="..." effort="..." velocity="...">'
             + (", or the type continuous" if kind == "revolute" else ""),
@@ -357,16 +341,15 @@ def _check_joint_type(joint: Element, name: str, findings: _Findings) -> None:
         and limit is not None
         and _numbers(limit, "lower", 0.0) >= _numbers(limit, "upper", 0.0)
     ):
-        findings.add(
-            "warning",
+        findings.warning(
             "import.joint",
-            limit.line,
+            limit.place,
             f"joint {name} cannot move: its lower limit is not below its upper one",
             "write lower and upper" + (", or the type continuous" if kind == "revolute" else ""),
         )
     if kind in TURNED and axis is not None and not any(_vector(axis, "xyz")):
-        findings.add(
-            "error", "import.joint", axis.line, f"joint {name} has an axis of length 0", 'write xyz="0 0 1"'
+        findings.error(
+            "import.joint", axis.place, f"joint {name} has an axis of length 0", 'write xyz="0 0 1"'
         )
 
 
@@ -386,7 +369,7 @@ def _vector(element: Element, attribute: str) -> list[float]:
         return [math.nan]
 
 
-def _check_tree(root: Element, findings: _Findings) -> None:
+def _check_tree(root: Element, findings: DiagnosticCollector) -> None:
     """Check that the links are one tree: one root, each other link the child of one joint, no loop."""
     links = {link.attributes.get("name", ""): link for link in root.each("link")}
     parents: dict[str, str] = {}
@@ -400,10 +383,9 @@ def _check_tree(root: Element, findings: _Findings) -> None:
             # Reported with the joint; what follows from it is not.
             return
         if child in parents:
-            findings.add(
-                "error",
+            findings.error(
                 "import.tree",
-                joint.line,
+                joint.place,
                 f"link {quoted(child)} is the child of two joints: it hangs from {quoted(parents[child])} already",
                 "a URDF is a tree: remove one of the joints",
             )
@@ -412,10 +394,9 @@ def _check_tree(root: Element, findings: _Findings) -> None:
         children[parent].append(child)
     roots = [name for name in links if name not in parents]
     if len(roots) > 1:
-        findings.add(
-            "error",
+        findings.error(
             "import.tree",
-            links[roots[1]].line,
+            links[roots[1]].place,
             f"the robot has {len(roots)} roots: {_some(roots)}",
             f"join them, for example {roots[1]} to {roots[0]} by a fixed joint, or remove the links that nothing uses",
         )
@@ -427,10 +408,9 @@ def _check_tree(root: Element, findings: _Findings) -> None:
         pending += below
     loop = [name for name in links if name not in reached]
     if loop:
-        findings.add(
-            "error",
+        findings.error(
             "import.tree",
-            links[loop[0]].line,
+            links[loop[0]].place,
             f"joints make a loop of the links {_some(loop)}",
             "a URDF is a tree: remove a joint of the loop",
         )
@@ -442,7 +422,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _check_meshes(
-    root: Element, file: Path, find_package: FindPackage, findings: _Findings
+    root: Element, file: Path, find_package: FindPackage, findings: DiagnosticCollector
 ) -> dict[str, Path]:
     """Check that each mesh file exists. Return the directories of the packages that meshes and textures are in."""
     packages: dict[str, Path] = {}
@@ -467,14 +447,15 @@ def _check_meshes(
             target = file.parent / inside
         if (fault := _mesh_fault(element.tag, uri, target)) is not None:
             # A robot without a texture is grey; without a mesh it is nothing.
-            severity: Severity = "error" if element.tag == "mesh" else "warning"
-            findings.add(severity, "import.mesh", element.line, *fault)
+            if element.tag == "mesh":
+                findings.error("import.mesh", element.place, *fault)
+            else:
+                findings.warning("import.mesh", element.place, *fault)
     for package, elements in missing.items():
         more = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
-        findings.add(
-            "error",
+        findings.error(
             "import.package",
-            elements[0].line,
+            elements[0].place,
             f"package {quoted(package)} is not known, which has {quoted(elements[0].attributes['filename'])}{more}",
             f"name its directory: --package {package}=DIRECTORY, or source the workspace that has it",
         )

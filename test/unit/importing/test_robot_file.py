@@ -60,7 +60,7 @@ def test_an_mjcf_is_known_by_its_root_element(tmp_path: Path) -> None:
         ('<axis xyz="0 1 0"/>', '<mimic joint="hing"/>', "joint 'hinge' mimics 'hing', which is no other joint"),
         ('"base"/>\n    <child', '"arm"/>\n    <child', "joints make a loop of the links 'arm'"),
         ("</robot>", '<link name="lost"/></robot>', "the robot has 2 roots: 'base', 'lost' (join them, "),
-        ('"-1"', '"${-pi}"', "error [import.xacro] robot.urdf:8: '${-pi}' is xacro's, and not expanded (run"),
+        ('"-1"', '"${-pi}"', "error [import.xacro] robot.urdf:8: '${-pi}' is xacro's, and not expanded (expand"),
         ('<link name="arm"/>', '<xacro:arm name="arm"/>', "<xacro:arm> is xacro's, and not expanded"),
         ('<link name="arm"/>', MESH.format("arm.stl"), "robot.urdf:3: 'arm.stl' is missing: there is no"),
         ('<link name="arm"/>', MESH.format("arm.fbx"), "'arm.fbx' is no mesh that is read (convert it to one of .dae"),
