@@ -168,7 +168,7 @@ def write_scaffold(
             )
         check_output(output, plan.stage, overwrite=force)
         with ExitStack() as stack:
-            plan, additions = _add(plan, found, request, stack, converted=interfaces)
+            plan, additions = _add(plan, found, request, stack, interfaces=interfaces)
             result = plan_scaffold(plan, found, wrap=sublayer, interfaces=interfaces, additions=additions)
         if not (result.opinions or interfaces):
             raise AssetError(
@@ -189,7 +189,7 @@ def _plan_options() -> PlanOptions:
 
 
 def _add(
-    plan: BridgePlan, found: Survey, request: ScaffoldRequest, stack: ExitStack, *, converted: bool
+    plan: BridgePlan, found: Survey, request: ScaffoldRequest, stack: ExitStack, *, interfaces: bool
 ) -> tuple[BridgePlan, Scaffold]:
     """Plan the requested physics and sensors, one step after another, each on the stage with the steps before.
 
@@ -198,7 +198,7 @@ def _add(
         found: Survey of the asset.
         request: What is requested.
         stack: Keeps the opinions on the stage until it is closed.
-        converted: Bodies without mass of converted robots will weigh nothing.
+        interfaces: The layer has interfaces, and lets bodies without mass of converted robots weigh nothing.
 
     Returns:
         The plan of the asset with them, and what they are.
@@ -210,11 +210,11 @@ def _add(
     from usd_ros_bridge.planning.scaffold_sensors import plan_sensors
     from usd_ros_bridge.usd.scaffold_layer import children_of
 
-    opinions, decisions = _plan_bases(plan, found, request)
+    opinions, decisions = _plan_bases(plan, found, request, interfaces=interfaces)
     if not request:
         return plan, Scaffold(decisions=tuple(decisions))
     robots = [robot for robot in plan.robots if robot.path not in found.closed]
-    light = [weightless(robot) for robot in robots if converted and converter_of(found, robot)]
+    light = [weightless(robot) for robot in robots if interfaces and converter_of(found, robot)]
     plan = _replan(plan, [*opinions, *light], stack)
     if request.ground:
         more, said = plan_ground(plan, found)
@@ -254,7 +254,7 @@ def _filter_overlaps(plan: BridgePlan, found: Survey) -> tuple[list[Opinion], li
 
 
 def _plan_bases(
-    plan: BridgePlan, found: Survey, request: ScaffoldRequest
+    plan: BridgePlan, found: Survey, request: ScaffoldRequest, *, interfaces: bool
 ) -> tuple[list[Opinion], list[Decision]]:
     from usd_ros_bridge.planning.scaffold_base import describe_base, fix_base, free_base
     from usd_ros_bridge.usd.scaffold_layer import frames_in, pose_in
@@ -265,7 +265,7 @@ def _plan_bases(
         if robot.path in found.closed:
             continue
         if request.base == "free":
-            more, said = free_base(plan, index, found, partial(frames_in, plan.stage))
+            more, said = free_base(plan, index, found, partial(frames_in, plan.stage), interfaces=interfaces)
         elif request.base == "fixed":
             more, said = fix_base(plan, index, found, partial(pose_in, plan.stage))
         else:

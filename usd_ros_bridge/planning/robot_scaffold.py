@@ -412,18 +412,9 @@ class RobotScaffold:
         unique.claim(robot.parent_frame, "")
         framed = {frame.path for frame in robot.frames}
         bodies = {self._plan.layout.bodies[row] for row in robot.bodies}
-        base = self._plan.layout.bodies[robot.base_row] if robot.base >= 0 else ""
         written = []
         for xform in self._survey.xforms:
             if xform.path in framed or not is_below(xform.path, robot.path) or not is_link(xform, bodies):
-                continue
-            if converter_of(self._survey, robot) and base and is_below(base, xform.path):
-                self._say(
-                    "left out",
-                    "frames",
-                    f"{prim_name(xform.path)}: the robot floats, and this root link without mass would stay behind",
-                    xform.path,
-                )
                 continue
             name = names.valid_frame_id(xform.display_name) or prim_name(xform.path)
             if name == robot.parent_frame:

@@ -112,7 +112,7 @@ def describe_base(plan: BridgePlan, index: int, survey: Survey) -> list[Decision
 
 
 def free_base(
-    plan: BridgePlan, index: int, survey: Survey, frames_in: FramesIn
+    plan: BridgePlan, index: int, survey: Survey, frames_in: FramesIn, *, interfaces: bool = True
 ) -> tuple[list[Opinion], list[Decision]]:
     """Let a robot float: switch off the joint that fixes its base, and fix other links at the world to the base.
 
@@ -121,6 +121,7 @@ def free_base(
         index: Of the robot.
         survey: Of the same stage.
         frames_in: Looks up joint frames in the base.
+        interfaces: The layer names all joints (REP 0158 section 2.10): a joint that is switched off, too.
     """
     assert plan.physics is not None
     robot = plan.robots[index]
@@ -137,14 +138,8 @@ def free_base(
         return [], [_say("left out", "free base", text, robot.path)]
     base = max(held, key=lambda each: carried_mass(plan.physics, each.body))  # type: ignore[arg-type]
     others = [each for each in held if each.body != base.body]
-    opinions = [
-        Opinion(
-            path=each.path,
-            properties=(Property(name="physics:jointEnabled", type_name="bool", value=False),),
-        )
-        for each in held
-        if each.body == base.body
-    ]
+    unnamed = {each.path for each in held if interfaces and each.path not in survey.named_joints}
+    opinions = [_switched_off(each, named=each.path in unnamed) for each in held if each.body == base.body]
     frames = frames_in(base.body, {each.path: each.child_end for each in others})
     opinions += [_end_at(each, base.body, frames[each.path]) for each in others]
     # They are one tree now, which has one root.
@@ -158,6 +153,12 @@ def free_base(
     if others:
         text += f"; {_names(others)} hold to {prim_name(base.body)} instead of the world"
     return opinions, [_say("written", "free base", text, robot.path)]
+
+
+def _switched_off(anchor: _Anchor, *, named: bool) -> Opinion:
+    off = Property(name="physics:jointEnabled", type_name="bool", value=False)
+    name = Property(name="ros:joint:name", type_name="string", value=prim_name(anchor.path), custom=True)
+    return Opinion(path=anchor.path, properties=(off, name) if named else (off,))
 
 
 def _end_at(anchor: _Anchor, base: str, frame: JointFrame) -> Opinion:
@@ -244,7 +245,7 @@ def plan_ground(plan: BridgePlan, survey: Survey) -> tuple[list[Opinion], list[D
     floats = plan.robots[body.robot].base >= 0
     level = math.floor((height - (CLEARANCE if floats else FIXED_CLEARANCE)) * 1e4) / 1e4
     path = f"/{free_name('GroundPlane', survey.root_prims)}"
-    opinions.append(_ground(path, level, survey))
+    opinions += _ground(path, level, survey)
     text = (
         f"{path} at a height of {level:.4g} m, {1e3 * (height - level):.2g} mm below {prim_name(body.path)}"
     )
@@ -252,24 +253,47 @@ def plan_ground(plan: BridgePlan, survey: Survey) -> tuple[list[Opinion], list[D
     return opinions, decisions
 
 
-def _ground(path: str, level: float, survey: Survey) -> Opinion:
+def _ground(path: str, level: float, survey: Survey) -> list[Opinion]:
+    """Return a plane that collides and one that is seen.
+
+    It has no physics material: those of wheels and feet decide, and engines do not average them with it.
+    """
     up = survey.up_axis
-    height = level / survey.meters
+    height, size = level / survey.meters, _SIZE / survey.meters
     place = (0.0, height, 0.0) if up == "Y" else (0.0, 0.0, height)
-    size = _SIZE / survey.meters
-    return Opinion(
-        path=path,
-        define="Plane",
-        schemas=("PhysicsCollisionAPI",),
-        properties=(
-            Property(name="axis", type_name="token", value=up, uniform=True),
-            Property(name="length", type_name="double", value=size),
-            Property(name="primvars:displayColor", type_name="color3f[]", value=[(0.5, 0.5, 0.5)]),
-            Property(name="width", type_name="double", value=size),
-            Property(name="xformOp:translate", type_name="double3", value=place),
-            Property(name="xformOpOrder", type_name="token[]", value=["xformOp:translate"], uniform=True),
-        ),
+    extent = (
+        Property(name="axis", type_name="token", value=up, uniform=True),
+        Property(name="length", type_name="double", value=size),
+        Property(name="width", type_name="double", value=size),
     )
+    return [
+        Opinion(
+            path=path,
+            define="Xform",
+            properties=(
+                Property(name="xformOp:translate", type_name="double3", value=place),
+                Property(name="xformOpOrder", type_name="token[]", value=["xformOp:translate"], uniform=True),
+            ),
+        ),
+        Opinion(
+            path=f"{path}/collision",
+            define="Plane",
+            schemas=("PhysicsCollisionAPI",),
+            properties=(
+                *extent,
+                Property(name="physics:approximation", type_name="token", value="none", uniform=True),
+                Property(name="purpose", type_name="token", value="guide", uniform=True),
+            ),
+        ),
+        Opinion(
+            path=f"{path}/visual",
+            define="Plane",
+            properties=(
+                *extent,
+                Property(name="primvars:displayColor", type_name="color3f[]", value=[(0.5, 0.5, 0.5)]),
+            ),
+        ),
+    ]
 
 
 def _physics_scene(scene: PhysicsScene, survey: Survey) -> tuple[list[Opinion], list[Decision]]:

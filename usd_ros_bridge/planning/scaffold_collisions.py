@@ -33,7 +33,7 @@ def filter_overlaps(
         if carrier in survey.closed:
             continue
         partners[carrier].append(other)
-        by_robot[owners[carrier]].append(f"{prim_name(first)} and {prim_name(second)} ({1e3 * depth:.2g} mm)")
+        by_robot[owners[carrier]].append(f"{prim_name(first)} and {prim_name(second)} ({1e3 * depth:.3g} mm)")
     opinions = [
         Opinion(
             path=path,

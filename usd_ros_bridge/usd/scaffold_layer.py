@@ -222,9 +222,11 @@ def layer_text(
     _write_metadata(layer, stage)
     if not stage.GetDefaultPrim():
         _name_default_prim(layer, scaffold)
-    layer.documentation = (
-        f"ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3) of {Path(asset).name}."
+    has_interfaces = any(schema.startswith("Ros") for each in scaffold.opinions for schema in each.schemas)
+    content = (
+        "ROS interfaces (REP 0158 section 2) and controllers (section 4.2.3)" if has_interfaces else "Physics"
     )
+    layer.documentation = f"{content} of {Path(asset).name}."
     path = _path_from(output, asset, stage)
     if scaffold.inner:
         _reference(layer, path, scaffold.inner, stage)

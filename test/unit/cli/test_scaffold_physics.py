@@ -257,6 +257,23 @@ def test_a_robot_in_a_payload_keeps_its_drives_at_the_inner_prim(tmp_path: Path)
     assert plan.robots[0].base >= 0
 
 
+def test_joints_in_an_instance_get_no_drive(tmp_path: Path) -> None:
+    (tmp_path / "leg.usda").write_text(
+        HEADER.format(name="leg")
+        + 'def Xform "leg"\n{\n'
+        + link("thigh") + link("shank") + joint("knee", "/leg/thigh", "/leg/shank")
+        + "}\n"
+    )  # fmt: skip
+    text = robot(
+        link("base"), ANCHOR, 'def "leg" ( instanceable = true\n references = @./leg.usda@ ) {}\n',
+        joint("hip", "/robot/base", "/robot/leg/thigh"),
+    )  # fmt: skip
+    result = scaffold_text(text, tmp_path, "--drives")
+    plan = load_plan(result.path, physics=True)
+    assert [name for name, drive in drives(plan).items() if drive is not None] == ["hip"]
+    assert any("knee: below an instance" in line for line in result.decisions("drives"))
+
+
 # --- Interfaces are there already -----------------------------------------------------------------------------------
 
 
@@ -312,7 +329,8 @@ def test_a_freed_robot_floats_as_one(tmp_path: Path) -> None:
         "/robot/base_footprint/cover"
     ] == pytest.approx([0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 1.0])
     assert not [each for each in plan.diagnostics if each.code.startswith("1.3.frames")]
-    assert any("base_footprint: the robot floats" in line for line in result.decisions("frames"))
+    # What was the root link moves with the base.
+    assert result.frames()["base_footprint"] == "base_link"
 
 
 def test_a_freed_cart_gets_a_differential_drive(tmp_path: Path) -> None:
