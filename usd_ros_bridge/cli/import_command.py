@@ -203,11 +203,16 @@ def _judge_log(source: RobotFile, log: Path) -> None:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     lost = [_WARNING.sub("", line) for line in lines if _LOST_MESH.search(line)]
     for line in lost:
-        print(escaped(f"error [import.mesh] {line}"), file=sys.stderr)
-    if lost:
-        raise AssetError(
-            f"{source.path} is not imported: its meshes cannot be read; convert them to .stl or .obj"
+        diagnostic = Diagnostic(
+            code="import.mesh",
+            severity="error",
+            path=source.path.name,
+            message=line,
+            remedy="convert the mesh to .stl or .obj",
         )
+        print(escaped(str(diagnostic)), file=sys.stderr)
+    if lost:
+        raise AssetError(f"{source.path} is not imported: the converter cannot read its meshes, see above")
     if lines:
         click.echo(f"! converter: {len(lines)} warning{'s' * (len(lines) > 1)}, in {LOG}")
     else:
