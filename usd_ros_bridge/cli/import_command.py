@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 ROBOT_LAYER = "robot.usda"
 ASSET_FOLDER = "asset"
 LOG = "converter.log"
+
+WORLD_LINK = "world"
+"""Root link of URDFs that say themselves that the robot is fixed."""
+
+_SHOWN = 6
+"""Joints that a reason names."""
 
 _WARNING = re.compile(r"^\[Warning\] (\[[^\]]*\] )?")
 _LOST_MESH = re.compile(r"Failed to convert mesh|could not be parsed|contains no meshes")
@@ -94,7 +101,7 @@ def import_robot(
         print_decisions(
             replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER
         )
-    shown = _shown(target) / ROBOT_LAYER
+    shown = shlex.quote(str(_shown(target) / ROBOT_LAYER))
     click.echo(escaped(f"usd_ros_bridge inspect {shown}\nusd_ros_bridge run {shown}", keep="\n"))
 
 
@@ -127,44 +134,41 @@ class _Wishes:
             stage: The converted asset.
             read: How it is opened.
         """
-        from usd_ros_bridge.options import PlanOptions
-        from usd_ros_bridge.planning.standing import standing_limbs
-
         request, decisions = self._request, []
+        floats = request.base == "free"
         if not request.base:
-            plan = load_asset(
-                str(stage),
-                read_options=read,
-                plan_options=PlanOptions(implicit_interfaces=False),
-                physics=True,
-            )
-            assert plan.physics is not None
-            path = plan.robots[0].path if plan.robots else "/"
-            limbs = standing_limbs(plan.physics, 0) if plan.robots else []
-            if source.kind == "mjcf":
-                floats = any(robot.base >= 0 for robot in plan.robots)
-                text = "as the MJCF says"
-            elif limbs:
-                floats = True
-                names = ", ".join(limb.rpartition("/")[2] for limb in limbs[:6])
-                request = replace(request, base="free")
-                text = f"the robot stands on what {names} move (--fix-base fixes it)"
-            else:
-                floats = False
-                text = "no legs or wheels reach its lowest point (--free-base lets it float)"
-            decisions.append(
-                Decision(
-                    outcome="note",
-                    subject="base",
-                    text=f"{'floats' if floats else 'fixed to the world'}: {text}",
-                    path=path,
-                )
-            )
-        else:
-            floats = request.base == "free"
+            floats, path, reason = _base(source, stage, read)
+            # The converter fixes every URDF; what an MJCF says is kept.
+            request = replace(request, base="free" if floats and source.kind == "urdf" else "")
+            text = f"{'floats' if floats else 'fixed to the world'}: {reason}"
+            decisions.append(Decision(outcome="note", subject="base", text=text, path=path))
         if floats and self._may_add_ground:
             request = replace(request, ground=True)
         return request, decisions
+
+
+def _base(source: RobotFile, stage: Path, read: ReadOptions) -> tuple[bool, str, str]:
+    """Decide whether a robot floats. Return this, the robot's path, and the reason."""
+    from usd_ros_bridge.options import PlanOptions
+    from usd_ros_bridge.planning.standing import standing_limbs
+
+    plan = load_asset(
+        str(stage), read_options=read, plan_options=PlanOptions(implicit_interfaces=False), physics=True
+    )
+    assert plan.physics is not None
+    path = plan.robots[0].path if plan.robots else "/"
+    if source.kind == "mjcf":
+        return any(robot.base >= 0 for robot in plan.robots), path, "as the MJCF says"
+    if source.root == WORLD_LINK:
+        return False, path, f"the root link is called {WORLD_LINK} (--free-base lets it float)"
+    if not plan.physics.colliders:
+        return False, path, "it has no colliders to stand on"
+    limbs = standing_limbs(plan.physics, 0) if plan.robots else []
+    if not limbs:
+        return False, path, "no legs or wheels reach its lowest point (--free-base lets it float)"
+    names = ", ".join(limb.rpartition("/")[2] for limb in limbs[:_SHOWN])
+    more = f" and {len(limbs) - _SHOWN} more" if len(limbs) > _SHOWN else ""
+    return True, path, f"the robot stands on what {names}{more} move (--fix-base fixes it)"
 
 
 def _package_search(given: Mapping[str, str]) -> FindPackage:

@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -26,6 +26,9 @@ TURNED = ("continuous", "planar", "prismatic", "revolute")
 
 MESH_SUFFIXES = (".dae", ".obj", ".stl")
 """Mesh files that urdf-usd-converter reads."""
+
+MOST_MESHES = 5
+"""Meshes that are reported one by one."""
 
 PACKAGE = "package://"
 _FILE = "file://"
@@ -100,6 +103,7 @@ class RobotFile:
         path: Absolute path.
         kind: URDF or MJCF.
         name: Name of the robot: `robot name=` or `mujoco model=`, else that of the file.
+        root: Name of the link of a URDF that is no joint's child, "" for an MJCF.
         packages: Directories of the ROS packages that a URDF names, by name.
         diagnostics: Its faults.
     """
@@ -107,6 +111,7 @@ class RobotFile:
     path: Path
     kind: Kind
     name: str
+    root: str = ""
     packages: dict[str, Path]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -139,15 +144,23 @@ def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
             + (", and an SDF is not read: convert it to URDF" if root.tag == "sdf" else "")
         )
     packages: dict[str, Path] = {}
+    root_link = ""
     _check_name(root, kind, findings)
     if kind == "urdf" and not _has_xacro(root, path, findings):
         _check_numbers(root, findings)
         _check_links(root, findings)
         _check_joints(root, findings)
-        _check_tree(root, findings)
+        root_link = _check_tree(root, findings)
         packages = _check_meshes(root, path, find_package, findings)
     name = root.attributes.get("name" if kind == "urdf" else "model") or path.stem
-    return RobotFile(path=path, kind=kind, name=name, packages=packages, diagnostics=findings.all())
+    return RobotFile(
+        path=path,
+        kind=kind,
+        name=name,
+        root=root_link,
+        packages=packages,
+        diagnostics=findings.all(),
+    )
 
 
 class _EntityError(Exception):
@@ -369,8 +382,8 @@ def _vector(element: Element, attribute: str) -> list[float]:
         return [math.nan]
 
 
-def _check_tree(root: Element, findings: DiagnosticCollector) -> None:
-    """Check that the links are one tree: one root, each other link the child of one joint, no loop."""
+def _check_tree(root: Element, findings: DiagnosticCollector) -> str:
+    """Check that the links are one tree: one root, each other link the child of one joint, no loop. Return the root."""
     links = {link.attributes.get("name", ""): link for link in root.each("link")}
     parents: dict[str, str] = {}
     children: dict[str, list[str]] = defaultdict(list)
@@ -381,7 +394,7 @@ def _check_tree(root: Element, findings: DiagnosticCollector) -> None:
         )
         if parent not in links or child not in links:
             # Reported with the joint; what follows from it is not.
-            return
+            return ""
         if child in parents:
             findings.error(
                 "import.tree",
@@ -389,7 +402,7 @@ def _check_tree(root: Element, findings: DiagnosticCollector) -> None:
                 f"link {quoted(child)} is the child of two joints: it hangs from {quoted(parents[child])} already",
                 "a URDF is a tree: remove one of the joints",
             )
-            return
+            return ""
         parents[child] = parent
         children[parent].append(child)
     roots = [name for name in links if name not in parents]
@@ -414,6 +427,7 @@ def _check_tree(root: Element, findings: DiagnosticCollector) -> None:
             f"joints make a loop of the links {_some(loop)}",
             "a URDF is a tree: remove a joint of the loop",
         )
+    return roots[0] if roots else ""
 
 
 def _some(names: Sequence[str]) -> str:
@@ -427,39 +441,58 @@ def _check_meshes(
     """Check that each mesh file exists. Return the directories of the packages that meshes and textures are in."""
     packages: dict[str, Path] = {}
     checked: set[str] = set()
-    missing: dict[str, list[Element]] = defaultdict(list)
+    unknown: dict[str, list[Element]] = defaultdict(list)
+    faults: list[tuple[Element, str, str]] = []
     for element in root.walk():
         uri = element.attributes.get("filename", "")
         if element.tag not in ("mesh", "texture") or uri in checked:
             continue
         checked.add(uri)
         package, inside = _split_uri(uri)
+        directory = file.parent
         if package:
-            directory = (
-                packages.get(package) or find_package(package) or _package_above(file, package, inside)
-            )
-            if directory is None:
-                missing[package].append(element)
+            found = packages.get(package) or find_package(package) or _package_above(file, package, inside)
+            if found is None:
+                unknown[package].append(element)
                 continue
-            packages[package] = directory
-            target = directory / inside
+            packages[package] = directory = found
+            if uri.startswith(f"{PACKAGE}/") and directory.name == package:
+                # urdf-usd-converter takes the third slash for the package.
+                packages["/"] = directory.parent
+        if (fault := _mesh_fault(element.tag, uri, directory / inside)) is not None:
+            faults.append((element, *fault))
+    _report_meshes(faults, unknown, findings)
+    return packages
+
+
+def _report_meshes(
+    faults: Sequence[tuple[Element, str, str]],
+    unknown: Mapping[str, Sequence[Element]],
+    findings: DiagnosticCollector,
+) -> None:
+    """Report faults of mesh files, the first ones each, and packages that are not known."""
+    for element, message, remedy in faults[:MOST_MESHES]:
+        # A robot without a texture is grey; without a mesh it is nothing.
+        if element.tag == "mesh":
+            findings.error("import.mesh", element.place, message, remedy)
         else:
-            target = file.parent / inside
-        if (fault := _mesh_fault(element.tag, uri, target)) is not None:
-            # A robot without a texture is grey; without a mesh it is nothing.
-            if element.tag == "mesh":
-                findings.error("import.mesh", element.place, *fault)
-            else:
-                findings.warning("import.mesh", element.place, *fault)
-    for package, elements in missing.items():
-        more = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
+            findings.warning("import.mesh", element.place, message, remedy)
+    more = [element for element, _, _ in faults[MOST_MESHES:] if element.tag == "mesh"]
+    if more:
+        findings.error(
+            "import.mesh",
+            more[0].place,
+            f"{len(more)} more meshes from here on cannot be read",
+            "see the lines before",
+        )
+    for package, elements in unknown.items():
+        rest = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
         findings.error(
             "import.package",
             elements[0].place,
-            f"package {quoted(package)} is not known, which has {quoted(elements[0].attributes['filename'])}{more}",
+            f"package {quoted(package)} is not known, which has {quoted(elements[0].attributes['filename'])}{rest}",
             f"name its directory: --package {package}=DIRECTORY, or source the workspace that has it",
         )
-    return packages
 
 
 def _mesh_fault(tag: str, uri: str, target: Path) -> tuple[str, str] | None:
@@ -485,7 +518,7 @@ def _mesh_fault(tag: str, uri: str, target: Path) -> tuple[str, str] | None:
 def _split_uri(uri: str) -> tuple[str, str]:
     """Return the package, "" for none, and the path in it."""
     if uri.startswith(PACKAGE):
-        package, _, inside = uri[len(PACKAGE) :].partition("/")
+        package, _, inside = uri[len(PACKAGE) :].lstrip("/").partition("/")
         return package, inside
     if uri.startswith(_FILE):
         return "", uri[len(_FILE) :]

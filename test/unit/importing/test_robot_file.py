@@ -31,7 +31,7 @@ def read(tmp_path: Path, text: str | bytes, **packages: Path) -> RobotFile:
 
 def test_a_sound_urdf_has_no_fault(tmp_path: Path) -> None:
     robot = read(tmp_path, PENDULUM)
-    assert (robot.kind, robot.name, robot.diagnostics) == ("urdf", "pendulum", ())
+    assert (robot.kind, robot.name, robot.root, robot.diagnostics) == ("urdf", "pendulum", "base", ())
 
 
 def test_an_mjcf_is_known_by_its_root_element(tmp_path: Path) -> None:
@@ -122,6 +122,23 @@ def test_a_package_above_the_file_is_found(tmp_path: Path) -> None:
     text = PENDULUM.replace('<link name="arm"/>', MESH.format("package://arm_description/meshes/arm.stl"))
     robot = read(package / "urdf", text)
     assert (robot.diagnostics, robot.packages) == ((), {"arm_description": package})
+
+
+def test_a_third_slash_before_a_package_is_no_package(tmp_path: Path) -> None:
+    package = tmp_path / "arm_description"
+    package.mkdir()
+    (package / "arm.stl").touch()
+    text = PENDULUM.replace('<link name="arm"/>', MESH.format("package:///arm_description/arm.stl"))
+    robot = read(tmp_path, text, arm_description=package)
+    assert (robot.diagnostics, robot.packages) == ((), {"arm_description": package, "/": tmp_path})
+
+
+def test_many_missing_meshes_are_counted(tmp_path: Path) -> None:
+    links = "".join(MESH.format(f"{number}.stl").replace("arm", f"l{number}") for number in range(40))
+    found = [str(each) for each in read(tmp_path, f'<robot name="r">{links}</robot>').diagnostics]
+    meshes = [line for line in found if "import.mesh" in line]
+    assert len(meshes) == 6
+    assert "35 more meshes from here on cannot be read" in meshes[-1]
 
 
 def test_ros_package_path_names_packages_and_folders_of_them(
