@@ -204,9 +204,11 @@ def _judge_log(source: RobotFile, log: Path) -> None:
     Raises:
         AssetError: Meshes are lost.
     """
+    from usd_ros_bridge.importing.robot_file import MOST_MESHES
+
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     lost = [_WARNING.sub("", line) for line in lines if _LOST_MESH.search(line)]
-    for line in lost:
+    for line in lost[:MOST_MESHES]:
         diagnostic = Diagnostic(
             code="import.mesh",
             severity="error",
@@ -216,7 +218,9 @@ def _judge_log(source: RobotFile, log: Path) -> None:
         )
         print(escaped(str(diagnostic)), file=sys.stderr)
     if lost:
-        raise AssetError(f"{source.path} is not imported: the converter cannot read its meshes, see above")
+        raise AssetError(
+            f"{source.path} is not imported: the converter cannot read {len(lost)} of its meshes"
+        )
     if lines:
         click.echo(f"! converter: {len(lines)} warning{'s' * (len(lines) > 1)}, in {LOG}")
     else:

@@ -456,9 +456,9 @@ def _check_meshes(
                 unknown[package].append(element)
                 continue
             packages[package] = directory = found
-            if uri.startswith(f"{PACKAGE}/") and directory.name == package:
+            if uri.startswith(f"{PACKAGE}/") and directory.resolve().name == package:
                 # urdf-usd-converter takes the third slash for the package.
-                packages["/"] = directory.parent
+                packages["/"] = directory.resolve().parent
         if (fault := _mesh_fault(element.tag, uri, directory / inside)) is not None:
             faults.append((element, *fault))
     _report_meshes(faults, unknown, findings)
