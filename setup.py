@@ -57,7 +57,12 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={
-        NAME: ["py.typed", "usd/schemas/**", *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json"))]
+        NAME: [
+            "py.typed",
+            "importing/*.txt",
+            "usd/schemas/**",
+            *(f"usd/resolver/*.{end}" for end in ("cpp", "hpp", "json")),
+        ]
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
@@ -73,6 +78,8 @@ setup(
         "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
         "cli": ["rich", "click"],
+        # Without the converters, which bring a pxr that overwrites usd-core's: import installs them elsewhere.
+        "import": ["usd-core>=26.5", "rich", "click"],
         "watch": ["watchfiles>=0.21"],
         "images": ["pillow"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.

@@ -31,10 +31,17 @@ Transforms = Mapping[str, tuple[str, Pose]]
 
 
 class BridgeProcess:
-    """`usd_ros_bridge run ASSET --backend joint_states`, from `with` to `with`; interrupted at the end."""
+    """`usd_ros_bridge run ASSET ARGUMENT...`, from `with` to `with`; interrupted at the end."""
 
-    def __init__(self, asset: Path, *, domain_id: int, log: Path, arguments: Sequence[str] = ()) -> None:
-        self._command = [str(CONSOLE_SCRIPT), "run", str(asset), "--backend", "joint_states", *arguments]
+    def __init__(
+        self,
+        asset: Path,
+        *,
+        domain_id: int,
+        log: Path,
+        arguments: Sequence[str] = ("--backend", "joint_states"),
+    ) -> None:
+        self._command = [str(CONSOLE_SCRIPT), "run", str(asset), *arguments]
         self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None

@@ -36,6 +36,13 @@ ROBOTS = {
     "kinova": "kinova_description/robots/kinova.urdf",
 }
 
+# Robots that only the tests of `import` have.
+IMPORTED = {
+    "tiago": "tiago_description/robots/tiago.urdf",
+    "anymal": "anymal_c_simple_description/urdf/anymal.urdf",
+}
+MJCF_GRIPPER = "robosuite/models/assets/grippers/panda_gripper.xml"
+
 
 @dataclass(frozen=True)
 class Mimic:
@@ -191,11 +198,23 @@ def prepare(name: str, urdf: Path, package: Path, output: Path) -> None:
     partial.rename(target)
 
 
+def write_sources(package: Path, output: Path) -> None:
+    """Write where the robots' own files are, for the tests of `import`, which runs in the bridge's environment."""
+    gripper = next(
+        file for file in metadata.files("robosuite") or [] if file.as_posix().endswith(MJCF_GRIPPER)
+    )
+    paths = {name: str(package / "robots" / urdf) for name, urdf in (ROBOTS | IMPORTED).items()}
+    paths["panda_gripper"] = str(gripper.locate())
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "sources.json").write_text(json.dumps(paths))
+
+
 def main() -> None:
     # Skipped line sets in meshes and the like are no concern of kinematics.
     usdex.core.activateDiagnosticsDelegate()
     usdex.core.setDiagnosticsLevel(usdex.core.DiagnosticsLevel.eError)
     package = example_robot_data()
+    write_sources(package, Path(sys.argv[1]))
     for name, urdf in ROBOTS.items():
         prepare(name, package / "robots" / urdf, package, Path(sys.argv[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -151,6 +152,10 @@ def _check_file(asset: str, identifier: str) -> None:
         raise AssetError(f"cannot open {quoted(asset)}: {error}") from None
     except OSError as error:
         raise AssetError(f"cannot open {quoted(asset)}: {error.strerror or error}") from None
+    if path.suffix in _ROBOT_FILES:
+        raise AssetError(
+            f"cannot open {quoted(asset)}: it is no OpenUSD; convert it: usd_ros_bridge import {shlex.quote(asset)}"
+        )
     extension = path.suffix.lstrip(".")
     if Sdf.FileFormat.FindByExtension(extension) is None:
         known = choices(f".{name}" for name in Sdf.FileFormat.FindAllFileFormatExtensions())
@@ -159,6 +164,7 @@ def _check_file(asset: str, identifier: str) -> None:
         )
 
 
+_ROBOT_FILES: Final = (".urdf", ".xacro", ".xml", ".mjcf")
 _MOST_HELD: Final = 200_000
 """Prims whose composition is kept in memory. A new cache begins above."""
 _SCHEMAS: Final = "apiSchemas"

@@ -129,6 +129,7 @@ def test_the_asset_keeps_its_layers(write: Write) -> None:
 def test_files_that_cannot_be_opened(write: Write, tmp_path: Path) -> None:
     (tmp_path / "empty.usda").touch()
     (tmp_path / "robot.urdf").write_text("<robot/>")
+    (tmp_path / "robot.gltf").write_text("{}")
     (tmp_path / "noise.usdc").write_bytes(b"PXR-nothing of the kind")
     (tmp_path / "latin1.usda").write_bytes(b"#usda 1.0\n\xff def")
     (tmp_path / "folder.usda").mkdir()
@@ -137,7 +138,8 @@ def test_files_that_cannot_be_opened(write: Write, tmp_path: Path) -> None:
         str(tmp_path / "folder.usda"): "it is a directory",
         str(tmp_path): "it is a directory",
         str(tmp_path / "empty.usda"): "the file is empty",
-        str(tmp_path / "robot.urdf"): "unknown extension '.urdf'; known: ",
+        str(tmp_path / "robot.urdf"): "it is no OpenUSD; convert it: usd_ros_bridge import /",
+        str(tmp_path / "robot.gltf"): "unknown extension '.gltf'; known: ",
         str(tmp_path / "noise.usdc"): "cannot open",
         str(tmp_path / "latin1.usda"): "it is no UTF-8 text",
         str(tmp_path / "name\udcff.usda"): "file names in UTF-8",

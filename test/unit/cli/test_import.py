@@ -1,0 +1,115 @@
+"""`usd_ros_bridge import`: what it refuses before it converts, each in one line. test/robots converts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli_calls import call_cli
+
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+
+ROBOT = '<robot name="arm"><link name="base"/></robot>'
+
+
+@pytest.fixture(autouse=True)
+def no_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.delenv("USD_ROS_CONVERTER", raising=False)
+
+
+@pytest.fixture
+def urdf(tmp_path: Path) -> Path:
+    file = tmp_path / "robot.urdf"
+    file.write_text(ROBOT)
+    return file
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_missing_converter_is_one_line_and_leaves_nothing(urdf: Path, tmp_path: Path) -> None:
+    done = call_cli("import", urdf, "-o", tmp_path / "arm")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert f"`usd_ros_bridge import {urdf} --install-converter` installs it" in line
+    assert files(tmp_path) == {"robot.urdf"}
+
+
+def test_every_fault_is_one_line_before_the_refusal(urdf: Path, tmp_path: Path) -> None:
+    urdf.write_text(
+        '<robot name="arm">\n<link name="base"/>\n<joint name="j" type="hinge">\n'
+        '<parent link="bas"/>\n<child link="tip"/>\n</joint></robot>'
+    )
+    done = call_cli("import", urdf, "-o", tmp_path / "arm")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    *faults, refusal = done.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in faults] == [
+        f"error [import.joint] robot.urdf:{line}" for line in (3, 4, 5)
+    ]
+    assert refusal.startswith(f"usd_ros_bridge: {urdf} is not imported: correct the 3 errors above")
+    assert files(tmp_path) == {"robot.urdf"}
+
+
+def test_a_lone_fault_is_one_line(urdf: Path, tmp_path: Path) -> None:
+    xacro = urdf.rename(tmp_path / "my arm.urdf.xacro")
+    xacro.write_text('<robot name="arm" xmlns:xacro="http://wiki.ros.org/xacro">\n<xacro:arm/>\n</robot>')
+    (line,) = call_cli("import", xacro).stderr.splitlines()
+    assert line == (
+        f"usd_ros_bridge: {xacro} is not imported: error [import.xacro] my arm.urdf.xacro:2: <xacro:arm> is xacro's, "
+        "and not expanded (expand it and import the result: xacro 'my arm.urdf.xacro' > 'my arm.urdf')"
+    )
+
+
+def test_packages_are_named_on_the_command_line(urdf: Path, tmp_path: Path) -> None:
+    mesh = '<visual><geometry><mesh filename="package://arm_meshes/base.stl"/></geometry></visual>'
+    urdf.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
+    assert "--package arm_meshes=DIRECTORY" in call_cli("import", urdf).stderr
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes/base.stl").touch()
+    done = call_cli("import", urdf, "--package", f"arm_meshes={tmp_path / 'meshes'}")
+    assert "urdf-usd-converter is not installed" in done.stderr
+
+
+def test_a_directory_of_others_is_refused_before_a_converter_is_needed(urdf: Path, tmp_path: Path) -> None:
+    (tmp_path / "arm").mkdir()
+    (tmp_path / "arm/thesis.tex").touch()
+    for arguments in ((), ("--force",)):
+        (line,) = call_cli("import", urdf, "-o", tmp_path / "arm", *arguments).stderr.splitlines()
+        assert "exists and import did not make it" in line
+    assert files(tmp_path / "arm") == {"thesis.tex"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "Missing argument 'ROBOT'"),
+        (("no.urdf",), "cannot open '/"),
+        (("robot.urdf", "--drives", "--no-drives"), "--drives and --no-drives contradict each other"),
+        (("robot.urdf", "--ground", "--no-ground"), "--ground and --no-ground contradict each other"),
+        (("robot.urdf", "--free-base", "--fix-base"), "--free-base and --fix-base contradict each other"),
+        (("robot.urdf", "--package", "arm"), "NAME=DIRECTORY"),
+    ],
+)
+def test_mistakes_of_the_caller_are_status_2_in_one_line(arguments: tuple[str, ...], said: str) -> None:
+    done = call_cli("import", *arguments)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said.lower() in line.lower()
+
+
+def test_text_of_a_robot_file_cannot_write_to_the_terminal(urdf: Path) -> None:
+    urdf.write_text('<robot name="arm"><link name="base"/><link name="&#x9b;31m&#x85;evil"/></robot>')
+    done = call_cli("import", urdf)
+    assert "\\x9b31m" in done.stderr
+    assert "\x9b" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["robot.urdf", "robot.xml", "robot.urdf.xacro"])
+def test_run_and_inspect_of_a_robot_file_say_import(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(ROBOT)
+    (line,) = call_cli("inspect", tmp_path / name).stderr.splitlines()
+    assert f"usd_ros_bridge import {tmp_path / name}" in line

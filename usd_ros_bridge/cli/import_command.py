@@ -1,0 +1,258 @@
+"""`usd_ros_bridge import`: from a URDF or MJCF to an asset that `run` moves."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.cli.common import load_asset, split_options, table_options
+from usd_ros_bridge.cli.scaffold_command import (
+    addition_options,
+    print_decisions,
+    scaffold_request,
+    write_scaffold,
+)
+from usd_ros_bridge.errors import AssetError, OptionError, escaped
+from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.model.scaffold import Decision, ScaffoldRequest
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.importing.robot_file import FindPackage, RobotFile
+    from usd_ros_bridge.options import ReadOptions
+
+ROBOT_LAYER = "robot.usda"
+ASSET_FOLDER = "asset"
+LOG = "converter.log"
+
+WORLD_LINK = "world"
+"""Root link of URDFs that say themselves that the robot is fixed."""
+
+_SHOWN = 6
+"""Joints that a reason names."""
+
+_WARNING = re.compile(r"^\[Warning\] (\[[^\]]*\] )?")
+_LOST_MESH = re.compile(r"Failed to convert mesh|could not be parsed|contains no meshes")
+
+
+@click.command("import")
+@click.argument("robot", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory to make [default: the robot's name].",
+)
+@click.option("--force", is_flag=True, help="Replace DIRECTORY if import made it.")
+@click.option(
+    "--install-converter",
+    "installs",
+    is_flag=True,
+    help="Install the converters first, once, into an environment of their own.",
+)
+@addition_options
+@click.option("--no-drives", is_flag=True, help="Give joints no drives.")
+@click.option("--no-ground", is_flag=True, help="Put no ground below a robot that floats.")
+@table_options("packages")
+def import_robot(
+    robot: Path | None, output: Path | None, force: bool, installs: bool, **options: Any
+) -> None:
+    """Convert ROBOT, a URDF or MJCF, and add ROS interfaces and physics: an asset that runs.
+
+    Joints get drives. A robot that stands on legs or wheels floats above a ground, another one is fixed to the world.
+    Each decision is printed with its reason; the options override it.
+    """
+    from usd_ros_bridge.importing.converter import find_converter
+    from usd_ros_bridge.importing.imported_directory import check_target, imported_directory
+    from usd_ros_bridge.importing.robot_file import read_robot_file
+
+    wishes = _Wishes(options)
+    read, _ = split_options(options)
+    if installs:
+        _install()
+    if robot is None:
+        if installs:
+            return
+        raise click.UsageError("Missing argument 'ROBOT'.")
+    source = read_robot_file(robot, _package_search(read.packages))
+    _refuse_faults(source)
+    target = (output or Path(_directory_name(source.name))).resolve()
+    check_target(target, force=force)
+    converter = find_converter(source.kind, str(robot))
+    facts = {"source": source.path.name, "converter": converter.label(source.kind)}
+    with imported_directory(target, force=force, facts=facts) as made:
+        with _phase(f"converting with {converter.label(source.kind)}"):
+            (made / ASSET_FOLDER).mkdir()
+            stage = converter.convert(source, made / ASSET_FOLDER, made / LOG)
+        _judge_log(source, made / LOG)
+        with _phase("adding interfaces and physics"):
+            request, decisions = wishes.decide(source, stage, read)
+            layer = made / ROBOT_LAYER
+            result = write_scaffold(str(stage), layer, read=read, request=request)
+        print_decisions(
+            replace(result, decisions=(*decisions, *result.decisions)), _shown(target) / ROBOT_LAYER
+        )
+    shown = shlex.quote(str(_shown(target) / ROBOT_LAYER))
+    click.echo(escaped(f"usd_ros_bridge inspect {shown}\nusd_ros_bridge run {shown}", keep="\n"))
+
+
+class _Wishes:
+    """What the options say about physics, and what import decides where they say nothing."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        """Take the options for physics out of the command's.
+
+        Args:
+            options: Of the command.
+
+        Raises:
+            OptionError: They contradict each other.
+        """
+        for name in ("drives", "ground"):
+            if options[name] and options[f"no_{name}"]:
+                raise OptionError(f"--{name} and --no-{name} contradict each other: name one")
+        options["drives"] = not options.pop("no_drives")
+        self._may_add_ground = not options.pop("no_ground")
+        self._request: ScaffoldRequest = scaffold_request(options)
+
+    def decide(
+        self, source: RobotFile, stage: Path, read: ReadOptions
+    ) -> tuple[ScaffoldRequest, list[Decision]]:
+        """Return the physics to add, and why.
+
+        Args:
+            source: The robot file.
+            stage: The converted asset.
+            read: How it is opened.
+        """
+        request, decisions = self._request, []
+        floats = request.base == "free"
+        if not request.base:
+            floats, path, reason = _base(source, stage, read)
+            # The converter fixes every URDF; what an MJCF says is kept.
+            request = replace(request, base="free" if floats and source.kind == "urdf" else "")
+            text = f"{'floats' if floats else 'fixed to the world'}: {reason}"
+            decisions.append(Decision(outcome="note", subject="base", text=text, path=path))
+        if floats and self._may_add_ground:
+            request = replace(request, ground=True)
+        return request, decisions
+
+
+def _base(source: RobotFile, stage: Path, read: ReadOptions) -> tuple[bool, str, str]:
+    """Decide whether a robot floats. Return this, the robot's path, and the reason."""
+    from usd_ros_bridge.options import PlanOptions
+    from usd_ros_bridge.planning.standing import standing_limbs
+
+    plan = load_asset(
+        str(stage), read_options=read, plan_options=PlanOptions(implicit_interfaces=False), physics=True
+    )
+    assert plan.physics is not None
+    path = plan.robots[0].path if plan.robots else "/"
+    if source.kind == "mjcf":
+        return any(robot.base >= 0 for robot in plan.robots), path, "as the MJCF says"
+    if source.root == WORLD_LINK:
+        return False, path, f"the root link is called {WORLD_LINK} (--free-base lets it float)"
+    if not plan.physics.colliders:
+        return False, path, "it has no colliders to stand on"
+    limbs = standing_limbs(plan.physics, 0) if plan.robots else []
+    if not limbs:
+        return False, path, "no legs or wheels reach its lowest point (--free-base lets it float)"
+    names = ", ".join(limb.rpartition("/")[2] for limb in limbs[:_SHOWN])
+    more = f" and {len(limbs) - _SHOWN} more" if len(limbs) > _SHOWN else ""
+    return True, path, f"the robot stands on what {names}{more} move (--fix-base fixes it)"
+
+
+def _package_search(given: Mapping[str, str]) -> FindPackage:
+    """Return a search for ROS packages: as for assets, then in ROS_PACKAGE_PATH."""
+    from usd_ros_bridge.importing.robot_file import find_in_ros_package_path
+    from usd_ros_bridge.usd.packages import PackageMap
+
+    packages = PackageMap(given)
+    return lambda name: packages.directory(name) or find_in_ros_package_path(name)
+
+
+def _refuse_faults(source: RobotFile) -> None:
+    """Print the faults of a robot file, one a line. An error that is the only one is the refusal itself.
+
+    Raises:
+        AssetError: One of them is an error.
+    """
+    errors = [each for each in source.diagnostics if each.severity == "error"]
+    for diagnostic in source.diagnostics:
+        if errors != [diagnostic]:
+            print(escaped(str(diagnostic)), file=sys.stderr)
+    if len(errors) == 1:
+        raise AssetError(f"{source.path} is not imported: {errors[0]}")
+    if errors:
+        raise AssetError(
+            f"{source.path} is not imported: correct the {len(errors)} errors above, and import it again"
+        )
+
+
+def _judge_log(source: RobotFile, log: Path) -> None:
+    """Print what the converter has to say in short. Remove the log if that is nothing.
+
+    Raises:
+        AssetError: Meshes are lost.
+    """
+    from usd_ros_bridge.importing.robot_file import MOST_MESHES
+
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    lost = [_WARNING.sub("", line) for line in lines if _LOST_MESH.search(line)]
+    for line in lost[:MOST_MESHES]:
+        diagnostic = Diagnostic(
+            code="import.mesh",
+            severity="error",
+            path=source.path.name,
+            message=line,
+            remedy="convert the mesh to .stl or .obj",
+        )
+        print(escaped(str(diagnostic)), file=sys.stderr)
+    if lost:
+        raise AssetError(
+            f"{source.path} is not imported: the converter cannot read {len(lost)} of its meshes"
+        )
+    if lines:
+        click.echo(f"! converter: {len(lines)} warning{'s' * (len(lines) > 1)}, in {LOG}")
+    else:
+        log.unlink()
+
+
+def _install() -> None:
+    from usd_ros_bridge.importing.converter import INSTALLED_SIZE, environment_directory, install_converter
+
+    with _phase(f"installing the converters into {environment_directory()} ({INSTALLED_SIZE})"):
+        install_converter()
+
+
+def _directory_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "robot"
+
+
+def _shown(path: Path) -> Path:
+    """Return a path as people name it: relative to here where it is below."""
+    here = Path.cwd().resolve()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+@contextmanager
+def _phase(what: str) -> Iterator[None]:
+    """Print what begins, and then how long it took."""
+    start = time.monotonic()
+    click.echo(escaped(f"{what} ..."), nl=False)
+    sys.stdout.flush()
+    try:
+        yield
+    except BaseException:
+        click.echo()
+        raise
+    click.echo(f" {time.monotonic() - start:.1f} s")

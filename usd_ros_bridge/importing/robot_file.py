@@ -1,0 +1,549 @@
+"""Robot files: read a URDF or MJCF as XML, and find the faults that a converter would stop at or pass over."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal
+from xml.parsers import expat
+
+from usd_ros_bridge.errors import AssetError, did_you_mean, quoted
+from usd_ros_bridge.model.diagnostics import Diagnostic, DiagnosticCollector
+
+Kind = Literal["urdf", "mjcf"]
+KINDS: dict[str, Kind] = {"robot": "urdf", "mujoco": "mjcf"}
+"""Kind of a robot file by its root element."""
+
+JOINT_TYPES = ("continuous", "fixed", "floating", "planar", "prismatic", "revolute")
+LIMITED = ("prismatic", "revolute")
+TURNED = ("continuous", "planar", "prismatic", "revolute")
+"""Types of joints that have an axis."""
+
+MESH_SUFFIXES = (".dae", ".obj", ".stl")
+"""Mesh files that urdf-usd-converter reads."""
+
+MOST_MESHES = 5
+"""Meshes that are reported one by one."""
+
+PACKAGE = "package://"
+_FILE = "file://"
+_NUMBERS = {
+    ("origin", "xyz"): 3,
+    ("origin", "rpy"): 3,
+    ("axis", "xyz"): 3,
+    ("mass", "value"): 1,
+    **{("inertia", name): 1 for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")},
+    **{("limit", name): 1 for name in ("lower", "upper", "effort", "velocity")},
+    **{("dynamics", name): 1 for name in ("damping", "friction")},
+    **{("mimic", name): 1 for name in ("multiplier", "offset")},
+    ("box", "size"): 3,
+    ("sphere", "radius"): 1,
+    ("cylinder", "radius"): 1,
+    ("cylinder", "length"): 1,
+    ("mesh", "scale"): 3,
+}
+"""How many numbers an attribute of a URDF has, by element and attribute."""
+
+_UNBOUNDED = ("limit",)
+"""Elements whose numbers may be infinite."""
+
+FindPackage = Callable[[str], "Path | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An XML element.
+
+    Attributes:
+        tag: Its name.
+        attributes: By name.
+        file: Name of the file.
+        line: Line of the file, from 1.
+        children: In order.
+    """
+
+    tag: str
+    attributes: dict[str, str]
+    file: str
+    line: int
+    children: list[Element] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """Return file and line, for messages."""
+        return f"{self.file}:{self.line}"
+
+    def each(self, tag: str) -> Iterator[Element]:
+        """Yield the children with a tag."""
+        return (child for child in self.children if child.tag == tag)
+
+    def first(self, tag: str) -> Element | None:
+        """Return the first child with a tag, None if there is none."""
+        return next(self.each(tag), None)
+
+    def walk(self) -> Iterator[Element]:
+        """Yield this element and all below it, in the order of the file."""
+        pending = [self]
+        while pending:
+            element = pending.pop()
+            yield element
+            pending += reversed(element.children)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotFile:
+    """A robot file.
+
+    Attributes:
+        path: Absolute path.
+        kind: URDF or MJCF.
+        name: Name of the robot: `robot name=` or `mujoco model=`, else that of the file.
+        root: Name of the link of a URDF that is no joint's child, "" for an MJCF.
+        packages: Directories of the ROS packages that a URDF names, by name.
+        diagnostics: Its faults.
+    """
+
+    path: Path
+    kind: Kind
+    name: str
+    root: str = ""
+    packages: dict[str, Path]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def read_robot_file(path: Path, find_package: FindPackage) -> RobotFile:
+    """Read a robot file and check it.
+
+    Args:
+        path: URDF or MJCF.
+        find_package: Return the directory of a ROS package by its name, None if it is not known.
+
+    Raises:
+        AssetError: There is no such file, or it is neither a URDF nor an MJCF.
+    """
+    path = path.absolute()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise AssetError(f"cannot open {quoted(path)}: {error.strerror}") from error
+    if content.startswith((b"#usda", b"PXR-USDC", b"PK")):
+        raise AssetError(f"{path} is OpenUSD already: usd_ros_bridge run {path}")
+    findings = DiagnosticCollector()
+    root = _parse(content, path.name, findings)
+    if root is None:
+        return RobotFile(path=path, kind="urdf", name=path.stem, packages={}, diagnostics=findings.all())
+    kind = KINDS.get(root.tag)
+    if kind is None:
+        raise AssetError(
+            f"{path} is no robot: its root element is <{root.tag[:64]}>; URDF has <robot>, MJCF has <mujoco>"
+            + (", and an SDF is not read: convert it to URDF" if root.tag == "sdf" else "")
+        )
+    packages: dict[str, Path] = {}
+    root_link = ""
+    _check_name(root, kind, findings)
+    if kind == "urdf" and not _has_xacro(root, path, findings):
+        _check_numbers(root, findings)
+        _check_links(root, findings)
+        _check_joints(root, findings)
+        root_link = _check_tree(root, findings)
+        packages = _check_meshes(root, path, find_package, findings)
+    name = root.attributes.get("name" if kind == "urdf" else "model") or path.stem
+    return RobotFile(
+        path=path,
+        kind=kind,
+        name=name,
+        root=root_link,
+        packages=packages,
+        diagnostics=findings.all(),
+    )
+
+
+class _EntityError(Exception):
+    """The file declares entities."""
+
+
+def _parse(content: bytes, file: str, findings: DiagnosticCollector) -> Element | None:
+    """Return the root element, None if this is no XML."""
+    parser = expat.ParserCreate(namespace_separator=None)
+    top = Element("", {}, file, 0)
+    open_elements = [top]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        element = Element(tag, attributes, file, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def end(_tag: str) -> None:
+        open_elements.pop()
+
+    def entity(*_: object) -> None:
+        # Entities can name other files, and a few lines of them can grow to gigabytes.
+        raise _EntityError
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, entity
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        findings.error(
+            "import.xml",
+            f"{file}:{error.lineno}",
+            f"the XML is broken: {reason}",
+            "correct this line, or the one before it",
+        )
+        return None
+    except (_EntityError, ValueError, LookupError) as error:
+        reason = "it declares entities, which are not read" if isinstance(error, _EntityError) else str(error)
+        place = f"{file}:{parser.CurrentLineNumber}"
+        findings.error("import.xml", place, reason, "write plain XML in UTF-8")
+        return None
+    return top.children[0]
+
+
+def _check_name(root: Element, kind: Kind, findings: DiagnosticCollector) -> None:
+    attribute = "name" if kind == "urdf" else "model"
+    name = root.attributes.get(attribute, "")
+    if kind == "urdf" and not name:
+        findings.error("import.name", root.place, "<robot> has no name", 'write <robot name="...">')
+    # Converters name files after the robot.
+    if "/" in name or "\\" in name or name.startswith("."):
+        findings.error(
+            "import.name",
+            root.place,
+            f"the robot's name {quoted(name)} is no file name",
+            f"write {attribute}={quoted(_file_name(name))}",
+        )
+
+
+def _file_name(name: str) -> str:
+    return (
+        "_".join(part for part in name.replace("\\", "/").split("/") if part.strip(".")).lstrip(".")
+        or "robot"
+    )
+
+
+def _has_xacro(root: Element, file: Path, findings: DiagnosticCollector) -> bool:
+    """Report what xacro has not expanded. Return whether there is any."""
+    for element in root.walk():
+        marks = [element.tag] if element.tag.startswith("xacro:") else []
+        marks += [value for value in element.attributes.values() if "${" in value or "$(" in value]
+        if marks:
+            shown = f"<{marks[0]}>" if marks[0] == element.tag else quoted(marks[0])
+            findings.error(
+                "import.xacro",
+                element.place,
+                f"{shown} is xacro's, and not expanded",
+                f"expand it and import the result: xacro {shlex.quote(file.name)} > {shlex.quote(_expanded(file))}",
+            )
+            return True
+    return False
+
+
+def _expanded(file: Path) -> str:
+    """Return a name for what xacro makes of a file."""
+    stem = file.name.removesuffix(".xacro").removesuffix(".urdf")
+    return f"{stem}.urdf" if file.suffix == ".xacro" else f"{stem}_expanded.urdf"
+
+
+def _check_numbers(root: Element, findings: DiagnosticCollector) -> None:
+    for element in root.walk():
+        for attribute, text in element.attributes.items():
+            count = _NUMBERS.get((element.tag, attribute))
+            if count is None or (fault := _number_fault(text, count, element.tag in _UNBOUNDED)) is None:
+                continue
+            findings.error(
+                "import.number",
+                element.place,
+                f"<{element.tag} {attribute}={quoted(text)}>: {fault}",
+                "write one number" if count == 1 else f"write {count} numbers",
+            )
+
+
+def _number_fault(text: str, count: int, unbounded: bool) -> str | None:
+    parts = text.split()
+    if len(parts) != count:
+        return f"{len(parts)} numbers in place of {count}"
+    try:
+        values = [float(part) for part in parts]
+    except ValueError:
+        return "not a number"
+    if any(math.isnan(value) or (math.isinf(value) and not unbounded) for value in values):
+        return "not a finite number"
+    return None
+
+
+def _check_links(root: Element, findings: DiagnosticCollector) -> None:
+    links = list(root.each("link"))
+    if not links:
+        findings.error("import.link", root.place, "the robot has no link", "write at least one <link>")
+    for tag in ("link", "joint"):
+        seen: dict[str, int] = {}
+        for element in root.each(tag):
+            name = element.attributes.get("name", "")
+            if not name:
+                findings.error(
+                    "import.name",
+                    element.place,
+                    f"a <{tag}> has no name",
+                    f'write <{tag} name="...">',
+                )
+            elif name in seen:
+                findings.error(
+                    "import.name",
+                    element.place,
+                    f"{tag} {quoted(name)} is also on line {seen[name]}",
+                    "give each a name of its own",
+                )
+            seen.setdefault(name, element.line)
+
+
+def _check_joints(root: Element, findings: DiagnosticCollector) -> None:
+    links = [link.attributes.get("name", "") for link in root.each("link")]
+    joints = [joint.attributes.get("name", "") for joint in root.each("joint")]
+    for joint in root.each("joint"):
+        name = quoted(joint.attributes.get("name", ""))
+        _check_joint_type(joint, name, findings)
+        for end in ("parent", "child"):
+            element = joint.first(end)
+            link = element.attributes.get("link", "") if element is not None else ""
+            if link not in links or not link:
+                fault = f"no link is called {quoted(link)}" if link else f"it has no {end} link"
+                findings.error(
+                    "import.joint",
+                    (element or joint).place,
+                    f"joint {name}: {fault}",
+                    did_you_mean(link, links) or f'name a link of the file: <{end} link="...">',
+                )
+        mimic = joint.first("mimic")
+        leader = mimic.attributes.get("joint", "") if mimic is not None else None
+        if mimic is not None and leader is not None and (leader not in joints or quoted(leader) == name):
+            findings.error(
+                "import.joint",
+                mimic.place,
+                f"joint {name} mimics {quoted(leader)}, which is no other joint",
+                did_you_mean(leader, [each for each in joints if quoted(each) != name])
+                or "name a joint of the file",
+            )
+
+
+def _check_joint_type(joint: Element, name: str, findings: DiagnosticCollector) -> None:
+    kind = joint.attributes.get("type", "")
+    if kind not in JOINT_TYPES:
+        findings.error(
+            "import.joint",
+            joint.place,
+            f"joint {name} has the type {quoted(kind)}" if kind else f"joint {name} has no type",
+            did_you_mean(kind, JOINT_TYPES) or f"possible are {', '.join(JOINT_TYPES)}",
+        )
+    limit, axis = joint.first("limit"), joint.first("axis")
+    if kind in LIMITED and limit is None:
+        findings.error(
+            "import.joint",
+            joint.place,
+            f"joint {name} is {kind} and has no <limit>: it would be locked",
+            'write <limit lower="..." upper="..." effort="..." velocity="...">'
+            + (", or the type continuous" if kind == "revolute" else ""),
+        )
+    elif (
+        kind in LIMITED
+        and limit is not None
+        and _numbers(limit, "lower", 0.0) >= _numbers(limit, "upper", 0.0)
+    ):
+        findings.warning(
+            "import.joint",
+            limit.place,
+            f"joint {name} cannot move: its lower limit is not below its upper one",
+            "write lower and upper" + (", or the type continuous" if kind == "revolute" else ""),
+        )
+    if kind in TURNED and axis is not None and not any(_vector(axis, "xyz")):
+        findings.error(
+            "import.joint", axis.place, f"joint {name} has an axis of length 0", 'write xyz="0 0 1"'
+        )
+
+
+def _numbers(element: Element, attribute: str, default: float) -> float:
+    """Return a number, the default where it is missing, NaN where it is none."""
+    try:
+        return float(element.attributes.get(attribute, default))
+    except ValueError:
+        return math.nan
+
+
+def _vector(element: Element, attribute: str) -> list[float]:
+    """Return numbers, NaN where one is none."""
+    try:
+        return [float(part) for part in element.attributes.get(attribute, "1 0 0").split()]
+    except ValueError:
+        return [math.nan]
+
+
+def _check_tree(root: Element, findings: DiagnosticCollector) -> str:
+    """Check that the links are one tree: one root, each other link the child of one joint, no loop. Return the root."""
+    links = {link.attributes.get("name", ""): link for link in root.each("link")}
+    parents: dict[str, str] = {}
+    children: dict[str, list[str]] = defaultdict(list)
+    for joint in root.each("joint"):
+        parent, child = (
+            element.attributes.get("link", "") if (element := joint.first(end)) is not None else ""
+            for end in ("parent", "child")
+        )
+        if parent not in links or child not in links:
+            # Reported with the joint; what follows from it is not.
+            return ""
+        if child in parents:
+            findings.error(
+                "import.tree",
+                joint.place,
+                f"link {quoted(child)} is the child of two joints: it hangs from {quoted(parents[child])} already",
+                "a URDF is a tree: remove one of the joints",
+            )
+            return ""
+        parents[child] = parent
+        children[parent].append(child)
+    roots = [name for name in links if name not in parents]
+    if len(roots) > 1:
+        findings.error(
+            "import.tree",
+            links[roots[1]].place,
+            f"the robot has {len(roots)} roots: {_some(roots)}",
+            f"join them, for example {roots[1]} to {roots[0]} by a fixed joint, or remove the links that nothing uses",
+        )
+    reached = set(roots)
+    pending = list(roots)
+    while pending:
+        below = children[pending.pop()]
+        reached.update(below)
+        pending += below
+    loop = [name for name in links if name not in reached]
+    if loop:
+        findings.error(
+            "import.tree",
+            links[loop[0]].place,
+            f"joints make a loop of the links {_some(loop)}",
+            "a URDF is a tree: remove a joint of the loop",
+        )
+    return roots[0] if roots else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = [quoted(name) for name in names[:5]]
+    return ", ".join(shown) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _check_meshes(
+    root: Element, file: Path, find_package: FindPackage, findings: DiagnosticCollector
+) -> dict[str, Path]:
+    """Check that each mesh file exists. Return the directories of the packages that meshes and textures are in."""
+    packages: dict[str, Path] = {}
+    checked: set[str] = set()
+    unknown: dict[str, list[Element]] = defaultdict(list)
+    faults: list[tuple[Element, str, str]] = []
+    for element in root.walk():
+        uri = element.attributes.get("filename", "")
+        if element.tag not in ("mesh", "texture") or uri in checked:
+            continue
+        checked.add(uri)
+        package, inside = _split_uri(uri)
+        directory = file.parent
+        if package:
+            found = packages.get(package) or find_package(package) or _package_above(file, package, inside)
+            if found is None:
+                unknown[package].append(element)
+                continue
+            packages[package] = directory = found
+            if uri.startswith(f"{PACKAGE}/") and directory.resolve().name == package:
+                # urdf-usd-converter takes the third slash for the package.
+                packages["/"] = directory.resolve().parent
+        if (fault := _mesh_fault(element.tag, uri, directory / inside)) is not None:
+            faults.append((element, *fault))
+    _report_meshes(faults, unknown, findings)
+    return packages
+
+
+def _report_meshes(
+    faults: Sequence[tuple[Element, str, str]],
+    unknown: Mapping[str, Sequence[Element]],
+    findings: DiagnosticCollector,
+) -> None:
+    """Report faults of mesh files, the first ones each, and packages that are not known."""
+    for element, message, remedy in faults[:MOST_MESHES]:
+        # A robot without a texture is grey; without a mesh it is nothing.
+        if element.tag == "mesh":
+            findings.error("import.mesh", element.place, message, remedy)
+        else:
+            findings.warning("import.mesh", element.place, message, remedy)
+    more = [element for element, _, _ in faults[MOST_MESHES:] if element.tag == "mesh"]
+    if more:
+        findings.error(
+            "import.mesh",
+            more[0].place,
+            f"{len(more)} more meshes from here on cannot be read",
+            "see the lines before",
+        )
+    for package, elements in unknown.items():
+        rest = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
+        findings.error(
+            "import.package",
+            elements[0].place,
+            f"package {quoted(package)} is not known, which has {quoted(elements[0].attributes['filename'])}{rest}",
+            f"name its directory: --package {package}=DIRECTORY, or source the workspace that has it",
+        )
+
+
+def _mesh_fault(tag: str, uri: str, target: Path) -> tuple[str, str] | None:
+    """Return a message and a remedy, None for a file that can be read."""
+    if not uri:
+        return f"a <{tag}> has no filename", "write filename"
+    scheme = uri.partition("://")[0] if "://" in uri else ""
+    if scheme not in ("", "package", "file"):
+        return (
+            f"{quoted(uri)} is on another machine or of an unknown scheme",
+            "name a file, or package://NAME/PATH",
+        )
+    if tag == "mesh" and target.suffix.lower() not in MESH_SUFFIXES:
+        return f"{quoted(uri)} is no mesh that is read", f"convert it to one of {', '.join(MESH_SUFFIXES)}"
+    if not target.is_file():
+        return (
+            f"{quoted(uri)} is missing: there is no {quoted(target)}",
+            "restore the file, or correct the path",
+        )
+    return None
+
+
+def _split_uri(uri: str) -> tuple[str, str]:
+    """Return the package, "" for none, and the path in it."""
+    if uri.startswith(PACKAGE):
+        package, _, inside = uri[len(PACKAGE) :].lstrip("/").partition("/")
+        return package, inside
+    if uri.startswith(_FILE):
+        return "", uri[len(_FILE) :]
+    return "", uri
+
+
+def find_in_ros_package_path(name: str) -> Path | None:
+    """Return the directory of a package in ROS_PACKAGE_PATH: an entry of that name, or one in an entry."""
+    for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep):
+        for candidate in (Path(entry), Path(entry) / name) if entry else ():
+            if candidate.name == name and candidate.is_dir():
+                return candidate.absolute()
+    return None
+
+
+def _package_above(file: Path, package: str, inside: str) -> Path | None:
+    """Return the directory above a robot file that is a package of that name, None if there is none.
+
+    That is a directory of that name, or one with a package.xml, in which the file exists.
+    """
+    if PurePosixPath(inside).is_absolute():
+        return None
+    for directory in file.parents:
+        for candidate in (directory, directory / package):
+            named = candidate.name == package or (candidate / "package.xml").is_file()
+            if named and (candidate / inside).is_file():
+                return candidate
+    return None
