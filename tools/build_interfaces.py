@@ -34,7 +34,12 @@ INTERFACES = ROOT / "interfaces"
 NAME = "usd_ros_bridge_interfaces"
 TYPE_SUPPORTS = ("rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
 KINDS = ("action", "msg", "srv")
-RUNTIME = ("ros-rosidl-default-runtime", "ros-rosidl-generator-py", "ros-rosidl-parser", "ros-wheels-bootstrapper")
+RUNTIME = (
+    "ros-rosidl-default-runtime",
+    "ros-rosidl-generator-py",
+    "ros-rosidl-parser",
+    "ros-wheels-bootstrapper",
+)
 """What the generated code imports and links, and what makes its libraries found."""
 
 

@@ -5,7 +5,8 @@ Standard library only: it runs before anything is installed. Each step has a key
 interruption repeats only that step. After an interrupted pip, the environment is created again, because pip cannot
 repair a partial installation.
 
-The wheel of the ROS interfaces takes most of the time. It is kept in the user's cache (wheel_cache.py), by the key of its step.
+The wheel of the ROS interfaces takes most of the time. The user's cache (wheel_cache.py) keeps it under a hash of what
+it is made from, so that other clones need not build it.
 
 If a ROS 2 environment is sourced and this Python can import its rclpy, the environment is created over it
 (--system-site-packages) and no ROS wheel is installed.
@@ -301,7 +302,14 @@ class Setup:
         if kept:
             shutil.copyfile(kept, wheels / kept.name)
         else:
-            command = [str(self.bin / "python"), str(BUILDER), "--distro", self.distro, "--wheel-dir", str(wheels)]
+            command = [
+                str(self.bin / "python"),
+                str(BUILDER),
+                "--distro",
+                self.distro,
+                "--wheel-dir",
+                str(wheels),
+            ]
             self.call("interfaces", *command)
         wheel = next(wheels.glob("*.whl"))
         # What an interrupted run left half-written would stop pip.
@@ -341,7 +349,9 @@ class Setup:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         # Folders as such, and links to files: `ros2 launch` looks for its files by os.walk, which follows no links.
         links = {share / name: ROOT / name for name in ("package.xml", *shared_files())}
-        (self.bin / "bridge").unlink(missing_ok=True)  # Of earlier versions: iproute2 has a program of that name.
+        (self.bin / "bridge").unlink(
+            missing_ok=True
+        )  # Of earlier versions: iproute2 has a program of that name.
         for name in EXECUTABLES:
             (executables / name).unlink(missing_ok=True)
             shutil.copy(ROOT / "executables" / name, executables / name)
