@@ -36,6 +36,7 @@ from wheel_cache import WheelCache, default_directory
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements"
 BUILDER = ROOT / "tools" / "build_interfaces.py"
+DEFINITIONS = (".action", ".msg", ".srv", ".xml")
 PREFIX_MODULE = ROOT / "tools" / "venv_ros_prefix.py"
 DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", "test")))
 DEFAULT_DISTRO = "kilted"
@@ -113,7 +114,7 @@ class Setup:
         venv_key = digest(*origin)
         run_key = digest(venv_key, *(file.read_text() for file in self.requirement_files()))
         self.interfaces_key = ""
-        definitions = sorted(path for path in (ROOT / "interfaces").rglob("*") if path.is_file())
+        definitions = sorted(path for path in (ROOT / "interfaces").rglob("*") if path.suffix in DEFINITIONS)
         package = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
         version = re.findall(r"^__version__ = .*$", package, re.MULTILINE)
         project_files = [ROOT / "setup.py", ROOT / "setup.cfg", PREFIX_MODULE]

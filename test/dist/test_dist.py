@@ -1,11 +1,11 @@
 """The wheels of dist/ as a user gets them: in a clean environment without compilers, away from the repository.
 
-`make test-dist` builds them first and shows what this prints. `make test` does not collect this folder: it installs 800 MB.
+`make test-dist` builds them first and shows what this prints. `make test` does not collect this folder: it installs
+800 MB.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -156,10 +156,6 @@ def megabytes(path: Path) -> float:
     return sum(file.stat().st_size for file in files) / 1e6
 
 
-def example(clean: Clean) -> str:
-    return str(clean.venv / "share" / "usd_ros_bridge" / "examples" / "rover" / "world.usda")
-
-
 def test_wheels_are_for_any_python_and_for_this_one(bridge_wheel: Path, interfaces_wheel: Path) -> None:
     for path in (bridge_wheel, interfaces_wheel, only("usd_ros_bridge-*.tar.gz")):
         print(f"\n{path.name}: {path.stat().st_size / 1e6:.2f} MB", end="")
@@ -236,18 +232,22 @@ def test_executables_are_where_ros2_run_looks_and_bin_has_no_bridge(clean: Clean
     assert not (clean.venv / "bin" / "bridge").exists()
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("usd_ros_bridge.__main__") is None, reason="python -m is not there yet"
-)
 def test_python_m_is_the_command_line(clean: Clean) -> None:
     by_module = clean.run("bin/python", "-m", "usd_ros_bridge", "--help")
     assert by_module.returncode == 0, by_module.stderr
     assert by_module.stdout == clean.run("bin/usd_ros_bridge", "--help").stdout
 
 
+def test_installed_examples_are_listed(clean: Clean) -> None:
+    done = clean.run("bin/usd_ros_bridge", "examples")
+    assert done.returncode == 0, done.stderr
+    listed = {line.split()[0] for line in done.stdout.splitlines()}
+    assert listed == {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
+
+
 def test_installed_example_runs_until_ctrl_c(clean: Clean) -> None:
     begin = time.monotonic()
-    with clean.running("bin/usd_ros_bridge", "run", example(clean)) as bridge:
+    with clean.running("bin/usd_ros_bridge", "run", "--example", "rover") as bridge:
         heard = clean.run("bin/python", "-c", SUBSCRIBER, str(WAIT_S))
         assert heard.returncode == 0, f"{heard.stderr}\n{clean.output}"
         print(f"\nfirst /rover/tf after {time.monotonic() - begin:.1f} s", end="")
