@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP, Backend
 from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.requirements import find_requirement
 
 
 def backend_names() -> tuple[str, ...]:
@@ -43,6 +44,8 @@ def _make(entry: EntryPoint) -> object:
         factory = entry.load()
     except ImportError as error:
         missing = f"module {error.name} is missing" if error.name else str(error)
+        if requirement := find_requirement(error):
+            missing += f": {requirement.remedy}"
         raise BackendError(f"backend {entry.name} cannot be loaded: {missing}") from error
     except BackendError as error:
         raise BackendError(f"backend {entry.name} cannot be loaded: {error}") from error
