@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from hidden_modules import start_without
 from usd_ros_bridge import requirements
 
 ROOT = Path(__file__).parents[2]
 ROVER = str(ROOT / "examples" / "rover" / "rover.usda")
-
-HIDDEN = """
-import sys
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "{module}":
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Hidden())
-"""
 
 COMMAND_LINE = ("from usd_ros_bridge.entry_points import usd_ros_bridge", "usd_ros_bridge()")
 MODULE = ("import runpy", "runpy.run_module('usd_ros_bridge', run_name='__main__', alter_sys=True)")
@@ -33,26 +22,6 @@ STATE_PUBLISHER = (
     "from usd_ros_bridge.entry_points import robot_state_publisher",
     "robot_state_publisher()",
 )
-
-
-def start_without(
-    module: str, program: tuple[str, ...], *arguments: str, tmp_path: Path
-) -> subprocess.CompletedProcess[str]:
-    """Run a program in a Python that does not find a module, and neither do those that it starts."""
-    (tmp_path / "sitecustomize.py").write_text(HIDDEN.format(module=module))
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    # A plan that is cached needs no OpenUSD.
-    environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    code = "\n".join(program)
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 ASSET_PARAMETER = ("--ros-args", "-p", f"asset:={ROVER}")
@@ -84,7 +53,7 @@ def test_a_missing_module_is_one_line_with_the_remedy(
 ) -> None:
     if any(start in program for start in (BRIDGE[0], NODE[0], STATE_PUBLISHER[0])) or "run" in arguments:
         pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
-    result = start_without(module, program, *arguments, tmp_path=tmp_path)
+    result = start_without(module, "\n".join(program), *arguments, directory=tmp_path)
     assert result.returncode == 2, result.stderr
     # Other lines may be those of the start, never a traceback.
     (line,) = [each for each in result.stderr.splitlines() if each.startswith("usd_ros_bridge: ")][-1:]
