@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from usd_ros_bridge.errors import BridgeError
 
@@ -70,6 +71,14 @@ NEWTON = Requirement(
     purpose="the backend newton",
 )
 REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON)
+
+
+def is_installed(module: str) -> bool:
+    """Return whether there is a top-level module. It is not imported."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def find_requirement(error: ImportError) -> Requirement | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
+from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP, Backend
 from usd_ros_bridge.errors import BackendError, choices, quoted
-from usd_ros_bridge.requirements import find_requirement
+from usd_ros_bridge.requirements import find_requirement, is_installed
 
 
 def backend_names() -> tuple[str, ...]:
@@ -33,6 +34,24 @@ def load_backend(backend: str | Backend) -> Backend:
     if backend not in entries:
         raise BackendError(f"backend {quoted(backend)} is not installed; there are: {choices(entries)}")
     return _checked(_make(entries[backend]), backend)
+
+
+def backend_fault(name: str) -> str:
+    """Return why an installed backend cannot be loaded, with what cures it; "" if it can. Engines are not imported.
+
+    Args:
+        name: One of `backend_names`.
+    """
+    info = BACKENDS.get(name)
+    if info is not None and info.requirement is not None:
+        if not is_installed(info.requirement.modules[0]):
+            return f"not installed: {info.requirement.remedy}"
+        return ""
+    try:
+        load_backend(name)
+    except BackendError as error:
+        return str(error)
+    return ""
 
 
 def _entries() -> dict[str, EntryPoint]:

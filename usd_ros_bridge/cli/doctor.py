@@ -16,14 +16,23 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from usd_ros_bridge.errors import did_you_mean, escaped, quoted
 from usd_ros_bridge.process_settings import user_cache
 from usd_ros_bridge.reporting import describe
-from usd_ros_bridge.requirements import CLICK, INTERFACES, MUJOCO, NUMPY, OPENUSD, RICH, ROS, Requirement
+from usd_ros_bridge.requirements import (
+    CLICK,
+    INTERFACES,
+    MUJOCO,
+    NUMPY,
+    OPENUSD,
+    RICH,
+    ROS,
+    Requirement,
+    is_installed,
+)
 
 Status = Literal["ok", "warning", "error"]
 
@@ -109,12 +118,12 @@ def run_checks() -> list[Check]:
         return list(pool.map(run, checks.keys(), checks.values()))
 
 
-def probe(code: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run code in a Python of its own. Return the JSON object that it prints last, else its fault as `error`."""
+def probe(program: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a program in a Python of its own. Return the JSON object that it prints last, else its fault as `error`."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(variables or {})}
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter, and code of this module
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", program],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -152,7 +161,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
 
 def check_command_line() -> Check:
     """Check the Python packages that the command line and everything else need."""
-    missing = [each for each in (NUMPY, CLICK, RICH) if not _installed(each.modules[0])]
+    missing = [each for each in (NUMPY, CLICK, RICH) if not is_installed(each.modules[0])]
     if missing:
         what = ", ".join(each.label for each in missing)
         remedy = f"pip install {' '.join(each.label for each in missing)}"
@@ -163,7 +172,7 @@ def check_command_line() -> Check:
 
 def check_ros() -> Check:
     """Check that rclpy and the packages of ROS can be imported, and say where they come from."""
-    missing = [name for name in ROS_PACKAGES if not _installed(name)]
+    missing = [name for name in ROS_PACKAGES if not is_installed(name)]
     if missing:
         return _ros_fault(f"not installed: {', '.join(missing)}")
     found = probe(
@@ -195,7 +204,7 @@ os._exit(0)
 
 def check_rmw() -> Check:
     """Check that the middleware can be loaded. No node is made."""
-    if not _installed("rclpy"):
+    if not is_installed("rclpy"):
         return Check(name="rmw", status="error", found="needs ROS 2", remedy=ROS.remedy)
     asked = os.environ.get("RMW_IMPLEMENTATION", "")
     found = probe(_RMW)
@@ -228,7 +237,7 @@ def check_interfaces() -> Check:
     """Check the interface packages that not every ROS installation has, with their type supports."""
     faults = {}
     for package, type_name in _TYPES.items():
-        if not _installed(package):
+        if not is_installed(package):
             faults[package] = "not installed"
         elif "error" in (found := probe(_TYPE.format(package=package, type=type_name))):
             faults[package] = f"cannot be loaded: {found['error']}"
@@ -251,7 +260,7 @@ os._exit(0)
 
 def check_openusd() -> Check:
     """Check that OpenUSD can be imported, that there is one, and that it is new enough."""
-    if not _installed("pxr"):
+    if not is_installed("pxr"):
         return _absent(OPENUSD, "OpenUSD", "error")
     found = probe(_OPENUSD)
     if "error" in found:
@@ -291,7 +300,7 @@ def _copies(package: str) -> list[str]:
 
 def check_mujoco() -> Check:
     """Check that MuJoCo can be imported and is new enough."""
-    if not _installed("mujoco"):
+    if not is_installed("mujoco"):
         return _absent(MUJOCO, "MuJoCo", "warning")
     code = (
         'import json, os, mujoco; print(json.dumps({"version": mujoco.__version__}), flush=True); os._exit(0)'
@@ -310,7 +319,7 @@ def check_mujoco() -> Check:
 
 def check_gl() -> Check:
     """Check which OpenGL library renders images without a window, by making a context."""
-    if not _installed("mujoco"):
+    if not is_installed("mujoco"):
         return Check(name="OpenGL", status="warning", found="needs MuJoCo", remedy=MUJOCO.remedy)
     from usd_ros_bridge.backends.mujoco.gl_context import PACKAGES, find_gl
     from usd_ros_bridge.errors import BackendError
@@ -494,13 +503,6 @@ def check_compilers() -> Check:
 def _absent(requirement: Requirement, name: str, status: Status) -> Check:
     what = f"not installed: needed for {requirement.purpose}"
     return Check(name=name, status=status, found=what, remedy=requirement.remedy)
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 def _version(distribution: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands about the installation: examples, doctor. Imports are late, for a fast `--help`."""
+"""Commands about the installation: examples, backends, doctor. Imports are late, for a fast `--help`."""
 
 from __future__ import annotations
 
@@ -65,3 +65,28 @@ def doctor(as_json: bool) -> None:
         click.echo("`run` works here" if ready else "`run` does not work here: see the errors")
     if not ready:
         sys.exit(EXIT_NOT_READY)
+
+
+@click.command()
+def backends() -> None:
+    """List the backends, how to install those that are missing, and their options.
+
+    `run --backend NAME --backend-option KEY=VALUE` uses them.
+    """
+    from usd_ros_bridge.backends.backend_options import BACKENDS
+    from usd_ros_bridge.backends.registry import backend_fault, backend_names
+
+    names = backend_names()
+    for name in [
+        *(name for name in BACKENDS if name in names),
+        *(name for name in names if name not in BACKENDS),
+    ]:
+        fault, info = backend_fault(name), BACKENDS.get(name)
+        click.secho(name, bold=True, nl=False)
+        click.secho(escaped(f"  {fault or 'installed'}"), fg=_COLOURS["warning" if fault else "ok"])
+        if info is None:
+            continue
+        click.echo(f"  {info.summary}")
+        for option, each in info.options.items():
+            limits = f": {each.possible}" if each.possible else ""
+            click.echo(f"    {option}  {each.help} ({each.kind}{limits}; default: {each.default})")
