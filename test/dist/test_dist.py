@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -236,6 +237,13 @@ def test_python_m_is_the_command_line(clean: Clean) -> None:
     by_module = clean.run("bin/python", "-m", "usd_ros_bridge", "--help")
     assert by_module.returncode == 0, by_module.stderr
     assert by_module.stdout == clean.run("bin/usd_ros_bridge", "--help").stdout
+
+
+def test_doctor_finds_no_error(clean: Clean) -> None:
+    done = clean.run("bin/usd_ros_bridge", "doctor", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {row["name"]: row["status"] for row in json.loads(done.stdout)}
+    assert {found[name] for name in ("ROS 2", "rmw", "interfaces", "OpenUSD", "MuJoCo")} == {"ok"}
 
 
 def test_installed_examples_are_listed(clean: Clean) -> None:
