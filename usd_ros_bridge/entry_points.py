@@ -32,11 +32,12 @@ def bridge() -> "NoReturn":
 
     with missing_requirements_explained():
         from usd_ros_bridge.planner_process import start_planner
+        from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
-        planner = start_planner()
+        phases, planner = StartPhases(LogView(early_after=EARLY_AFTER_S)), start_planner()
         from usd_ros_bridge.ros.node import main
 
-        main(planner=planner)
+        main(planner=planner, phases=phases)
 
 
 def robot_state_publisher() -> "NoReturn":
@@ -45,9 +46,10 @@ def robot_state_publisher() -> "NoReturn":
 
     with missing_requirements_explained():
         from usd_ros_bridge.planner_process import start_planner
+        from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
-        planner = start_planner()
+        phases, planner = StartPhases(LogView(early_after=EARLY_AFTER_S)), start_planner()
         from usd_ros_bridge.options import ROBOT_STATE_PUBLISHER
         from usd_ros_bridge.ros.node import main
 
-        main(role=ROBOT_STATE_PUBLISHER, planner=planner)
+        main(role=ROBOT_STATE_PUBLISHER, planner=planner, phases=phases)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from usd_ros_bridge.model.message_types import TypeCatalog
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.options import PlanOptions, ReadOptions
+    from usd_ros_bridge.start_phases import Progress
 
 # Kinds of messages that a planner process sends, each the first element of a tuple.
 _PLAN, _ERROR, _ROBOT, _NO_MESHES, _FAILED, _DONE = "plan", "error", "robot", "no meshes", "failed", "done"
+_PHASE = "phase"
 
 _END_S = 1.0
 _NICENESS = 10
@@ -105,26 +108,33 @@ class PlannerProcess:
         """Return the id of the process, None if it was not started."""
         return None if self._process is None else self._process.pid
 
-    def plan(self, job: PlanJob) -> BridgePlan:
+    def plan(self, job: PlanJob, progress: Progress | None = None) -> BridgePlan:
         """Return the plan of an asset. Its stage is a `DeferredStage`. Call it once.
+
+        Args:
+            job: What to plan.
+            progress: Called with the name of each phase when it begins.
 
         Raises:
             BridgeError: As `load_plan`.
             PlannerError: The process failed.
         """
         from usd_ros_bridge.process_settings import gc_paused
+        from usd_ros_bridge.start_phases import CACHED
         from usd_ros_bridge.usd.session import DeferredStage
 
+        begin = progress or (lambda _: None)
         describer: PlannerProcess | CachedDescriptions
         with gc_paused():
             found, key = self._find_in_cache(job)
             if found is None:
-                plan, switchable = self._ask(job, key)
+                plan, switchable = self._ask(job, key, begin)
                 describer = self
                 if not job.describes:
                     # It ends by itself, when the plan is in the cache.
                     Thread(target=self._wait_for_end, daemon=True).start()
             else:
+                begin(CACHED)
                 plan, switchable = found.plan, found.switchable
                 describer = CachedDescriptions(found)
                 self.close()
@@ -146,7 +156,7 @@ class PlannerProcess:
             cache.remember(self._command, key)
         return cache.load(key, job.catalog), key
 
-    def _ask(self, job: PlanJob, key: str) -> tuple[BridgePlan, Mapping[str, bool]]:
+    def _ask(self, job: PlanJob, key: str, begin: Progress) -> tuple[BridgePlan, Mapping[str, bool]]:
         """Send a job to the process. Return the plan, and what its services can switch."""
         if self._process is None:
             self._start()
@@ -160,6 +170,9 @@ class PlannerProcess:
         except (OSError, ValueError) as error:
             raise PlannerError(_reason(self._process)) from error
         kind, *content = self._receive()
+        while kind == _PHASE:
+            begin(content[0])
+            kind, *content = self._receive()
         if kind == _ERROR:
             raise content[0]
         plan, switchable = content
@@ -349,6 +362,7 @@ class _Planner:
                     plan_options=job.plan_options,
                     catalog=asked,
                     physics=job.physics,
+                    progress=partial(self._send, _PHASE),
                 )
             except BridgeError as error:
                 self.refuse(error)
