@@ -242,7 +242,7 @@ def test_python_m_is_the_command_line(clean: Clean) -> None:
 def test_doctor_finds_no_error(clean: Clean) -> None:
     done = clean.run("bin/usd_ros_bridge", "doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = {row["name"]: row["status"] for row in json.loads(done.stdout)}
+    found = {row["name"]: row["status"] for row in json.loads(done.stdout)["checks"]}
     assert {found[name] for name in ("ROS 2", "rmw", "interfaces", "OpenUSD", "MuJoCo")} == {"ok"}
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("click", reason="click is not installed: make setup")
 import usd_ros_bridge
 from cli_calls import call_cli
 from usd_ros_bridge.api import load_plan
-from usd_ros_bridge.cli import examples
+from usd_ros_bridge.cli.examples import EXAMPLES, example_asset, examples_directory
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.diagnostics import has_errors
 
@@ -34,16 +34,16 @@ def test_the_list_has_every_folder_with_one_line_each() -> None:
 def test_the_page_has_every_entry_file() -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
     files = set(re.findall(r"`examples/(\w+)/(\w+\.usda)` \|", page))
-    assert {(each.name, each.file) for each in examples.EXAMPLES.values()} <= files
+    assert {(each.name, each.file) for each in EXAMPLES.values()} <= files
 
 
-@pytest.mark.parametrize("name", examples.EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_a_copy_plans_as_the_original_does(name: str, tmp_path: Path) -> None:
     result = call_cli("examples", "copy", name, tmp_path / "new")
     assert result.returncode == 0, result.stderr
     copied = load_plan(result.stdout.splitlines()[-1])
     assert not has_errors(copied.diagnostics)
-    original = load_plan(examples.example_asset(name))
+    original = load_plan(example_asset(name))
     assert [topic.name for topic in copied.topics] == [topic.name for topic in original.topics]
 
 
@@ -113,7 +113,7 @@ def test_examples_are_found_above_the_package(
 ) -> None:
     installed(tmp_path / package, tmp_path / share)
     monkeypatch.setattr(usd_ros_bridge, "__file__", str(tmp_path / package / "__init__.py"))
-    assert examples.examples_directory() == tmp_path / share
+    assert examples_directory() == tmp_path / share
 
 
 def test_examples_are_found_in_a_prefix_of_ament(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +122,9 @@ def test_examples_are_found_in_a_prefix_of_ament(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "none"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", "")
     with pytest.raises(BridgeError, match="not installed"):
-        examples.examples_directory()
+        examples_directory()
     monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join(["", str(tmp_path / "prefix")]))
-    assert examples.examples_directory() == tmp_path / "prefix" / SHARE
+    assert examples_directory() == tmp_path / "prefix" / SHARE
 
 
 @pytest.mark.parametrize(
