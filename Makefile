@@ -18,7 +18,7 @@ PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(B
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-long bench lint format test-robots test-assets test-newton test-resolver check-examples clean
+.PHONY: help setup setup-tests run test test-long bench lint format test-robots test-assets dist test-dist test-newton test-resolver check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -65,8 +65,14 @@ test-newton: ## the newton backend, in a separate environment (about 1 GB)
 test-resolver: ## package:// by the compiled resolver, in a separate environment (about 280 MB)
 	@tools/test_resolver.sh $(ARGS)
 
+dist: setup ## build the wheels and the sdist into dist/
+	@VENV="$(VENV)" tools/build_dist.sh
+
+test-dist: setup-tests dist ## install the wheels of dist/ in a clean environment, and run an example there
+	@"$(BIN)/python" -m pytest -q -s test/dist $(ARGS)
+
 check-examples: ## the public REP 0158 compliance checker on every example (needs Python 3.12)
 	@tools/check_examples.sh
 
 clean: ## remove the environments and builds
-	rm -rf .venv .venv-* build install log
+	rm -rf .venv .venv-* build dist install log

@@ -1,12 +1,17 @@
 """Packaging: the metadata for pip and for colcon (build type ament_python)."""
 
 import re
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 NAME = "usd_ros_bridge"
 ROOT = Path(__file__).resolve().parent
+EXECUTABLES = ("bridge", "robot_state_publisher", "usd_ros_bridge")
+"""The names that `ros2 run` knows."""
+BY_COLCON = not {"install", "develop"}.isdisjoint(sys.argv[1:])
+"""pip and build ask for wheels; only colcon (ament_python) calls `setup.py install` and `setup.py develop`."""
 
 
 def version() -> str:
@@ -28,6 +33,35 @@ def tree(folder: str, *patterns: str) -> list[tuple[str, list[str]]]:
                 rows.setdefault(f"share/{NAME}/{relative.parent.as_posix()}", []).append(relative.as_posix())
     return sorted(rows.items())
 
+
+def ros_requirements(distro: str) -> list[str]:
+    """The wheels of a ROS 2 distribution, every one pinned as `make setup` pins it, and the interfaces for it.
+
+    The version of the interfaces begins with the major version of the distribution's rclpy (tools/build_interfaces.py).
+    """
+    text = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text(encoding="utf-8")
+    pins = [line for line in text.splitlines() if line and not line.startswith("#")]
+    rclpy = next(pin for pin in pins if pin.startswith("ros-rclpy=="))
+    return [*pins, f"{NAME}_interfaces=={rclpy.partition('==')[2].split('.')[0]}.{version()}"]
+
+
+def console_scripts() -> list[str]:
+    """The executables in bin/; colcon's go to lib/usd_ros_bridge (setup.cfg), where `ros2 run` looks.
+
+    A wheel has its own files there (executables/), and no `bridge` in bin/: iproute2 has a program of that name.
+    """
+    names = EXECUTABLES if BY_COLCON else [name for name in EXECUTABLES if name != "bridge"]
+    return [f"{name} = {NAME}.entry_points:{name}" for name in names]
+
+
+FEATURES = {
+    "usd": ["usd-core>=26.5"],
+    "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
+    "cli": ["rich", "click"],
+    "watch": ["watchfiles>=0.21"],
+    "images": ["pillow"],
+}
+ALL = sorted({requirement for requirements in FEATURES.values() for requirement in requirements})
 
 setup(
     name=NAME,
@@ -70,29 +104,25 @@ setup(
         *tree("launch", "*.launch.py"),
         *tree("config", "*"),
         *tree("examples", "*"),
+        *([] if BY_COLCON else [(f"lib/{NAME}", [f"executables/{name}" for name in EXECUTABLES])]),
     ],
     # usd-core stays an extra: inside a simulator the host's own pxr is used, and a second one would clash with it.
     install_requires=["numpy"],
     extras_require={
-        "usd": ["usd-core>=26.5"],
-        "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
+        **FEATURES,
+        # Everything but ROS, for where it is installed already; then everything with ROS.
+        "all": ALL,
+        **{distro: [*ALL, *ros_requirements(distro)] for distro in ("kilted", "jazzy")},
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
-        "cli": ["rich", "click"],
         # Without the converters, which bring a pxr that overwrites usd-core's: import installs them elsewhere.
         "import": ["usd-core>=26.5", "rich", "click"],
-        "watch": ["watchfiles>=0.21"],
-        "images": ["pillow"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.
         "resolver": ["usd-core==26.8", "pxr-ar-dev==26.8"],
         "test": ["pytest", "pytest-timeout", "hypothesis", "pillow", "PyYAML", "scipy", "rosbags", "trimesh"],
     },
     zip_safe=False,
     entry_points={
-        "console_scripts": [
-            f"{NAME} = {NAME}.entry_points:{NAME}",
-            f"bridge = {NAME}.entry_points:bridge",
-            f"robot_state_publisher = {NAME}.entry_points:robot_state_publisher",
-        ],
+        "console_scripts": console_scripts(),
         f"{NAME}.backends": [
             f"null = {NAME}.backends.null:NullBackend",
             f"kinematic = {NAME}.backends.kinematic:KinematicBackend",

@@ -1,9 +1,13 @@
-"""Build the interface packages of interfaces/ into this virtual environment with the rosidl generators.
+"""Build the wheel usd_ros_bridge_interfaces from the packages of interfaces/ with the rosidl generators.
 
-Run it with the environment's own Python: `.venv/bin/python tools/build_interfaces.py --distro kilted`. It does what
+Run it with the Python of an environment that has the ROS wheels of the distribution:
+`.venv/bin/python tools/build_interfaces.py --distro kilted --wheel-dir DIR`. It does what
 rosidl_generate_interfaces() does in CMake for the parts that rclpy on Fast DDS uses (C structures, Python
 modules, the C type supports of Fast DDS and of introspection), with gcc alone: no CMake, no colcon, and no
 paths of the build machine, which the wheels' CMake files have.
+
+The wheel also makes its environment a ROS 2 prefix (venv_ros_prefix.py): it is installed where the ROS wheels are
+and nowhere else, unlike the bridge's own wheel, which a simulator's Python may get.
 """
 
 from __future__ import annotations
@@ -11,20 +15,32 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
 PREFIX = Path(sys.prefix)
-INTERFACES = Path(__file__).resolve().parent.parent / "interfaces"
+ROOT = Path(__file__).resolve().parent.parent
+INTERFACES = ROOT / "interfaces"
+NAME = "usd_ros_bridge_interfaces"
 TYPE_SUPPORTS = ("rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
 KINDS = ("action", "msg", "srv")
+RUNTIME = (
+    "ros-rosidl-default-runtime",
+    "ros-rosidl-generator-py",
+    "ros-rosidl-parser",
+    "ros-wheels-bootstrapper",
+)
+"""What the generated code imports and links, and what makes its libraries found."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +58,38 @@ class Package:
         return [f"{self.build / 'idl'}:{path.parent.name}/{path.stem}.idl" for path in self.definitions]
 
 
+@dataclass(frozen=True)
+class Staged:
+    """The content of the wheel, as folders: what goes beside modules, and what goes into the prefix."""
+
+    modules: Path
+    prefix: Path
+
+    @property
+    def index(self) -> Path:
+        return self.prefix / "share" / "ament_index" / "resource_index"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--distro", required=True, help="ROS 2 distribution whose definitions are wanted")
-    parser.add_argument("--build-dir", type=Path, default=PREFIX / "build" / "interfaces")
-    parser.add_argument("packages", nargs="*", help="packages to build (default: all)")
+    parser.add_argument("--wheel-dir", type=Path, required=True, help="where the wheel goes")
     options = parser.parse_args()
-    shutil.rmtree(options.build_dir, ignore_errors=True)
-    names = options.packages or sorted(path.parent.name for path in INTERFACES.glob("*/package.xml"))
-    try:
-        for package in [read_package(name, options.distro, options.build_dir) for name in names]:
-            generate(package)
-            build(package)
-            install(package)
-            print(f"{package.name}: {len(package.definitions)} interfaces", flush=True)
-    except subprocess.CalledProcessError as error:
-        print(f"{' '.join(map(str, error.cmd))}\n{error.stdout}{error.stderr}", file=sys.stderr)
-        return 1
-    shutil.rmtree(options.build_dir, ignore_errors=True)
+    names = sorted(path.parent.name for path in INTERFACES.glob("*/package.xml"))
+    with tempfile.TemporaryDirectory(prefix="interfaces-") as temporary:
+        unpacked = Path(temporary) / "wheel"
+        staged = Staged(unpacked, unpacked / f"{NAME}-{wheel_version()}.data" / "data")
+        packages = [read_package(name, options.distro, Path(temporary) / "build") for name in names]
+        try:
+            for package in packages:
+                generate(package)
+                build(package)
+                stage(package, staged)
+                print(f"{package.name}: {len(package.definitions)} interfaces", flush=True)
+        except subprocess.CalledProcessError as error:
+            print(f"{' '.join(map(str, error.cmd))}\n{error.stdout}{error.stderr}", file=sys.stderr)
+            return 1
+        print(pack(staged, packages, options.distro, options.wheel_dir))
     return 0
 
 
@@ -213,7 +243,7 @@ def link(
     names = [f"{package.name}__{part}" for part in siblings] + libraries + runtime
     run(
         "g++", "-shared", "-o", target, *map(object_of, sources), f"-L{package.build / 'lib'}", f"-L{PREFIX / 'lib'}",
-        "-Wl,--as-needed", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN:$ORIGIN/../../..",
+        "-s", "-Wl,--as-needed", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN:$ORIGIN/../../..",
         *(f"-l{name}" for name in names),
     )  # fmt: skip
 
@@ -222,11 +252,9 @@ def object_of(source: Path) -> Path:
     return source.with_suffix(source.suffix + ".o")
 
 
-def install(package: Package) -> None:
-    """Copies the result into the prefix; the entry in the ament index comes last, so that it never lies."""
-    share = PREFIX / "share" / package.name
-    for directory in (share, PREFIX / "include" / package.name, site_packages() / package.name):
-        shutil.rmtree(directory, ignore_errors=True)
+def stage(package: Package, staged: Staged) -> None:
+    """Puts a package's files where the wheel has them."""
+    share = staged.prefix / "share" / package.name
     for path in package.definitions:
         described = package.build / "rosidl_generator_type_description" / package.name / path.parent.name
         idl = package.build / "idl" / path.parent.name
@@ -236,31 +264,81 @@ def install(package: Package) -> None:
     for part in ("rosidl_generator_c", *TYPE_SUPPORTS):
         root = package.build / part
         for file in root.rglob("*.h"):
-            copy(file, PREFIX / "include" / package.name / file.relative_to(root))
+            copy(file, staged.prefix / "include" / package.name / file.relative_to(root))
     root = package.build / "rosidl_generator_py"
     for file in (*root.rglob("*.py"), *root.rglob("*.so")):
-        copy(file, site_packages() / file.relative_to(root))
-    (site_packages() / package.name / "__init__.py").touch()
+        copy(file, staged.modules / file.relative_to(root))
+    (staged.modules / package.name / "__init__.py").touch()
     for file in (package.build / "lib").iterdir():
-        copy(file, PREFIX / "lib" / file.name)
-    index = PREFIX / "share" / "ament_index" / "resource_index"
+        copy(file, staged.prefix / "lib" / file.name)
     lines = sorted(
         f"{p.parent.name}/{name}" for p in package.definitions for name in (p.name, f"{p.stem}.idl")
     )
-    (index / "packages" / package.name).write_text("")
-    (index / "rosidl_interfaces" / package.name).write_text("\n".join(lines))
+    for kind, text in (("packages", ""), ("rosidl_interfaces", "\n".join(lines))):
+        (staged.index / kind).mkdir(parents=True, exist_ok=True)
+        (staged.index / kind / package.name).write_text(text)
 
 
-def site_packages() -> Path:
-    return Path(sysconfig.get_paths()["purelib"])
+def pack(staged: Staged, packages: list[Package], distro: str, wheel_dir: Path) -> Path:
+    """Completes the content with the metadata and writes the wheel. Returns its path."""
+    from wheel.wheelfile import WheelFile
+
+    copy(ROOT / "tools" / "venv_ros_prefix.py", staged.modules / "_usd_ros_bridge_prefix.py")
+    # Named to sort behind the ROS wheels' own .pth file, whose work it completes.
+    (staged.modules / "usd_ros_bridge_prefix.pth").write_text("import _usd_ros_bridge_prefix\n")
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    information = staged.modules / f"{NAME}-{wheel_version()}.dist-info"
+    copy(ROOT / "LICENSE", information / "licenses" / "LICENSE")
+    (information / "METADATA").write_text(metadata(packages, distro))
+    (information / "WHEEL").write_text(
+        f"Wheel-Version: 1.0\nGenerator: build_interfaces\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    )
+    wheel_dir.mkdir(parents=True, exist_ok=True)
+    wheel = wheel_dir / f"{NAME}-{wheel_version()}-{tag}.whl"
+    # Complete or absent, also after an interruption.
+    temporary = wheel_dir / f".{os.getpid()}" / wheel.name
+    temporary.parent.mkdir()
+    try:
+        with WheelFile(temporary, "w") as file:
+            file.write_files(staged.modules)
+        temporary.replace(wheel)
+    finally:
+        shutil.rmtree(temporary.parent, ignore_errors=True)
+    return wheel
+
+
+def metadata(packages: list[Package], distro: str) -> str:
+    names = {f"ros-{name.replace('_', '-')}" for package in packages for name in package.depends}
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {NAME}",
+        f"Version: {wheel_version()}",
+        f"Summary: {', '.join(package.name for package in packages)} for ROS 2 {distro.capitalize()}",
+        "License: Apache-2.0",
+        "License-File: LICENSE",
+        f"Requires-Python: =={sys.version_info.major}.{sys.version_info.minor}.*",
+        "Requires-Dist: numpy",
+        # As the ROS wheels ask for one another: what is compiled fits the releases of one distribution.
+        *(f"Requires-Dist: {name}~={version(name)}" for name in sorted({*names, *RUNTIME})),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def wheel_version() -> str:
+    """The major version of the distribution's rclpy, then that of the bridge.
+
+    One name has wheels for several distributions, so the version must tell them apart, as those of the ROS wheels do:
+    a local version (+kilted) would, but package indexes refuse it.
+    """
+    text = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
+    bridge = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)[0]
+    return f"{version('ros-rclpy').split('.')[0]}.{bridge}"
 
 
 def copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    # A library that a running bridge has mapped must not change under it: replace the file, never its content.
-    temporary = target.with_name(target.name + ".new")
-    shutil.copyfile(source, temporary)
-    temporary.replace(target)
+    shutil.copyfile(source, target)
 
 
 def in_parallel(jobs: list[Callable[[], None]]) -> None:

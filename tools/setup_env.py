@@ -5,6 +5,9 @@ Standard library only: it runs before anything is installed. Each step has a key
 interruption repeats only that step. After an interrupted pip, the environment is created again, because pip cannot
 repair a partial installation.
 
+The wheel of the ROS interfaces takes most of the time. The user's cache (wheel_cache.py) keeps it under a hash of what
+it is made from, so that other clones need not build it.
+
 If a ROS 2 environment is sourced and this Python can import its rclpy, the environment is created over it
 (--system-site-packages) and no ROS wheel is installed.
 """
@@ -28,8 +31,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from wheel_cache import WheelCache, default_directory
+
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools" / "requirements"
+BUILDER = ROOT / "tools" / "build_interfaces.py"
+DEFINITIONS = (".action", ".msg", ".srv", ".xml")
+PREFIX_MODULE = ROOT / "tools" / "venv_ros_prefix.py"
 DISTROS = tuple(sorted(path.stem for path in REQUIREMENTS.glob("*.txt") if path.stem not in ("run", "test")))
 DEFAULT_DISTRO = "kilted"
 # The interpreter behind a virtual environment that happens to be active, ours included.
@@ -105,19 +113,26 @@ class Setup:
         origin = [str(venv), os.path.realpath(PYTHON), sys.version, self.distro, str(bool(self.sourced))]
         venv_key = digest(*origin)
         run_key = digest(venv_key, *(file.read_text() for file in self.requirement_files()))
-        definitions = sorted(path for path in (ROOT / "interfaces").rglob("*") if path.is_file())
-        builder = ROOT / "tools" / "build_interfaces.py"
+        self.interfaces_key = ""
+        definitions = sorted(path for path in (ROOT / "interfaces").rglob("*") if path.suffix in DEFINITIONS)
         package = (ROOT / "usd_ros_bridge" / "__init__.py").read_text()
         version = re.findall(r"^__version__ = .*$", package, re.MULTILINE)
-        project_files = [ROOT / "setup.py", ROOT / "setup.cfg", ROOT / "tools" / "venv_ros_prefix.py"]
+        project_files = [ROOT / "setup.py", ROOT / "setup.cfg", PREFIX_MODULE]
         steps: list[tuple[str, str, str, Callable[[], None]]] = [
             ("venv", "virtual environment", venv_key, self.make_venv),
             ("packages", self.packages_title(), run_key, self.install_packages),
         ]
         if not self.sourced:
-            parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in [*definitions, builder]]
-            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, by the rosidl generators"
-            steps.append(("interfaces", title, digest(run_key, *parts), self.build_interfaces))
+            files = [*definitions, BUILDER, PREFIX_MODULE, REQUIREMENTS / f"{self.distro}.txt"]
+            parts = [f"{path.relative_to(ROOT)}\n{path.read_text()}" for path in files]
+            # Without the place of this clone and of its Python: other clones have the same wheel.
+            numpy = re.findall(r"^numpy.*$", (REQUIREMENTS / "run.txt").read_text(), re.MULTILINE)
+            origin = [sys.version, sysconfig.get_platform(), self.distro, *version, *numpy]
+            self.interfaces_key = digest(*origin, *parts)
+            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, "
+            title += "from the cache" if self.kept_interfaces() else "by the rosidl generators"
+            key = digest(venv_key, self.interfaces_key)
+            steps.append(("interfaces", title, key, self.install_interfaces))
         key = digest(venv_key, *version, *(path.read_text() for path in project_files), *shared_files())
         steps.append(("project", "usd_ros_bridge itself, editable", key, self.install_project))
         if with_tests:
@@ -196,7 +211,7 @@ class Setup:
             )
         if "venv" in names:
             self.check_venv_module()
-        if "interfaces" in names:
+        if "interfaces" in names and not self.kept_interfaces():
             self.check_compilers()
 
     def check_venv_module(self) -> None:
@@ -274,25 +289,54 @@ class Setup:
         constraint.write_text(f"numpy=={numpy.stdout.strip()}\n" if numpy.returncode == 0 else "")
         self.pip(step, f"-c{constraint}", *dict.fromkeys(wanted))
 
-    def build_interfaces(self) -> None:
-        builder = ROOT / "tools" / "build_interfaces.py"
-        self.call("interfaces", str(self.bin / "python"), str(builder), "--distro", self.distro)
+    def kept_interfaces(self) -> Path | None:
+        """The wheel of the interfaces, from the user's cache."""
+        cache = default_directory()
+        return WheelCache(cache).get(self.interfaces_key) if cache else None
+
+    def install_interfaces(self) -> None:
+        """Installs the wheel of the interfaces. It also stays in .setup/wheels, for `make dist`."""
+        wheels = self.directory / "wheels"
+        shutil.rmtree(wheels, ignore_errors=True)
+        wheels.mkdir()
+        kept = self.kept_interfaces()
+        if kept:
+            shutil.copyfile(kept, wheels / kept.name)
+        else:
+            command = [
+                str(self.bin / "python"),
+                str(BUILDER),
+                "--distro",
+                self.distro,
+                "--wheel-dir",
+                str(wheels),
+            ]
+            self.call("interfaces", *command)
+        wheel = next(wheels.glob("*.whl"))
+        # What an interrupted run left half-written would stop pip.
+        for information in self.site_packages().glob("usd_ros_bridge_interfaces-*.dist-info"):
+            if not (information / "RECORD").exists():
+                shutil.rmtree(information)
+        self.pip("interfaces-install", "--no-deps", "--force-reinstall", str(wheel))
+        cache = default_directory()
+        if cache and not kept:
+            WheelCache(cache).put(self.interfaces_key, wheel)
 
     def install_project(self) -> None:
-        packages = next((self.venv / "lib").glob("python3*/site-packages"))
+        packages = self.site_packages()
         # What an interrupted run left half-written would stop pip: it is ours, and small, so begin anew.
-        for pattern in (
-            "usd_ros_bridge-*.dist-info",
-            "__editable__*usd_ros_bridge*",
-            "*sd_ros_bridge_prefix*",
-        ):
+        for pattern in ("usd_ros_bridge-*.dist-info", "__editable__*usd_ros_bridge*"):
             for path in packages.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.pip("project", "--no-deps", "--no-build-isolation", f"-e{ROOT}")
-        shutil.copyfile(ROOT / "tools" / "venv_ros_prefix.py", packages / "_usd_ros_bridge_prefix.py")
-        # Named to sort behind the wheels' own .pth file, whose work it completes.
-        (packages / "usd_ros_bridge_prefix.pth").write_text("import _usd_ros_bridge_prefix\n")
+        if self.sourced:
+            # As in the wheel of the interfaces, which is not installed here.
+            shutil.copyfile(PREFIX_MODULE, packages / "_usd_ros_bridge_prefix.py")
+            (packages / "usd_ros_bridge_prefix.pth").write_text("import _usd_ros_bridge_prefix\n")
         self.register_in_ament_index()
+
+    def site_packages(self) -> Path:
+        return next((self.venv / "lib").glob("python3*/site-packages"))
 
     def register_in_ament_index(self) -> None:
         """Gives the editable installation what `colcon build` installs: share files, the index entry, `ros2 run`."""
@@ -306,7 +350,12 @@ class Setup:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         # Folders as such, and links to files: `ros2 launch` looks for its files by os.walk, which follows no links.
         links = {share / name: ROOT / name for name in ("package.xml", *shared_files())}
-        links |= {executables / name: self.bin / name for name in EXECUTABLES}
+        (self.bin / "bridge").unlink(
+            missing_ok=True
+        )  # Of earlier versions: iproute2 has a program of that name.
+        for name in EXECUTABLES:
+            (executables / name).unlink(missing_ok=True)
+            shutil.copy(ROOT / "executables" / name, executables / name)
         for link, target in links.items():
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)

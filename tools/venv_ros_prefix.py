@@ -1,8 +1,9 @@
 """Make a virtual environment with ROS wheels a ROS 2 prefix that you need not source.
 
-`make setup` copies this module into site-packages together with a .pth file that imports it at every start of
-the environment's Python. The wheels' own .pth file has re-executed the interpreter by then, with LD_LIBRARY_PATH
-set, because the loader reads that variable only once, at the start of a process. This module does two things:
+The wheel usd_ros_bridge_interfaces has this module, together with a .pth file that imports it at every start of
+the environment's Python. `make setup` over a sourced ROS 2, which needs no such wheel, copies both. The wheels' own
+.pth file has re-executed the interpreter by then, with LD_LIBRARY_PATH set, because the loader reads that variable
+only once, at the start of a process. This module does two things:
 
 - It adds this environment to AMENT_PREFIX_PATH, because ament_index_python would find no package. It adds it last,
   as an underlay, so a sourced workspace comes first.

@@ -16,6 +16,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.stage import Pause, StageRecords
 from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.process_settings import gc_paused
+from usd_ros_bridge.start_phases import OPENING, PLANNING, Progress
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -30,6 +31,7 @@ def load_plan(
     plan_options: PlanOptions | None = None,
     catalog: TypeCatalog | None = None,
     physics: bool = False,
+    progress: Progress | None = None,
 ) -> BridgePlan:
     """Read an asset and plan its ROS interfaces.
 
@@ -41,6 +43,7 @@ def load_plan(
         catalog: Which interface types exist. None: type names are checked for their form only, and a type that is
             missing is found when a bridge opens.
         physics: Plan what engines simulate, too (`plan.physics`). All geometry is read for it.
+        progress: Called with the name of each phase when it begins.
 
     Returns:
         The plan. Faults of the asset are in `plan.diagnostics`.
@@ -55,12 +58,15 @@ def load_plan(
 
     options, opening = plan_options or PlanOptions(), read_options or ReadOptions()
     owned = isinstance(asset, (str, os.PathLike))
+    begin = progress or (lambda _: None)
+    begin(OPENING)
     if isinstance(asset, (str, os.PathLike)):
         name, variants = os.fspath(asset), opening.variants
         stage = open_stage(name, opening)
     else:
         name, variants = asset.GetRootLayer().identifier, ()
         stage = asset
+    begin(PLANNING)
     empty = BridgePlan(
         asset=name,
         stage=stage,

@@ -15,20 +15,24 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.plan_cache import CachedPlan, PlanCache, PlanSources, plan_key
 
 if TYPE_CHECKING:
+    from usd_ros_bridge.errors import BridgeError
     from usd_ros_bridge.export.mesh_files import MeshCache
     from usd_ros_bridge.export.urdf import Urdf
     from usd_ros_bridge.model.message_types import TypeCatalog
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.options import PlanOptions, ReadOptions
+    from usd_ros_bridge.start_phases import Progress
 
 # Kinds of messages that a planner process sends, each the first element of a tuple.
 _PLAN, _ERROR, _ROBOT, _NO_MESHES, _FAILED, _DONE = "plan", "error", "robot", "no meshes", "failed", "done"
+_PHASE = "phase"
 
 _END_S = 1.0
 _NICENESS = 10
@@ -104,26 +108,33 @@ class PlannerProcess:
         """Return the id of the process, None if it was not started."""
         return None if self._process is None else self._process.pid
 
-    def plan(self, job: PlanJob) -> BridgePlan:
+    def plan(self, job: PlanJob, progress: Progress | None = None) -> BridgePlan:
         """Return the plan of an asset. Its stage is a `DeferredStage`. Call it once.
+
+        Args:
+            job: What to plan.
+            progress: Called with the name of each phase when it begins.
 
         Raises:
             BridgeError: As `load_plan`.
             PlannerError: The process failed.
         """
         from usd_ros_bridge.process_settings import gc_paused
+        from usd_ros_bridge.start_phases import CACHED
         from usd_ros_bridge.usd.session import DeferredStage
 
+        begin = progress or (lambda _: None)
         describer: PlannerProcess | CachedDescriptions
         with gc_paused():
             found, key = self._find_in_cache(job)
             if found is None:
-                plan, switchable = self._ask(job, key)
+                plan, switchable = self._ask(job, key, begin)
                 describer = self
                 if not job.describes:
                     # It ends by itself, when the plan is in the cache.
                     Thread(target=self._wait_for_end, daemon=True).start()
             else:
+                begin(CACHED)
                 plan, switchable = found.plan, found.switchable
                 describer = CachedDescriptions(found)
                 self.close()
@@ -145,7 +156,7 @@ class PlannerProcess:
             cache.remember(self._command, key)
         return cache.load(key, job.catalog), key
 
-    def _ask(self, job: PlanJob, key: str) -> tuple[BridgePlan, Mapping[str, bool]]:
+    def _ask(self, job: PlanJob, key: str, begin: Progress) -> tuple[BridgePlan, Mapping[str, bool]]:
         """Send a job to the process. Return the plan, and what its services can switch."""
         if self._process is None:
             self._start()
@@ -159,6 +170,9 @@ class PlannerProcess:
         except (OSError, ValueError) as error:
             raise PlannerError(_reason(self._process)) from error
         kind, *content = self._receive()
+        while kind == _PHASE:
+            begin(content[0])
+            kind, *content = self._receive()
         if kind == _ERROR:
             raise content[0]
         plan, switchable = content
@@ -276,10 +290,14 @@ def serve() -> None:
         tune_process()
         status = 1
         try:
-            _load_modules()
+            missing = _load_modules()
             job, key = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
             Thread(target=_end_with_parent, daemon=True).start()
-            _Planner(job, results).run(key)
+            planner = _Planner(job, results)
+            if missing is None:
+                planner.run(key)
+            else:
+                planner.refuse(missing)
             status = 0
         except (EOFError, BrokenPipeError):
             # The process that started this one has ended, or needs no plan.
@@ -289,13 +307,22 @@ def serve() -> None:
             os._exit(status)
 
 
-def _load_modules() -> None:
-    """Import what every job needs, while the other process loads ROS 2."""
-    from usd_ros_bridge import api, usd  # noqa: F401
-    from usd_ros_bridge.planning import make_plan  # noqa: F401
+def _load_modules() -> BridgeError | None:
+    """Import what every job needs, while the other process loads ROS 2. Return what is not installed."""
+    from usd_ros_bridge.requirements import missing_requirement
 
-    for name in usd.__all__:
-        getattr(usd, name)
+    try:
+        from usd_ros_bridge import api, usd  # noqa: F401
+        from usd_ros_bridge.planning import make_plan  # noqa: F401
+
+        for name in usd.__all__:
+            getattr(usd, name)
+    except ImportError as error:
+        missing = missing_requirement(error)
+        if missing is None:
+            raise
+        return missing
+    return None
 
 
 def _end_with_parent() -> None:
@@ -335,9 +362,10 @@ class _Planner:
                     plan_options=job.plan_options,
                     catalog=asked,
                     physics=job.physics,
+                    progress=partial(self._send, _PHASE),
                 )
             except BridgeError as error:
-                self._send(_ERROR, error)
+                self.refuse(error)
                 return
             sent, switchable = replace(plan, stage=None, catalog=None), _switchable(plan)
             self._send(_PLAN, sent, switchable)
@@ -352,6 +380,10 @@ class _Planner:
                     log_warning("plan cache", f"the plan is not kept: {describe(error)}")
             if job.describes:
                 self._send(_DONE)
+
+    def refuse(self, error: BridgeError) -> None:
+        """Send an error in place of the plan."""
+        self._send(_ERROR, error)
 
     def _describe(self, plan: BridgePlan) -> bool:
         """Send the description of each robot, as `ros.description.description_builder` makes it.

@@ -41,7 +41,8 @@ def make(
     return subprocess.run(
         [shutil.which("make") or "make", *arguments],
         cwd=clone,
-        env={**keep, "PATH": str(path), **variables},
+        # A wheel in the user's cache would make compilers unnecessary.
+        env={**keep, "PATH": str(path), "XDG_CACHE_HOME": str(clone.parent / "cache"), **variables},
         capture_output=True,
         text=True,
         timeout=60,
@@ -130,8 +131,11 @@ def test_every_ros_wheel_is_pinned(distro: str) -> None:
     assert pins["ros-rclpy"].split(".")[0] == {"kilted": "9", "jazzy": "7"}[distro]
 
 
-def test_share_files_are_found_without_following_links(tmp_path: Path) -> None:
+def test_share_files_are_found_without_following_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`ros2 launch` walks the share folder as here, and `ros2 run` looks into lib/usd_ros_bridge."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
     setup_env = runpy.run_path(str(ROOT / "tools" / "setup_env.py"))
     setup = object.__new__(setup_env["Setup"])
     setup.venv, setup.bin = tmp_path, tmp_path / "bin"
@@ -139,6 +143,10 @@ def test_share_files_are_found_without_following_links(tmp_path: Path) -> None:
     share.mkdir(parents=True)
     # As earlier versions left it.
     (share / "launch").symlink_to(ROOT / "launch")
+    executables.mkdir(parents=True)
+    setup.bin.mkdir()
+    (setup.bin / "bridge").touch()
+    (executables / "bridge").symlink_to(setup.bin / "bridge")
     for _ in range(2):
         setup.register_in_ament_index()
     walked = {name for _, _, names in os.walk(share) for name in names}
@@ -148,4 +156,6 @@ def test_share_files_are_found_without_following_links(tmp_path: Path) -> None:
         "robot_state_publisher",
         "usd_ros_bridge",
     }
+    assert all(os.access(path, os.X_OK) and not path.is_symlink() for path in executables.iterdir())
+    assert not (setup.bin / "bridge").exists()
     assert (ROOT / "launch" / "bridge.launch.py").is_file()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,6 +18,7 @@ import pytest
 import usd_ros_bridge
 
 ROOT = Path(__file__).resolve().parents[2]
+EXECUTABLES = {"bridge", "robot_state_publisher", "usd_ros_bridge"}
 PACKAGE_XML = ElementTree.parse(ROOT / "package.xml")
 
 
@@ -83,7 +86,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     for name in filter(None, listed):
         if (ROOT / name).is_file() and not name.startswith("test/"):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+            shutil.copy(ROOT / name, source / name)
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", *options, "-w", target, source],
@@ -109,7 +112,94 @@ def test_wheel_carries_schemas_examples_and_index_entry(wheel: zipfile.ZipFile) 
 
 def test_wheel_leaves_the_scripts_to_pip(wheel: zipfile.ZipFile) -> None:
     """setup.cfg's directories are colcon's: in a wheel they would hide the console script from bin/."""
-    assert not [name for name in wheel.namelist() if ".data/scripts" in name or "/lib/usd_ros_bridge" in name]
-    points = wheel.read(f"usd_ros_bridge-{usd_ros_bridge.__version__}.dist-info/entry_points.txt").decode()
-    assert "usd_ros_bridge = usd_ros_bridge.entry_points:usd_ros_bridge" in points
-    assert "bridge = usd_ros_bridge.entry_points:bridge" in points
+    assert not [name for name in wheel.namelist() if ".data/scripts" in name]
+    points = configparser.ConfigParser()
+    points.read_string(
+        wheel.read(f"usd_ros_bridge-{usd_ros_bridge.__version__}.dist-info/entry_points.txt").decode()
+    )
+    assert dict(points["console_scripts"]) == {
+        "usd_ros_bridge": "usd_ros_bridge.entry_points:usd_ros_bridge",
+        "robot_state_publisher": "usd_ros_bridge.entry_points:robot_state_publisher",
+    }
+
+
+def test_wheel_has_the_executables_of_ros2_run(wheel: zipfile.ZipFile) -> None:
+    folder = f"usd_ros_bridge-{usd_ros_bridge.__version__}.data/data/lib/usd_ros_bridge/"
+    found = [info for info in wheel.infolist() if info.filename.startswith(folder)]
+    assert {info.filename.removeprefix(folder) for info in found} == EXECUTABLES
+    assert all(info.external_attr >> 16 & 0o111 == 0o111 for info in found)
+
+
+def test_wheel_has_no_file_that_acts_at_every_start_of_python(wheel: zipfile.ZipFile) -> None:
+    """A simulator's Python may get this wheel; only that of the interfaces makes an environment a ROS 2 prefix."""
+    assert not [name for name in wheel.namelist() if name.endswith(".pth")]
+
+
+@pytest.mark.parametrize("distro", ["kilted", "jazzy"])
+def test_extra_of_a_distribution_pins_what_make_setup_pins(wheel: zipfile.ZipFile, distro: str) -> None:
+    lines = (ROOT / "tools" / "requirements" / f"{distro}.txt").read_text().splitlines()
+    pins = {line for line in lines if line and not line.startswith("#")}
+    major = next(pin for pin in pins if pin.startswith("ros-rclpy==")).partition("==")[2].split(".")[0]
+    required = requirements(wheel, distro)
+    assert pins <= required
+    assert f"usd_ros_bridge_interfaces=={major}.{usd_ros_bridge.__version__}" in required
+    assert required - pins - requirements(wheel, "all") == {
+        f"usd_ros_bridge_interfaces=={major}.{usd_ros_bridge.__version__}"
+    }
+
+
+def test_extra_all_has_every_feature_and_no_ros(wheel: zipfile.ZipFile) -> None:
+    features = [requirements(wheel, extra) for extra in ("usd", "mujoco", "cli", "watch", "images")]
+    assert requirements(wheel, "all") == set().union(*features)
+    assert all(features)
+    assert not [name for name in requirements(wheel, "all") if name.startswith("ros-")]
+
+
+def requirements(wheel: zipfile.ZipFile, extra: str) -> set[str]:
+    """What an extra requires, without its marker and spaces."""
+    text = wheel.read(f"usd_ros_bridge-{usd_ros_bridge.__version__}.dist-info/METADATA").decode()
+    lines = re.findall(rf"^Requires-Dist: (.*); extra == ['\"]{extra}['\"]$", text, re.MULTILINE)
+    return {re.sub(r"[ ()]", "", line) for line in lines}
+
+
+@pytest.mark.parametrize("name", sorted(EXECUTABLES))
+def test_executable_finds_the_python_of_its_prefix(tmp_path: Path, name: str) -> None:
+    """As installed: two folders below the prefix whose bin/ has the interpreter."""
+    folder, binaries = tmp_path / "lib" / "usd_ros_bridge", tmp_path / "bin"
+    folder.mkdir(parents=True)
+    binaries.mkdir()
+    shutil.copy(ROOT / "executables" / name, folder / name)
+    (binaries / "python").write_text(f'#!/bin/sh\necho here >&2\nexec "{sys.executable}" "$@"\n')
+    (binaries / "python").chmod(0o755)
+    done = subprocess.run([folder / name, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[0] == "here"
+    assert name in done.stdout
+
+
+def test_executable_without_python_in_its_prefix_takes_that_of_the_path(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "executables" / "usd_ros_bridge", tmp_path / "usd_ros_bridge")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [tmp_path / "usd_ros_bridge", "--version"], env={**os.environ, "PATH": path},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert usd_ros_bridge.__version__ in done.stdout, done.stderr
+
+
+def test_colcon_installs_the_executables_with_its_python_in_their_first_line(tmp_path: Path) -> None:
+    """The command that colcon gives a package of the build type ament_python, without --symlink-install."""
+    build, prefix = tmp_path / "build", tmp_path / "install"
+    build.mkdir()
+    command = [
+        sys.executable, "setup.py", "egg_info", f"--egg-base={build}", "build", f"--build-base={build / 'build'}",
+        "install", f"--prefix={prefix}", f"--record={build / 'install.log'}", "--single-version-externally-managed",
+        "--install-scripts", f"{prefix}/lib/usd_ros_bridge",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = prefix / "lib" / "usd_ros_bridge"
+    assert {path.name for path in folder.iterdir()} == EXECUTABLES
+    for path in folder.iterdir():
+        assert path.read_text().splitlines()[0] == f"#!{sys.executable}"
+    assert (prefix / "share" / "usd_ros_bridge" / "launch" / "bridge.launch.py").is_file()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from usd_ros_bridge.cli.common import (
     split_options,
     table_options,
 )
-from usd_ros_bridge.errors import AssetError, BridgeError, OptionError, StrictError, choices, escaped
+from usd_ros_bridge.errors import AssetError, OptionError, StrictError, choices, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 
@@ -75,23 +76,22 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 def run(ros_args: list[str] | None, /, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
     with ending_at_once():
+        from usd_ros_bridge.cli.start_view import TerminalView
         from usd_ros_bridge.planner_process import start_planner
+        from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
-        with start_planner() as planner:
-            try:
-                from usd_ros_bridge.ros.node import run_node
-            except ImportError as error:
-                raise BridgeError(
-                    f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
-                ) from error
+        on_terminal = sys.stdout.isatty()
+        phases = StartPhases(TerminalView() if on_terminal else LogView(early_after=EARLY_AFTER_S))
+        with closing(phases), start_planner() as planner:
             from usd_ros_bridge.cli.views import live_view
+            from usd_ros_bridge.ros.node import run_node
 
-            on_terminal = sys.stdout.isatty()
             run_node(
                 given=given_options(options),
                 ros_args=[*(ros_args or []), *(_LIVE_ROS_ARGS if on_terminal else [])],
                 view=live_view if on_terminal else None,
                 planner=planner,
+                phases=phases,
             )
 
 

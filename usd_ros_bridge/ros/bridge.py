@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from usd_ros_bridge.backends.base import Backend, BackendInput
+from usd_ros_bridge.backends.base import Backend, BackendInput, needs_physics
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
@@ -42,6 +42,7 @@ from usd_ros_bridge.runtime.loop import Loop
 from usd_ros_bridge.runtime.plan_binding import PlanComponent
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl
+from usd_ros_bridge.start_phases import BACKEND, COMPILING, DISCOVERY, Progress
 
 NODE_NAME = "usd_ros_bridge"
 QUIT_S = 0.2
@@ -90,6 +91,7 @@ class Bridge(HandlerRegistry):
         node: Any = None,
         report: Report | None = None,
         inform: Report | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Store the arguments; `open` acquires.
 
@@ -103,6 +105,7 @@ class Bridge(HandlerRegistry):
                 `Domains`, which the bridge closes.
             report: Show a warning `(kind, message)`; the node's logger by default.
             inform: Show news `(kind, message)`; the node's logger by default.
+            progress: Called with the name of each phase of the opening when it begins.
         """
         super().__init__(Handlers(plan))
         self._options = options or BridgeOptions()
@@ -112,6 +115,7 @@ class Bridge(HandlerRegistry):
             OnceReporter(report or self._log.warn),
             limited(inform or self._log.inform),
         )
+        self._progress = progress or (lambda _: None)
         self._workers = Workers()
         # Held by ticks, and by the thread that closes the bridge.
         self._lock = threading.RLock()
@@ -423,6 +427,7 @@ class Bridge(HandlerRegistry):
         """Open everything, in order. `close` closes what is open, in reverse, if something fails."""
         bind_installed(self._handlers, self._options.handlers, self._reporter.report)
         runtime, backend_name = self._open_runtime()
+        self._progress(DISCOVERY)
         served = self._served_plan(runtime.plan, runtime.inputs)
         parts = self._make_parts(served, runtime, backend_name)
         self._loop = parts.loop
@@ -443,6 +448,7 @@ class Bridge(HandlerRegistry):
         if choice is None:
             follows_clock = bool(node.get_clock().ros_time_is_active)
             choice = choose(plan, AUTO, follows_clock=follows_clock, inform=self._inform)
+        self._progress(COMPILING if needs_physics(choice.backend) else f"{BACKEND} {choice.name}")
         runtime, backend_name = open_chosen(choice, self._make_runtime, self._reporter.report)
         self._resources.callback(runtime.close)
         return runtime, backend_name

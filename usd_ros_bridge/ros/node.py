@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
+
 from usd_ros_bridge.process_settings import (
     Ending,
     ended_by_signals,
     ending_at_once,
     fail,
+    missing_requirements_explained,
     run_interruptibly,
     tune_process,
 )
 
 _planner = None
-with ending_at_once():  # A signal while modules are imported is no traceback.
+# A signal while modules are imported is no traceback, and neither is a missing one.
+with missing_requirements_explained() if __name__ == "__main__" else nullcontext(), ending_at_once():
     if __name__ == "__main__":
         from usd_ros_bridge.planner_process import start_planner
 
@@ -22,7 +26,7 @@ with ending_at_once():  # A signal while modules are imported is no traceback.
     import sys
     from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager, nullcontext
+    from contextlib import AbstractContextManager
     from functools import partial
     from typing import Any, NoReturn
 
@@ -53,6 +57,7 @@ with ending_at_once():  # A signal while modules are imported is no traceback.
         keep_to_udp_where_shared_memory_is_full,
         use_large_message_transport,
     )
+    from usd_ros_bridge.start_phases import NODE, OPENING, Progress, StartPhases
     from usd_ros_bridge.usd.session import DeferredStage
 
 _WITHOUT_STAGE = frozenset({AUTO, "joint_states", "kinematic", "mujoco", "null", "playback"})
@@ -69,7 +74,11 @@ View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
 
 
 def main(
-    arguments: Sequence[str] | None = None, *, role: Role = BRIDGE, planner: PlannerProcess | None = None
+    arguments: Sequence[str] | None = None,
+    *,
+    role: Role = BRIDGE,
+    planner: PlannerProcess | None = None,
+    phases: StartPhases | None = None,
 ) -> NoReturn:
     """Run the node and exit: 0, 1 (strict), or 2 (the caller's mistake, in one line on stderr).
 
@@ -77,19 +86,22 @@ def main(
         arguments: What follows the executable's name; None for those of the process.
         role: What the node is.
         planner: Plans the asset, so that this process need not load OpenUSD.
+        phases: Measures the start, from before ROS 2 was imported.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     status = 0
     with ending_at_once():
         try:
             with planner or nullcontext():
-                _run_arguments(given, role, planner)
+                _run_arguments(given, role, planner, phases)
         except BridgeError as error:
             status = fail(error)
     sys.exit(status)
 
 
-def _run_arguments(arguments: list[str], role: Role, planner: PlannerProcess | None) -> None:
+def _run_arguments(
+    arguments: list[str], role: Role, planner: PlannerProcess | None, phases: StartPhases | None
+) -> None:
     try:
         rest = remove_ros_args(arguments)
     except ROS_ERRORS as error:
@@ -100,7 +112,8 @@ def _run_arguments(arguments: list[str], role: Role, planner: PlannerProcess | N
     asset = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if rest:
         raise OptionError(f"unexpected argument {rest[0]!r}; it takes an asset, and --ros-args: see --help")
-    run_node(given={"asset": asset} if asset else None, ros_args=arguments, role=role, planner=planner)
+    given = {"asset": asset} if asset else None
+    run_node(given=given, ros_args=arguments, role=role, planner=planner, phases=phases)
 
 
 def _help(role: Role) -> str:
@@ -137,6 +150,7 @@ def run_node(
     role: Role = BRIDGE,
     view: View | None = None,
     planner: PlannerProcess | None = None,
+    phases: StartPhases | None = None,
 ) -> None:
     """Run a bridge in a node of its own, in the main thread, until SIGINT or SIGTERM.
 
@@ -146,19 +160,21 @@ def run_node(
         role: What the node is.
         view: Show the running bridge.
         planner: Plans the asset, so that this process need not load OpenUSD. None: the asset is planned here.
+        phases: Measures the start, and shows it. Without a view, the node's log has the phases.
 
     Raises:
         BridgeError: The caller's mistake.
         StrictError: The asset has errors and `strict` was asked for.
     """
-    given = given or {}
+    given, phases = given or {}, phases or StartPhases()
+    phases.begin(NODE)
     namespace = given.get("namespace", "").strip("/")
     fault = namespace_fault("/" + namespace)
     if fault:
         # Before rclpy sees it: that would add lines of its own.
         raise OptionError(f"namespace {namespace!r} {fault}")
     tune_process()
-    with ended_by_signals() as ending, planner or nullcontext():
+    with closing(phases), ended_by_signals() as ending, planner or nullcontext():
         # Read by the middleware with its first node, which is before any parameter can be.
         without_shared_memory = keep_to_udp_where_shared_memory_is_full()
         most_bytes = SEGMENT_BYTES if _may_send_images(role, given, ros_args) else WITHOUT_IMAGES_BYTES
@@ -181,10 +197,15 @@ def run_node(
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
             if options.backend != AUTO:
                 load_backend(options.backend)
-            plan = _load(options, node, planner)
-            bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)
-            _run(bridge, ending, view, options.bridge)
+            phases.log_to(lambda text: node.get_logger().info(escaped(text)))
+            plan = _load(options, node, planner, phases)
+            bridge = Bridge(
+                plan, options.backend, options=options.bridge, node=domains, progress=phases.begin
+            )
+            _run(bridge, ending, view, options.bridge, phases)
         finally:
+            # Before what the nodes log at their end.
+            phases.close()
             domains.close()
 
 
@@ -208,7 +229,9 @@ def _check_asset(asset: str, description: str) -> None:
     raise OptionError("no asset given: set the parameter asset (--ros-args -p asset:=robot.usda)")
 
 
-def _run(bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptions) -> None:
+def _run(
+    bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptions, phases: StartPhases
+) -> None:
     try:
         bridge.open()
         # What there is by now stays: a search of all of it, now and then, would hold up a tick.
@@ -218,6 +241,7 @@ def _run(bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptio
             bridge.node.get_logger().info(
                 f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
             )
+        bridge.node.get_logger().info(escaped(phases.finish()))
         bridge.node.get_logger().info(escaped(bridge.summary()))
         with view(bridge.status) if view is not None else nullcontext():
             if not ending.asked:
@@ -226,7 +250,7 @@ def _run(bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptio
         bridge.close()
 
 
-def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None) -> BridgePlan:
+def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None, phases: StartPhases) -> BridgePlan:
     job = PlanJob(
         asset=options.asset,
         read_options=options.read,
@@ -238,7 +262,12 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None) -> Br
         mesh_directory=options.bridge.mesh_directory,
         uses_cache=options.plan_cache,
     )
-    plan = _plan_elsewhere(job, options, node, planner) or run_interruptibly(partial(_plan_here, job))
+
+    def begin(name: str) -> None:
+        phases.begin(name, options.asset if name == OPENING else "")
+
+    plan = _plan_elsewhere(job, options, node, planner, begin)
+    plan = plan or run_interruptibly(partial(_plan_here, job, begin))
     _log_diagnostics(plan, node.get_logger())
     if options.strict and has_errors(plan.diagnostics):
         raise StrictError(f"{options.asset} has errors, and strict was asked for")
@@ -246,7 +275,7 @@ def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None) -> Br
 
 
 def _plan_elsewhere(
-    job: PlanJob, options: NodeOptions, node: Any, planner: PlannerProcess | None
+    job: PlanJob, options: NodeOptions, node: Any, planner: PlannerProcess | None, begin: Progress
 ) -> BridgePlan | None:
     """Return the plan that a planner process makes; None where there is none, or the stage is needed here anyway."""
     if planner is None:
@@ -262,7 +291,7 @@ def _plan_elsewhere(
         return None
     try:
         # In the main thread: a signal ends the wait.
-        plan = planner.plan(job)
+        plan = planner.plan(job, begin)
     except PlannerError as error:
         node.get_logger().warning(
             f"the planner process {error}: the asset is planned in the node's own process"
@@ -275,7 +304,7 @@ def _plan_elsewhere(
     return plan
 
 
-def _plan_here(job: PlanJob) -> BridgePlan:
+def _plan_here(job: PlanJob, begin: Progress) -> BridgePlan:
     from usd_ros_bridge.usd.session import quiet
 
     with quiet():
@@ -285,6 +314,7 @@ def _plan_here(job: PlanJob) -> BridgePlan:
             plan_options=job.plan_options,
             catalog=job.catalog,
             physics=job.physics,
+            progress=begin,
         )
 
 
@@ -314,4 +344,5 @@ def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(planner=_planner)
+    with missing_requirements_explained():
+        main(planner=_planner)

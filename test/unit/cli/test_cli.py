@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -274,13 +273,6 @@ importlib.metadata.EntryPoint(name="", value=value, group="").load()()
 """An executable as pip and colcon write it, which is sent SIGINT when it imports a module."""
 
 
-def console_scripts() -> dict[str, str]:
-    """The executables of setup.py and where they start."""
-    text = (ROOT / "setup.py").read_text()
-    found = re.findall(r'f"(\S+) = ({NAME}\.\S+:\S+)"', text.split("console_scripts")[1].split("]")[0])
-    return {name.format(NAME="usd_ros_bridge"): value.format(NAME="usd_ros_bridge") for name, value in found}
-
-
 @pytest.mark.parametrize("executable", ["usd_ros_bridge", "bridge", "robot_state_publisher"])
 @pytest.mark.parametrize(
     "module",
@@ -294,7 +286,8 @@ def console_scripts() -> dict[str, str]:
 def test_sigint_as_soon_as_an_executable_imports_anything_is_no_traceback(
     executable: str, module: str
 ) -> None:
-    command = [sys.executable, "-c", EXECUTABLE, console_scripts()[executable], module, "--help"]
+    start = f"usd_ros_bridge.entry_points:{executable}"
+    command = [sys.executable, "-c", EXECUTABLE, start, module, "--help"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert done.returncode in (0, 130)

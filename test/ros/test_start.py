@@ -1,0 +1,123 @@
+"""The start of `run` and of the node as people see it: the phases, in order, and an error as the last line."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from terminals import OnTerminal
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: make setup")
+
+ROOT = Path(__file__).parents[2]
+ARM = ROOT / "examples" / "arm" / "arm.usda"
+RUN = [sys.executable, "-m", "usd_ros_bridge", "run"]
+BRIDGE = [sys.executable, "-c", "from usd_ros_bridge.entry_points import bridge; bridge()"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "XDG_CACHE_HOME": str(tmp_path),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "TERM": "xterm",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+
+
+def started(
+    command: list[str], environment: dict[str, str], *, until: Callable[[], bool] = lambda: True
+) -> list[str]:
+    """Run a bridge until it is ready, and `until()`. Return its log, and check that nothing else was printed."""
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    lines: list[str] = []
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines.append(re.sub(r"^\[INFO\] \[[\d.]+\] \[\S+\]: ", "", line.rstrip("\n")))
+            if lines[-1].endswith(": ready"):
+                break
+        else:
+            pytest.fail(f"never ready: {lines}")
+        end = time.monotonic() + 60.0
+        while not until():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert output == ""
+    return lines
+
+
+@pytest.mark.parametrize("command", [RUN, BRIDGE], ids=["run", "bridge"])
+def test_the_log_has_the_phases_in_order_then_their_times(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    lines = started([*command, str(ARM)], environment)
+    expected = [f"opening {ARM}", "planning", "compiling the physics", "discovery"]
+    assert [line for line in lines if line in expected] == expected
+    names = "loading ROS 2", "starting the node", "opening", "planning", "compiling the physics", "discovery"
+    times = ", ".join(rf"{name} \d+\.\d\d s" for name in names)
+    assert re.fullmatch(rf"started in \d+\.\d\d s: {times}", lines[-2])
+
+
+def test_a_start_from_the_plan_cache_says_so(environment: dict[str, str]) -> None:
+    plans = Path(environment["XDG_CACHE_HOME"], "usd_ros_bridge", "plans")
+    assert "planning" in started([*RUN, str(ARM)], environment, until=lambda: any(plans.glob("*.plan")))
+    lines = started([*RUN, str(ARM)], environment)
+    assert "taking the plan from the plan cache" in lines
+    assert "planning" not in lines
+
+
+def test_without_physics_the_backend_is_named(environment: dict[str, str]) -> None:
+    assert "starting the backend null" in started([*RUN, str(ARM), "--backend", "null"], environment)
+
+
+def test_an_asset_that_fails_ends_the_log(environment: dict[str, str]) -> None:
+    for command in (RUN, BRIDGE):
+        done = subprocess.run(
+            [*command, "missing.usda"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        *_, phase, error = done.stderr.splitlines()
+        assert phase.endswith("opening missing.usda")
+        assert error.startswith("usd_ros_bridge: cannot open 'missing.usda'")
+
+
+def test_a_terminal_shows_the_phases_then_the_live_view(environment: dict[str, str]) -> None:
+    with OnTerminal([*RUN, str(ARM)], environment) as shown:
+        shown.wait_for(b"Ctrl-C ends")
+        shown.interrupt()
+        assert shown.finish() == 0
+    text = shown.written.decode()
+    assert text.startswith("loading ROS 2 ...")
+    places = [text.index(f"\r\x1b[K{name}") for name in ("loading ROS 2", "opening", "planning", "discovery")]
+    assert places == sorted(places)
+    assert places[-1] < text.index("Ctrl-C ends")
+    assert "[INFO]" not in text
+
+
+def test_an_asset_that_fails_is_the_last_line_of_a_terminal(environment: dict[str, str]) -> None:
+    with OnTerminal([*RUN, "missing.usda"], environment) as shown:
+        assert shown.finish() == 2
+    *_, error = shown.written.decode().splitlines()
+    assert error.endswith("usd_ros_bridge: cannot open 'missing.usda': no such file")
+    assert "opening missing.usda ...\r\x1b[K" in shown.written.decode().replace("\r\r", "\r")
