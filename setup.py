@@ -72,7 +72,7 @@ setup(
         "usd": ["usd-core>=26.5"],
         "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
         "newton": ["newton[sim]>=1.8", "newton-usd-schemas>=0.6", "usd-core>=26.5,<26.9"],
-        "cli": ["rich", "click"],
+        "cli": ["rich", "click", "textual>=1.0"],
         "watch": ["watchfiles>=0.21"],
         "images": ["pillow"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.

@@ -1,15 +1,19 @@
 """The live view: a textual app that shows the status of a running bridge.
 
-It runs in a process of its own (`live_view`), so that drawing never delays a tick. It gets `ViewUpdate`s and sends
-`ViewEvent`s. Text from assets and peers is made safe for a terminal: no markup, no control characters.
+It runs in a process of its own (`live_view`), so that drawing never delays a tick, and gets `ViewUpdate`s. Text from
+assets and peers is made safe for a terminal: no markup, no control characters.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -25,6 +29,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Footer, Input, RichLog, Static
 
+from usd_ros_bridge.cli.live_view import STOP, RobotFrames, ViewUpdate
 from usd_ros_bridge.cli.topic_echo import TopicEcho
 from usd_ros_bridge.cli.views import SEVERITY_STYLES, plain
 from usd_ros_bridge.errors import escaped
@@ -40,49 +45,12 @@ SLOW = 0.95
 LOG_LINES = 5000
 """Lines that the log pane keeps."""
 
-MAX_ROBOTS = 100
-"""Robots whose frames are listed."""
-
 ECHO_SECONDS = 0.5
 """Period in which the detail pane shows the newest message, seconds."""
 
 TIME_STYLES = {"playing": "green", "paused": "yellow", "stopped": "yellow"}
 STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
 STATES = ("disabled", "silent", "active", "idle")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RobotFrames:
-    """The frames of one robot, as the view lists them.
-
-    Attributes:
-        namespace: The robot's namespace.
-        tops: Frames of other robots or nodes that its frames hang from.
-        frames: Id, and if it is static, of each frame.
-    """
-
-    namespace: str
-    tops: tuple[str, ...]
-    frames: tuple[tuple[str, bool], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewUpdate:
-    """What the bridge tells the view.
-
-    Attributes:
-        status: The status, without robots and diagnostics: they are below, as they seldom change.
-        robots: Frames of the robots, None if they have not changed.
-        robot_count: Number of robots.
-        diagnostics: Faults of the asset, None if they have not changed.
-        log: Lines that were logged since the last update.
-    """
-
-    status: BridgeStatus
-    robots: tuple[RobotFrames, ...] | None = None
-    robot_count: int = 0
-    diagnostics: tuple[Diagnostic, ...] | None = None
-    log: tuple[str, ...] = ()
 
 
 # --- Rows of the interfaces --------------------------------------------------------------------------------------
@@ -522,11 +490,11 @@ class LiveApp(App[None]):
     #filter { height: 1; border: none; padding: 0; display: none; }
     #filter.-shown { display: block; }
     """
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - textual declares it so
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as textual declares it
         (0, "-narrow"),
         (140, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS = [  # noqa: RUF012 - textual declares it so
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012 - as textual declares it
         (0, "-short"),
         (36, "-tall"),
     ]
@@ -545,16 +513,21 @@ class LiveApp(App[None]):
     ]
 
     def __init__(
-        self, *, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None
+        self,
+        *,
+        begin: Callable[[], None] | None = None,
+        end: Callable[[], None] | None = None,
+        make_echo: Callable[[InterfaceStatus], TopicEcho | None] = TopicEcho,
     ) -> None:
         """Store the arguments.
 
         Args:
             begin: Called once when updates can be shown.
             end: End the bridge; called when the user asks for it.
+            make_echo: Subscribe to the topic of the detail pane.
         """
         super().__init__()
-        self._begin, self._end = begin, end
+        self._begin, self._end, self._make_echo = begin, end, make_echo
         self._update: ViewUpdate | None = None
         self._robots: tuple[RobotFrames, ...] = ()
         self._diagnostics: tuple[Diagnostic, ...] = ()
@@ -615,6 +588,7 @@ class LiveApp(App[None]):
         if frames.has_class("-shown"):
             text = frames_text(self._robots, update.robot_count, status)
             self.query_one("#frames-text", Static).update(text)
+        self._show_detail()
         log = self.query_one("#log", RichLog)
         for line in update.log:
             log.write(_log_line(line))
@@ -646,7 +620,7 @@ class LiveApp(App[None]):
             self._echo.close()
             self._echo = None
         if row is not None and self._echo is None:
-            self._echo = TopicEcho(row)
+            self._echo = self._make_echo(row)
 
     # --- Keys --------------------------------------------------------------------------------------------------
 
@@ -730,3 +704,28 @@ def _log_line(line: str) -> Text:
     elif line.startswith("[WARN]"):
         style = "yellow"
     return Text(escaped(line), style=style)
+
+
+def serve(descriptor: int) -> None:
+    """Draw what comes through a pipe until it ends: the main function of the child process.
+
+    Args:
+        descriptor: File descriptor of the pipe.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # They reach the whole job. The bridge ends at them, and the view with it.
+        signal.signal(number, signal.SIG_IGN)
+    connection = Connection(descriptor)
+
+    def receive() -> None:
+        with suppress(EOFError, OSError, RuntimeError):
+            while True:
+                update = connection.recv()
+                app.call_from_thread(app.show, update)
+        with suppress(RuntimeError):
+            app.call_from_thread(app.exit)
+
+    updates = threading.Thread(target=receive, name="updates", daemon=True)
+    app = LiveApp(begin=updates.start, end=lambda: connection.send(STOP))
+    app.run()
+    sys.exit(app.return_code)

@@ -17,13 +17,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.reporting import describe
 
 if TYPE_CHECKING:
+    from usd_ros_bridge.model.diagnostics import Diagnostic
     from usd_ros_bridge.model.plan import RobotPlan
     from usd_ros_bridge.ros.bridge_status import BridgeStatus
 
@@ -53,15 +55,51 @@ _RESTORE += "\x1b[<u\x1b[0m\r"
 """Leave the alternate screen, show the cursor, end reports of mouse, focus, paste and keys (xterm, kitty)."""
 
 
+MAX_ROBOTS = 100
+"""Robots whose frames are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotFrames:
+    """The frames of one robot, as the view lists them.
+
+    Attributes:
+        namespace: The robot's namespace.
+        tops: Frames of other robots or nodes that its frames hang from.
+        frames: Id, and if it is static, of each frame.
+    """
+
+    namespace: str
+    tops: tuple[str, ...]
+    frames: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewUpdate:
+    """What the bridge tells the view.
+
+    Attributes:
+        status: The status, without robots and diagnostics: they are below, as they seldom change.
+        robots: Frames of the robots, None if they have not changed.
+        robot_count: Number of robots.
+        diagnostics: Faults of the asset, None if they have not changed.
+        log: Lines that were logged since the last update.
+    """
+
+    status: BridgeStatus
+    robots: tuple[RobotFrames, ...] | None = None
+    robot_count: int = 0
+    diagnostics: tuple[Diagnostic, ...] | None = None
+    log: tuple[str, ...] = ()
+
+
 def reason_against() -> str:
     """Return why there can be no live view here, "" if there can be one."""
     if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
         return "not a terminal"
     if os.environ.get("TERM", "dumb") == "dumb":
         return "the terminal cannot move its cursor (TERM)"
-    try:
-        import textual  # noqa: F401
-    except ImportError:
+    if find_spec("textual") is None:
         return "textual is not installed: pip install textual"
     return ""
 
@@ -106,7 +144,7 @@ class LiveView:
         ours, theirs = Pipe()
         code = (
             f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
-            f"from usd_ros_bridge.cli.live_view import serve; serve({theirs.fileno()})"
+            f"from usd_ros_bridge.cli.live_app import serve; serve({theirs.fileno()})"
         )
         self._output = _CapturedOutput()
         terminal = self._output.open()
@@ -163,7 +201,7 @@ class LiveView:
             began = time.thread_time()
             status = self._status()
             connection.send(
-                _update(
+                update_of(
                     status,
                     with_robots=status.robots is not robots,
                     with_diagnostics=status.diagnostics is not diagnostics,
@@ -272,9 +310,17 @@ def _flush() -> None:
             stream.flush()
 
 
-def _update(status: BridgeStatus, *, with_robots: bool, with_diagnostics: bool, log: tuple[str, ...]) -> Any:
-    from usd_ros_bridge.cli.live_app import MAX_ROBOTS, ViewUpdate
+def update_of(
+    status: BridgeStatus, *, with_robots: bool, with_diagnostics: bool, log: tuple[str, ...]
+) -> ViewUpdate:
+    """Return what the view is told of a status.
 
+    Args:
+        status: The status.
+        with_robots: The robots differ from those of the last update.
+        with_diagnostics: The diagnostics differ from those of the last update.
+        log: Lines that were logged since.
+    """
     return ViewUpdate(
         status=replace(status, robots=(), diagnostics=()),
         robots=tuple(map(_frames, status.robots[:MAX_ROBOTS])) if with_robots else None,
@@ -284,39 +330,10 @@ def _update(status: BridgeStatus, *, with_robots: bool, with_diagnostics: bool, 
     )
 
 
-def _frames(robot: RobotPlan) -> Any:
-    from usd_ros_bridge.cli.live_app import RobotFrames
-
+def _frames(robot: RobotPlan) -> RobotFrames:
     tops = dict.fromkeys(frame.parent for frame in robot.frames if frame.parent_index < 0)
     return RobotFrames(
         namespace=robot.namespace,
         tops=tuple(tops),
         frames=tuple((frame.id, frame.static) for frame in robot.frames),
     )
-
-
-def serve(descriptor: int) -> None:
-    """Draw what comes through a pipe until it ends: the main function of the child process.
-
-    Args:
-        descriptor: File descriptor of the pipe.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # They reach the whole job. The bridge ends at them, and the view with it.
-        signal.signal(number, signal.SIG_IGN)
-    from usd_ros_bridge.cli.live_app import LiveApp
-
-    connection = Connection(descriptor)
-
-    def receive() -> None:
-        with suppress(EOFError, OSError, RuntimeError):
-            while True:
-                update = connection.recv()
-                app.call_from_thread(app.show, update)
-        with suppress(RuntimeError):
-            app.call_from_thread(app.exit)
-
-    updates = threading.Thread(target=receive, name="updates", daemon=True)
-    app = LiveApp(begin=updates.start, end=lambda: connection.send(STOP))
-    app.run()
-    sys.exit(app.return_code)

@@ -98,7 +98,9 @@ class PlanTable:
         elif len(self._rows) > MOST_ROWS:
             yield from self._plain_columns()
         else:
-            made = Table(*self._columns, title=self._title, title_justify="left")
+            made = Table(title=self._title, title_justify="left")
+            for column in self._columns:
+                made.add_column(column, overflow="fold")
             for row in self._rows:
                 made.add_row(*row)
             yield made

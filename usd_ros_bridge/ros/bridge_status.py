@@ -1,4 +1,4 @@
-"""Status of a running bridge at one moment: the rows of the live table. Data only; no rclpy here."""
+"""Status of a running bridge at one moment: the rows of the live view. Data only; no rclpy here."""
 
 from __future__ import annotations
 
