@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERENT = 1
 
-_LIVE_ROS_ARGS = ["--ros-args", "--disable-stdout-logs"]
-"""Log lines would break the live table, which shows the same reports."""
-
 
 @click.command()
 @asset_options
@@ -72,24 +69,32 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 @table_options(
     "backend", "backend_options", "real_time_factor", "beyond_limits", "start_paused", "watch", "plan_cache"
 )
+@click.option(
+    "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."
+)
 @click.pass_obj
-def run(ros_args: list[str] | None, /, **options: Any) -> None:
-    """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2."""
+def run(ros_args: list[str] | None, /, *, no_live: bool, **options: Any) -> None:
+    """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2.
+
+    On a terminal, a live view shows its findings, its interfaces and its log.
+    """
     with ending_at_once():
+        from usd_ros_bridge.cli.live_view import live_view, reason_against
         from usd_ros_bridge.cli.start_view import TerminalView
         from usd_ros_bridge.planner_process import start_planner
         from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
-        on_terminal = sys.stdout.isatty()
-        phases = StartPhases(TerminalView() if on_terminal else LogView(early_after=EARLY_AFTER_S))
+        reason = "not wanted" if no_live else reason_against()
+        if reason and sys.stdout.isatty() and not no_live:
+            print(f"usd_ros_bridge: no live view: {reason}", file=sys.stderr)
+        phases = StartPhases(LogView(early_after=EARLY_AFTER_S) if reason else TerminalView())
         with closing(phases), start_planner() as planner:
-            from usd_ros_bridge.cli.views import live_view
             from usd_ros_bridge.ros.node import run_node
 
             run_node(
                 given=given_options(options),
-                ros_args=[*(ros_args or []), *(_LIVE_ROS_ARGS if on_terminal else [])],
-                view=live_view if on_terminal else None,
+                ros_args=ros_args or [],
+                view=None if reason else live_view,
                 planner=planner,
                 phases=phases,
             )

@@ -1,4 +1,4 @@
-"""Views for people: the plan of `inspect`, the differences of `diff`, and the live table of `run`.
+"""Views for people: the plan of `inspect` and the differences of `diff`. `live_app` is that of `run`.
 
 Text from assets and peers is made safe for a terminal: no markup, no control characters, bounded.
 """
@@ -8,16 +8,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.live import Live
 from rich.rule import Rule
 from rich.segment import Segment
 from rich.table import Table
@@ -47,11 +43,10 @@ from usd_ros_bridge.model.plan import (
     TopicPlan,
 )
 
-if TYPE_CHECKING:
-    from usd_ros_bridge.reporting import Reported
-    from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
-
 PIPED_WIDTH = 200
+
+NARROW = 120
+"""Columns below which tables become lists, which shorten nothing."""
 
 MOST_ROWS = 500
 """Limit for tables and trees of rich: rows of a table, frames of a tree."""
@@ -79,8 +74,11 @@ class TerminalConsole(Console):
             yield segment if control else Segment(escaped(text, keep="\n"), style)
 
 
-class LongTable:
-    """Long table as plain columns: rich takes 0.1 ms for each cell of its own tables."""
+class PlanTable:
+    """A table of rich; on a narrow terminal a list, which shortens nothing; with very many rows plain columns.
+
+    Rich takes 0.1 ms for each cell of its own tables.
+    """
 
     def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
         """Store the content.
@@ -91,26 +89,54 @@ class LongTable:
             rows: Cells.
         """
         self._title = title
-        self._lines = [columns, *([str(cell) for cell in row] for row in rows)]
+        self._columns = columns
+        self._rows = rows
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
-        yield Segment(self._title)
-        yield Segment.line()
-        for cells in self._lines:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        if console.width < NARROW:
+            yield from self._list()
+        elif len(self._rows) > MOST_ROWS:
+            yield from self._plain_columns()
+        else:
+            made = Table(title=self._title, title_justify="left")
+            for column in self._columns:
+                made.add_column(column, overflow="fold")
+            for row in self._rows:
+                made.add_row(*row)
+            yield made
+
+    def _list(self) -> Iterator[Text]:
+        """Yield the first cell of each row, which names it, and in a line below it the others that are not empty."""
+        yield Text(self._title, style="bold")
+        for first, *others in self._rows:
+            yield Text.assemble("  ", _unaligned(first, style="bold"))
+            shown = [
+                Text.assemble((f"{column} " if column else "", "dim"), _unaligned(cell))
+                for column, cell in zip(self._columns[1:], others, strict=True)
+                if str(cell)
+            ]
+            if shown:
+                yield Text.assemble("    ", Text(", ").join(shown))
+
+    def _plain_columns(self) -> Iterator[Text]:
+        lines = [self._columns, *([str(cell) for cell in row] for row in self._rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        yield Text(self._title)
+        for cells in lines:
             padded = "  ".join([cell.ljust(width) for cell, width in zip(cells, widths, strict=True)])
-            yield Segment(padded.rstrip())
-            yield Segment.line()
+            yield Text(padded.rstrip(), no_wrap=True, overflow="ignore")
+
+
+def _unaligned(cell: Text | str, *, style: str = "") -> Text:
+    shown = cell.copy() if isinstance(cell, Text) else Text(cell)
+    shown.justify = None
+    shown.stylize(style)
+    return shown
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> RenderableType:
-    """Return a table of rich, or a `LongTable` for many rows."""
-    if len(rows) > MOST_ROWS:
-        return LongTable(title, columns, rows)
-    made = Table(*columns, title=title, title_justify="left")
-    for row in rows:
-        made.add_row(*row)
-    return made
+    """Return a table, which becomes a list on a narrow terminal."""
+    return PlanTable(title, columns, rows)
 
 
 def standard_output() -> Console:
@@ -148,17 +174,19 @@ def vector(values: tuple[float, ...]) -> str:
 
 def print_plan(plan: BridgePlan, console: Console) -> None:
     """Print the whole plan, robots first, diagnostics last."""
+    # A terminal wraps what is too long for a line: rich would cut names in two.
+    narrow = console.width < NARROW
     console.print(Rule(plain(plan.asset, style="bold")))
     for robot in plan.robots:
-        console.print(_robot(robot))
+        console.print(_robot(robot), soft_wrap=narrow)
     for renderable in _interfaces(plan):
-        console.print(renderable)
+        console.print(renderable, soft_wrap=narrow)
     if plan.physics is not None:
         for each in physics_tables(plan.physics):
-            console.print(each)
+            console.print(each, soft_wrap=narrow)
     if plan.diagnostics:
-        console.print(diagnostics_table(plan.diagnostics))
-    console.print(_summary(plan))
+        console.print(diagnostics_table(plan.diagnostics), soft_wrap=narrow)
+    console.print(_summary(plan), soft_wrap=narrow)
 
 
 def _summary(plan: BridgePlan) -> Text:
@@ -185,41 +213,59 @@ def _robot(robot: RobotPlan) -> RenderableType:
         plain(tf),
         "  (implicit context)" if robot.implicit else "",
     )
-    parts: list[RenderableType] = [head, _frames(robot)]
+    parts: list[RenderableType] = [head, FrameTree(robot)]
     if robot.joints:
         parts.append(_joint_table(robot.joints))
     return Group(*parts)
 
 
-def _frames(robot: RobotPlan) -> RenderableType:
-    """Return a tree of the frames, or a table if there are many: the width of a tree grows with its depth."""
-    if len(robot.frames) <= MOST_ROWS:
-        return _frame_tree(robot)
-    rows: list[Sequence[Text | str]] = []
-    for frame in robot.frames:
-        kind = "static" if frame.static else "moving"
-        pose = f"{vector(frame.parent_from_frame.translation)} {vector(frame.parent_from_frame.rotation)}"
-        rows.append((plain(frame.id), plain(frame.parent), kind, pose, plain(frame.path)))
-    return table("frames", ("frame", "parent", "", "pose in parent", "prim"), rows)
+class FrameTree:
+    """The frames of a robot as a tree: narrow terminals get indented lines, very many frames a table."""
 
+    def __init__(self, robot: RobotPlan) -> None:
+        """Args: robot: The robot."""
+        self._robot = robot
 
-def _frame_tree(robot: RobotPlan) -> Tree:
-    children: dict[int, list[int]] = defaultdict(list)
-    for index, frame in enumerate(robot.frames):
-        children[frame.parent_index].append(index)
-    root = Tree(Text("frames", style="dim"))
-    tops: dict[str, Tree] = {}
-    pending: list[tuple[Tree, int]] = []
-    for index in reversed(children[-1]):
-        top = robot.frames[index].parent
-        if top not in tops:
-            tops[top] = root.add(plain(top, style="dim"))
-        pending.append((tops[top], index))
-    while pending:
-        branch, index = pending.pop()
-        node = branch.add(_frame_label(robot.frames[index]))
-        pending.extend((node, child) for child in reversed(children[index]))
-    return root
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        if len(self._robot.frames) > MOST_ROWS:
+            # The width of a tree grows with its depth.
+            yield self._table()
+        elif console.width < NARROW:
+            yield Text("frames", style="bold")
+            for label, depth in self._labels():
+                yield Text.assemble("  " * (depth + 1), label)
+        else:
+            root = Tree(Text("frames", style="dim"))
+            branches = [root]
+            for label, depth in self._labels():
+                del branches[depth + 1 :]
+                branches.append(branches[depth].add(label))
+            yield root
+
+    def _labels(self) -> Iterator[tuple[Text, int]]:
+        """Yield each label with its depth, parents first: the frames that others hang from, then the robot's own."""
+        frames = self._robot.frames
+        children: dict[int, list[int]] = defaultdict(list)
+        for index, frame in enumerate(frames):
+            children[frame.parent_index].append(index)
+        tops: dict[str, list[int]] = defaultdict(list)
+        for index in children[-1]:
+            tops[frames[index].parent].append(index)
+        for top, indices in tops.items():
+            yield plain(top, style="dim"), 0
+            pending = [(index, 1) for index in reversed(indices)]
+            while pending:
+                index, depth = pending.pop()
+                yield _frame_label(frames[index]), depth
+                pending.extend((child, depth + 1) for child in reversed(children[index]))
+
+    def _table(self) -> RenderableType:
+        rows: list[Sequence[Text | str]] = []
+        for frame in self._robot.frames:
+            kind = "static" if frame.static else "moving"
+            pose = f"{vector(frame.parent_from_frame.translation)} {vector(frame.parent_from_frame.rotation)}"
+            rows.append((plain(frame.id), plain(frame.parent), kind, pose, plain(frame.path)))
+        return table("frames", ("frame", "parent", "", "pose in parent", "prim"), rows)
 
 
 def _frame_label(frame: FramePlan) -> Text:
@@ -511,174 +557,3 @@ def _field_line(field: FieldChange) -> Text:
         " -> ",
         plain(value_text(field.new), style="green"),
     )
-
-
-# --- The live table ----------------------------------------------------------------------------------------------
-
-REFRESH_SECONDS = 0.25
-MAX_FINDINGS = 8
-MAX_ROBOTS = 6
-MAX_NAME = 48
-MAX_REASON = 60
-
-SLOW = 0.95
-"""Part of the real-time factor below which time counts as slow."""
-
-TIME_STYLES = {"playing": "green", "paused": "yellow", "stopped": "yellow"}
-STATE_STYLES = {"active": "green", "idle": "dim", "silent": "yellow", "disabled": "red"}
-
-
-@contextmanager
-def live_view(status: Callable[[], BridgeStatus], *, console: Console | None = None) -> Iterator[None]:
-    """Show `status()` on a terminal, refreshed by a thread, for the duration of a `with` block.
-
-    Args:
-        status: Called from the refreshing thread.
-        console: Standard output by default.
-    """
-    ended = threading.Event()
-    with Live(
-        render_status(status()),
-        console=console or TerminalConsole(),
-        auto_refresh=False,
-        vertical_overflow="crop",
-    ) as live:
-
-        def refresh() -> None:
-            while not ended.wait(REFRESH_SECONDS):
-                live.update(render_status(status()), refresh=True)
-
-        thread = threading.Thread(target=refresh, name="live view", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-
-def render_status(status: BridgeStatus) -> RenderableType:
-    """Return the live table of one status."""
-    parts: list[RenderableType] = [_head(status), _interface_rows(status), *_frame_lines(status)]
-    findings = _findings(status)
-    if findings.row_count:
-        parts.append(findings)
-    parts.append(Text("Ctrl-C ends", style="dim"))
-    return Group(*parts)
-
-
-def _head(status: BridgeStatus) -> Text:
-    return Text.assemble(
-        plain(status.asset, style="bold cyan"),
-        "  backend ",
-        plain(status.backend, style="bold"),
-        *_time(status),
-        f"  {status.ticks} ticks of {status.tick_seconds * 1e6:.0f} us",
-        (f"  {status.backend_errors} backend errors", "bold red") if status.backend_errors else "",
-    )
-
-
-def _time(status: BridgeStatus) -> Iterator[str | tuple[str, str]]:
-    """Yield the simulation time, its state, and its speed, if the bridge owns time."""
-    passing = status.time
-    if passing is None:
-        return
-    yield f"  time {(status.time_ns or 0) * 1e-9:.2f} s "
-    yield passing.state, TIME_STYLES[passing.state]
-    if passing.achieved_factor is not None:
-        asked = passing.real_time_factor
-        slow = passing.achieved_factor < SLOW * asked
-        yield f" x{passing.achieved_factor:.2f}", "yellow" if slow else ""
-        if slow:
-            yield f" of {asked:g}"
-
-
-def _frame_lines(status: BridgeStatus) -> Iterator[Text]:
-    """Yield one line for each robot: its frames, moving and static ones in different colours."""
-    for robot in status.robots[:MAX_ROBOTS]:
-        line = Text.assemble(
-            "frames ", plain(robot.namespace, style="bold"), ": ", overflow="ellipsis", no_wrap=True
-        )
-        tops = dict.fromkeys(frame.parent for frame in robot.frames if frame.parent_index < 0)
-        line.append(plain(", ".join(tops), style="dim"))
-        for frame in robot.frames:
-            line.append(" ").append(plain(frame.id, style="green" if frame.static else "magenta"))
-        yield line
-    more = f", in {len(status.robots)} robots" if len(status.robots) > 1 else ""
-    yield Text.assemble(
-        (f"{status.moving_frames} moving", "magenta"), ", ", (f"{status.static_frames} static", "green"), more
-    )
-
-
-def _interface_rows(status: BridgeStatus) -> Table:
-    with_domain = len({interface.domain_id for interface in status.interfaces}) > 1
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    names = [interface.name for interface in status.interfaces]
-    made.add_column("interface", no_wrap=True)
-    made.add_column("name", no_wrap=True, min_width=min(max(map(len, names), default=0), MAX_NAME))
-    made.add_column("type", no_wrap=True)
-    if with_domain:
-        made.add_column("domain", justify="right")
-    for title in ("Hz authored", "Hz", "peers", "count"):
-        made.add_column(title, justify="right", no_wrap=True)
-    made.add_column("state", no_wrap=True)
-    for interface in status.interfaces:
-        made.add_row(*_row(interface, with_domain=with_domain))
-    return made
-
-
-def _row(interface: InterfaceStatus, *, with_domain: bool) -> list[RenderableType]:
-    off = interface.state == "disabled"
-    asked = "" if interface.authored_rate is None else f"{interface.authored_rate:g}"
-    # A publisher without subscribers has no rate, which is not the same as 0 Hz.
-    unasked = interface.state == "idle" and bool(interface.reason)
-    achieved = "" if off or unasked or interface.kind != "topic" else f"{interface.achieved_rate:.1f}"
-    # The reason of a silent publisher is long, and among the reports. That of a disabled interface may be only here.
-    state = f"off: {interface.reason}"[:MAX_REASON] if off else interface.state
-    if interface.served_by and interface.state == "idle":
-        # The server is more useful than `idle`. A controller is shown by the last part of its path.
-        state = interface.served_by.rpartition("/")[2][:MAX_REASON]
-    if interface.errors:
-        state += f" ({interface.errors} failed)"
-    role = interface.role if interface.kind == "topic" else f"{interface.kind} {interface.role}"
-    domain = [str(interface.domain_id or "")] if with_domain else []
-    return [
-        plain(role, style="dim"),
-        plain(interface.name, style="" if off else "bold"),
-        plain(interface.type),
-        *domain,
-        asked,
-        achieved,
-        "" if off else str(interface.matched),
-        "" if off else str(interface.count),
-        plain(state, style="red" if interface.errors else STATE_STYLES[interface.state]),
-    ]
-
-
-def _findings(status: BridgeStatus) -> Table:
-    """Return the newest reports and the worst diagnostics, and the number of the others."""
-    made = Table(show_header=False, box=None, pad_edge=False)
-    rows: list[tuple[Text, Text]] = [
-        (Text("warning", style=SEVERITY_STYLES["warning"]), plain(_counted(report)))
-        for report in reversed(status.reports)
-    ]
-    for diagnostic in sorted(status.diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
-        style = SEVERITY_STYLES[diagnostic.severity]
-        rows.append(
-            (
-                Text(diagnostic.severity, style=style),
-                plain(
-                    f"[{diagnostic.code}] {diagnostic.path}: {diagnostic.message}"
-                    + (f" at {diagnostic.place}" if diagnostic.layer else "")
-                ),
-            )
-        )
-    for row in rows[:MAX_FINDINGS]:
-        made.add_row(*row)
-    if len(rows) > MAX_FINDINGS:
-        made.add_row("", Text(f"and {len(rows) - MAX_FINDINGS} more; `inspect` lists them", style="dim"))
-    return made
-
-
-def _counted(report: Reported) -> str:
-    return report.message if report.count == 1 else f"{report.message} ({report.count}x)"

@@ -1,4 +1,4 @@
-"""Status of a running bridge at one moment: the rows of the live table. Data only; no rclpy here."""
+"""Status of a running bridge at one moment: the rows of the live view. Data only; no rclpy here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from usd_ros_bridge.model.diagnostics import Diagnostic
-from usd_ros_bridge.model.plan import InterfaceKind, RobotPlan
+from usd_ros_bridge.model.plan import InterfaceKind, QosPlan, RobotPlan
 from usd_ros_bridge.reporting import Reported
 from usd_ros_bridge.runtime.sim_time import TimeState
 
@@ -36,6 +36,7 @@ class InterfaceStatus:
             else "".
         served_by: Who answers, takes messages or makes them: `embedder`, `package NAME`, `backend`, `built-in` or a
             controller's prim path; "" where nobody does, and for topics that carry what the plan says.
+        qos: Quality of service of a topic, None for services and actions.
     """
 
     kind: InterfaceKind
@@ -54,6 +55,7 @@ class InterfaceStatus:
     state: InterfaceState
     reason: str = ""
     served_by: str = ""
+    qos: QosPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

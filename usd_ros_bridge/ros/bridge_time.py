@@ -141,6 +141,7 @@ class ClockPublisher(Publication):
             count=meter.count,
             state="active" if rate > 0.0 else "idle",
             reason="" if matched else NO_SUBSCRIBER,
+            qos=CLOCK_QOS,
         )
 
     def _find_other_clocks(self) -> None:
@@ -422,9 +423,10 @@ class SimTime:
             self._runtime.reset()
 
     def interfaces(self) -> list[InterfaceStatus]:
-        """Return the status of /clock and the services."""
+        """Return the status of /clock, the bridge's own services and those of simulation_interfaces."""
         rows = [] if self._clock is None else self._clock.status(self._runtime.now_ns)
-        return [*rows, *(server.status() for server in self._servers)]
+        standard = [] if self._simulation is None else self._simulation.status()
+        return [*rows, *(server.status() for server in self._servers), *standard]
 
     def status(self) -> TimeStatus:
         """Return the status of time."""

@@ -503,4 +503,5 @@ def _disabled(plan: InterfacePlan, kind: InterfaceKind, reason: str) -> Interfac
         authored_rate=plan.publish_rate if isinstance(plan, TopicPlan) else None,
         state="disabled",
         reason=reason,
+        qos=plan.qos if isinstance(plan, TopicPlan) else None,
     )

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,10 @@ from pxr import Usd
 from rich.console import RenderableType
 
 from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.cli.live_app import detail_text, findings_text, frames_text, head_text
+from usd_ros_bridge.cli.live_view import RobotFrames
 from usd_ros_bridge.cli.main import main
-from usd_ros_bridge.cli.views import TerminalConsole, plain, print_plan, render_status
+from usd_ros_bridge.cli.views import TerminalConsole, plain, print_plan
 from usd_ros_bridge.errors import AssetError, escaped
 from usd_ros_bridge.export.plan_json import plan_summary_text, plan_to_json
 from usd_ros_bridge.export.urdf import UrdfExporter
@@ -134,28 +135,23 @@ def test_a_parse_error_quotes_no_control_characters(
     assert_clean(capsys.readouterr().err)
 
 
-def test_the_live_table_shows_no_control_characters() -> None:
+def test_the_live_view_shows_no_control_characters() -> None:
     from usd_ros_bridge.ros.bridge_status import BridgeStatus, InterfaceStatus
 
-    plan = load_plan(evil_stage(ASSETS[2], None))
     row = InterfaceStatus(
         kind=EVIL, role=EVIL, path=EVIL, name=EVIL, type=EVIL, state="disabled", reason=EVIL
     )
     finding = Diagnostic(code=EVIL, severity="error", path=EVIL, message=EVIL, remedy=EVIL)
-    robots = [
-        replace(
-            robot,
-            namespace=EVIL,
-            frames=tuple(replace(frame, id=EVIL, parent=EVIL) for frame in robot.frames),
-        )
-        for robot in plan.robots
-    ]
+    robot = RobotFrames(namespace=EVIL, tops=(EVIL,), frames=((EVIL, True), (EVIL, False)))
     status = BridgeStatus(
         asset=EVIL, backend=EVIL, time_ns=1, ticks=1, tick_seconds=0.1, backend_errors=0, interfaces=(row,),
-        moving_frames=1, static_frames=1, robots=tuple(robots), diagnostics=(finding,),
+        moving_frames=1, static_frames=1, robots=(), diagnostics=(finding,),
         reports=(Reported(kind=EVIL, message=EVIL, count=2),),
     )  # fmt: skip
-    assert_clean(printed(render_status(status)))
+    for text in (
+        head_text(status), findings_text(status, (finding,)), frames_text([robot], 1, status), detail_text(row, None)
+    ):  # fmt: skip
+        assert_clean(text.plain)
 
 
 def test_markup_in_a_cell_is_text() -> None:

@@ -295,6 +295,7 @@ class DescriptionTopic:
             count=count,
             state="disabled" if domain is None else "active" if count else "idle",
             reason=self.reason,
+            qos=LATCHED_QOS,
         )
 
 

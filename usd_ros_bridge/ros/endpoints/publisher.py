@@ -509,6 +509,7 @@ class TopicPublisher(MessagePublisher):
             state="silent" if self.is_silent else "active" if rate > 0.0 else "idle",
             reason=reason,
             served_by="" if source is None else source.owner,
+            qos=self.topic.qos,
         )
 
     def _on_incompatible(self, event: Any) -> None:

@@ -350,6 +350,7 @@ class TopicSubscription:
             state="silent" if reason else "active" if rate > 0.0 else "idle",
             reason=reason,
             served_by="" if bound is None else bound.owner,
+            qos=self._requested_qos,
         )
 
     def _create(self) -> None:

@@ -165,6 +165,7 @@ class TfTopic:
             errors=self._errors + sum(each.errors for each in publishers),
             state="active" if rate > 0.0 or (self.is_static and count) else "idle",
             reason=NO_SUBSCRIBER if has_no_subscriber else "",
+            qos=qos_profiles.TF_STATIC_QOS if self.is_static else qos_profiles.TF_QOS,
         )
 
     def _on_incompatible(self, event: Any) -> None:

@@ -1,7 +1,8 @@
-"""Draw docs/live.svg: the live table of a real bridge on the rover, with other nodes that subscribe and drive."""
+"""Draw docs/live.svg: the live view of a real bridge on the rover, with other nodes that subscribe and drive."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import re
@@ -17,12 +18,12 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.qos import qos_profile_sensor_data
-from rich.console import Console
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge import Bridge, load_plan
-from usd_ros_bridge.cli.views import render_status
+from usd_ros_bridge.cli.live_app import LiveApp
+from usd_ros_bridge.cli.live_view import ViewUpdate, update_of
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 8.0
@@ -52,15 +53,22 @@ def main() -> None:
         timer.start()
         while not end.is_set():
             executor.spin_once(timeout_sec=0.1)
-        console = Console(record=True, width=132)
-        console.print(render_status(bridge.status()))
+        update = update_of(bridge.status(), with_robots=True, with_diagnostics=True, log=())
     # The reader's own monospaced font will do: a picture in a repository fetches nothing.
-    drawing = re.sub(
-        r"@font-face \{.*?\}|<!--.*?-->", "", console.export_svg(title="make run"), flags=re.DOTALL
-    )
+    drawing = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", asyncio.run(_picture(update)), flags=re.DOTALL)
     (ROOT / "docs" / "live.svg").write_text(re.sub(r"\n\s*\n+", "\n", drawing))
     node.destroy_node()
     context.try_shutdown()
+
+
+async def _picture(update: ViewUpdate) -> str:
+    app = LiveApp(make_echo=lambda _row: None)
+    async with app.run_test(size=(132, 28)) as pilot:
+        app.show(update)
+        await pilot.press("f")
+        app.show(update)
+        await pilot.pause()
+        return app.export_screenshot(title="make run")
 
 
 if __name__ == "__main__":
