@@ -36,7 +36,8 @@ class TerminalView:
         if sys.stderr.isatty():
             # Only one line can be replaced.
             room = max(get_terminal_size().columns - len(" ...") - 1, 1)
-            print(f"{escaped(text)[:room]} ...", end="", file=sys.stderr, flush=True)
+            # A line of the log replaces it, too, in place of following it.
+            print(f"{escaped(text)[:room]} ...\r", end="", file=sys.stderr, flush=True)
         self._phase += 1
         self._timer = Timer(self._bar_after, self._show_bar, (self._phase, text))
         self._timer.daemon = True
