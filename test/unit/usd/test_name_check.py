@@ -20,7 +20,7 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.property_names import KNOWN, ROS_RECORDS, near_misses, suggestions
 from usd_ros_bridge.planning.physics import unmapped
-from usd_ros_bridge.usd import quiet
+from usd_ros_bridge.usd import open_stage, quiet, read_stage
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
 
@@ -317,3 +317,22 @@ def test_a_known_name_with_one_typing_error_is_found(name: str, data: st.DataObj
 
 def test_the_schemas_whose_names_are_checked_are_those_that_are_read() -> None:
     assert {name: each for name, (_, each) in SCHEMAS.items() if name.startswith("Ros")} == ROS_RECORDS
+
+
+def test_names_that_an_edit_adds_or_corrects_are_checked_again(tmp_path: Path) -> None:
+    path = tmp_path / "asset.usda"
+    path.write_text(ASSET % (TOPIC % ('"RosTopicAPI"', NAMED % "")))
+    stage = open_stage(str(path))
+
+    def found() -> list[str]:
+        records = read_stage(stage, asset="asset", again=True)
+        return [each.attribute for each in of_names(list(records.diagnostics))]
+
+    prim = stage.GetPrimAtPath("/robot/it")
+    assert found() == []
+    prim.CreateAttribute("ros:topic:nmae", Sdf.ValueTypeNames.String)
+    assert found() == ["ros:topic:nmae"]
+    prim.RemoveProperty("ros:topic:nmae")
+    assert found() == []
+    prim.SetMetadata("apiSchemas", Sdf.TokenListOp.CreateExplicit(["RosTopicApi"]))
+    assert found() == ["apiSchemas"]
