@@ -272,6 +272,28 @@ def test_a_typing_error_in_a_solvers_name_is_a_warning(find: Find, authored: str
     assert found.remedy == f"did you mean {meant}?"
 
 
+@pytest.mark.parametrize(
+    ("type_name", "authored", "meant"),
+    [
+        ("MjcActuator", "double[] mjc:gainPrn", "mjc:gainPrm"),
+        ("MjcTendon", "double mjc:stifness", "mjc:stiffness"),
+        ("NewtonActuator", "float newton:maxEffrt", "newton:maxEffort"),
+    ],
+)
+def test_a_typing_error_on_an_actuator_is_a_warning(
+    find: Find, type_name: str, authored: str, meant: str
+) -> None:
+    (found,) = of_names(find(f'def {type_name} "it"\n    {{\n        custom {authored}\n    }}'))
+    assert (found.severity, found.attribute) == ("warning", authored.split()[1])
+    assert found.remedy == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize("type_name", ["MjcActuator", "MjcTendon", "NewtonActuator"])
+def test_every_name_of_a_solvers_schema_is_right_on_an_actuator(find: Find, type_name: str) -> None:
+    authored = "\n        ".join(f"custom int {name}" for name in SOLVER_NAMES)
+    assert of_names(find(f'def {type_name} "it"\n    {{\n        {authored}\n    }}')) == []
+
+
 SOLVER_NAMES = sorted({name for attributes in SOLVERS.values() for name in attributes})
 PHYSX_NAMES = [
     "physxScene:minVelocityIterationCount",
