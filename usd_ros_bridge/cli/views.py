@@ -29,7 +29,7 @@ from usd_ros_bridge.model.change import (
     PlanDifference,
     value_text,
 )
-from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic
+from usd_ros_bridge.model.diagnostics import SEVERITIES, Diagnostic, worst_first
 from usd_ros_bridge.model.physics import WORLD_BODY, Body, Collider, Dof, Joint, Mesh, PhysicsScene, Shape
 from usd_ros_bridge.model.plan import (
     WORLD,
@@ -349,7 +349,7 @@ def state_text(item: InterfacePlan | ControllerPlan | TopicPlan) -> Text:
 def diagnostics_table(diagnostics: Iterable[Diagnostic]) -> RenderableType:
     """Return a table of diagnostics, worst first."""
     rows: list[Sequence[Text | str]] = []
-    for diagnostic in sorted(diagnostics, key=lambda d: SEVERITIES.index(d.severity)):
+    for diagnostic in worst_first(diagnostics):
         where = f"{diagnostic.path}.{diagnostic.attribute}" if diagnostic.attribute else diagnostic.path
         severity = Text(diagnostic.severity, style=SEVERITY_STYLES[diagnostic.severity])
         texts = [plain(text) for text in (where, diagnostic.message, diagnostic.remedy)]

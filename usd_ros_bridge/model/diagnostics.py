@@ -13,6 +13,9 @@ from usd_ros_bridge.errors import error_text, escaped
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
+MISSPELT = "schema.attribute"
+"""Code of an attribute whose name no schema has."""
+
 CONTAINED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Exceptions that a fault of this package or of a library may raise for one part of an asset.
 
@@ -94,6 +97,24 @@ def internal_fault(path: str, what: str, error: BaseException) -> Diagnostic:
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     """Return whether any diagnostic is an error."""
     return any(diagnostic.severity == "error" for diagnostic in diagnostics)
+
+
+def worst_first(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics by severity, otherwise in their order.
+
+    A misspelt attribute stands before the errors of its prim: they follow from it.
+    """
+    found = list(diagnostics)
+    worst: dict[str, int] = {}
+    for each in found:
+        rank = SEVERITIES.index(each.severity)
+        worst[each.path] = min(rank, worst.get(each.path, rank))
+
+    def rank_of(diagnostic: Diagnostic) -> int:
+        is_cause = diagnostic.code == MISSPELT and diagnostic.path
+        return worst[diagnostic.path] if is_cause else SEVERITIES.index(diagnostic.severity)
+
+    return sorted(found, key=rank_of)
 
 
 MAX_MESSAGE = 1024

@@ -15,6 +15,7 @@ from typing import Any, Final
 from usd_ros_bridge.errors import nearest, question_about
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
+from usd_ros_bridge.model.physics_records import MjcActuatorRecord, MjcTendonRecord, NewtonActuatorRecord
 from usd_ros_bridge.model.records import AttributeSpec, attribute_fields
 from usd_ros_bridge.model.sensors import SENSOR_ATTRIBUTES
 
@@ -119,6 +120,17 @@ def _known() -> dict[str, KnownProperty]:
 KNOWN: Final[Mapping[str, KnownProperty]] = _known()
 """By USD name: every property in the checked namespaces that the bridge reads."""
 
+SOLVERS: Final = ("mjc:", "newton:")
+"""Namespaces of prims that are actuators or tendons, where only near misses count. Planning checks them elsewhere."""
+
+OF_ACTUATORS: Final = frozenset(
+    name
+    for record_type in (MjcActuatorRecord, MjcTendonRecord, NewtonActuatorRecord)
+    for _, spec in attribute_fields(record_type)
+    for name in (spec.name, *spec.aliases)
+)
+"""Properties of prims that are actuators or tendons."""
+
 _GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     group: tuple(name for name in KNOWN if name.startswith(group))
     for group in dict.fromkeys(":".join(name.split(":")[:2]) + ":" for name in KNOWN if name.count(":") > 1)
@@ -135,6 +147,8 @@ def suggestions(name: str) -> tuple[str, ...]:
     Names of the same group come before those of a group that is alike, and these before all others: the long prefix
     that most names have in common would make them all alike.
     """
+    if name.startswith(SOLVERS):
+        return near_misses(name, OF_ACTUATORS)
     if name.startswith(ISAAC):
         return near_misses(name, tuple(each for each in KNOWN if each.startswith(ISAAC)))
     group = group_of(name)

@@ -113,3 +113,5 @@ def test_inspect_finds_it_with_its_place_and_its_remedy(
     assert call_cli("inspect", "--strict", asset).returncode == has_errors
     if "nmae" in body:
         assert [each["message"] for each in rest][:1] == ["there is no name: ros:topic:name is not authored"]
+        shown = call_cli("inspect", asset).stdout
+        assert shown.index("schema.attribute") < shown.index("2.3.name")

@@ -20,7 +20,7 @@ from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.property_names import KNOWN, ROS_RECORDS, near_misses, suggestions
 from usd_ros_bridge.planning.physics import unmapped
-from usd_ros_bridge.usd import quiet
+from usd_ros_bridge.usd import open_stage, quiet, read_stage
 from usd_ros_bridge.usd.read.stage_reader import SCHEMAS
 from usd_ros_bridge.usd.schemas import DIRECTORY
 
@@ -272,6 +272,28 @@ def test_a_typing_error_in_a_solvers_name_is_a_warning(find: Find, authored: str
     assert found.remedy == f"did you mean {meant}?"
 
 
+@pytest.mark.parametrize(
+    ("type_name", "authored", "meant"),
+    [
+        ("MjcActuator", "double[] mjc:gainPrn", "mjc:gainPrm"),
+        ("MjcTendon", "double mjc:stifness", "mjc:stiffness"),
+        ("NewtonActuator", "float newton:maxEffrt", "newton:maxEffort"),
+    ],
+)
+def test_a_typing_error_on_an_actuator_is_a_warning(
+    find: Find, type_name: str, authored: str, meant: str
+) -> None:
+    (found,) = of_names(find(f'def {type_name} "it"\n    {{\n        custom {authored}\n    }}'))
+    assert (found.severity, found.attribute) == ("warning", authored.split()[1])
+    assert found.remedy == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize("type_name", ["MjcActuator", "MjcTendon", "NewtonActuator"])
+def test_every_name_of_a_solvers_schema_is_right_on_an_actuator(find: Find, type_name: str) -> None:
+    authored = "\n        ".join(f"custom int {name}" for name in SOLVER_NAMES)
+    assert of_names(find(f'def {type_name} "it"\n    {{\n        {authored}\n    }}')) == []
+
+
 SOLVER_NAMES = sorted({name for attributes in SOLVERS.values() for name in attributes})
 PHYSX_NAMES = [
     "physxScene:minVelocityIterationCount",
@@ -317,3 +339,22 @@ def test_a_known_name_with_one_typing_error_is_found(name: str, data: st.DataObj
 
 def test_the_schemas_whose_names_are_checked_are_those_that_are_read() -> None:
     assert {name: each for name, (_, each) in SCHEMAS.items() if name.startswith("Ros")} == ROS_RECORDS
+
+
+def test_names_that_an_edit_adds_or_corrects_are_checked_again(tmp_path: Path) -> None:
+    path = tmp_path / "asset.usda"
+    path.write_text(ASSET % (TOPIC % ('"RosTopicAPI"', NAMED % "")))
+    stage = open_stage(str(path))
+
+    def found() -> list[str]:
+        records = read_stage(stage, asset="asset", again=True)
+        return [each.attribute for each in of_names(list(records.diagnostics))]
+
+    prim = stage.GetPrimAtPath("/robot/it")
+    assert found() == []
+    prim.CreateAttribute("ros:topic:nmae", Sdf.ValueTypeNames.String)
+    assert found() == ["ros:topic:nmae"]
+    prim.RemoveProperty("ros:topic:nmae")
+    assert found() == []
+    prim.SetMetadata("apiSchemas", Sdf.TokenListOp.CreateExplicit(["RosTopicApi"]))
+    assert found() == ["apiSchemas"]

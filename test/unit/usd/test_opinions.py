@@ -107,6 +107,22 @@ def test_a_spec_without_a_value_is_no_opinion(save: Write) -> None:
     assert shows(finding(planned(asset), "2.3.name"), weak, "weak name")
 
 
+def test_an_opinion_of_a_class_is_in_the_class(save: Write) -> None:
+    asset = save(
+        "robot.usda", 'class "_Part"\n{' + SCAN % "a b" + "}\n" + robot(metadata="inherits = </_Part>")
+    )
+    assert shows(finding(planned(asset), "2.3.name", "/robot/scan"), asset, '"a b"')
+
+
+def test_a_layer_of_a_package_is_named_by_its_file(save: Write, tmp_path: Path) -> None:
+    folder = tmp_path / "parts_description"
+    folder.mkdir()
+    part = save("parts_description/part.usda", 'def Xform "robot"\n{' + SCAN % "a b" + "}\n")
+    asset = save("robot.usda", robot(metadata="references = @package://parts_description/part.usda@"))
+    plan = planned(asset, packages={"parts_description": str(folder)})
+    assert shows(finding(plan, "2.3.name", "/robot/scan"), part, '"a b"')
+
+
 @pytest.mark.parametrize("arc", ["references", "payload"])
 def test_an_opinion_behind_an_arc_is_in_the_layer_there(save: Write, arc: str) -> None:
     part = save("part.usda", 'def Xform "robot"\n{' + SCAN % "a b" + "}\n")
@@ -225,13 +241,16 @@ def test_a_refused_package_is_at_the_arc_that_names_it(save: Write) -> None:
     assert shows(finding(planned(asset), "1.2.5.package"), asset, "package://no_such")
 
 
-def test_a_layer_in_an_archive_has_its_inner_path_and_line(save: Write, tmp_path: Path) -> None:
+@pytest.mark.parametrize("private_copies", [False, True])
+def test_a_layer_in_an_archive_has_its_inner_path_and_line(
+    save: Write, tmp_path: Path, private_copies: bool
+) -> None:
     asset = save("robot.usda", robot(SCAN % "a b"))
     archive = tmp_path / "robot.usdz"
     assert UsdUtils.CreateNewUsdzPackage(str(asset), str(archive))
     with zipfile.ZipFile(archive) as opened:
         rows = opened.read("robot.usda").decode().splitlines()
-    found = finding(planned(archive), "2.3.name")
+    found = finding(planned(archive, private_copies=private_copies), "2.3.name")
     assert found.layer == f"{archive}[robot.usda]"
     assert '"a b"' in rows[found.line - 1]
 

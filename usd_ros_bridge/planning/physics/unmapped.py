@@ -12,14 +12,8 @@ from typing import Any, Final
 
 from usd_ros_bridge.errors import question_about, quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
-from usd_ros_bridge.model.physics_records import (
-    MjcActuatorRecord,
-    MjcTendonRecord,
-    NewtonActuatorRecord,
-    PhysicsRecords,
-)
-from usd_ros_bridge.model.property_names import near_misses
-from usd_ros_bridge.model.records import attribute_fields
+from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.property_names import OF_ACTUATORS, near_misses
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.kinematics.dofs import AXES
@@ -112,15 +106,7 @@ MAPPED: Final = _tabled() | READ_ELSEWHERE
 
 _SILENT: Final = MAPPED | HARMLESS.keys()
 
-_OF_PRIMS: Final = frozenset(
-    name
-    for record_type in (MjcActuatorRecord, MjcTendonRecord, NewtonActuatorRecord)
-    for _, spec in attribute_fields(record_type)
-    for name in (spec.name, *spec.aliases)
-)
-"""Attributes of prims of their own: actuators and tendons."""
-
-_KNOWN: Final = MAPPED | HARMLESS.keys() | NOT_SIMULATED.keys() | _OF_PRIMS
+_KNOWN: Final = MAPPED | HARMLESS.keys() | NOT_SIMULATED.keys() | OF_ACTUATORS
 
 
 def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: DiagnosticCollector) -> None:

@@ -19,7 +19,9 @@ from usd_ros_bridge.model.property_names import (
     ISAAC,
     JOINT,
     KNOWN,
+    OF_ACTUATORS,
     SCHEMA_NAMES,
+    SOLVERS,
     WANTED,
     group_of,
     is_ros_token,
@@ -41,26 +43,30 @@ class AppliedNames(NamedTuple):
     Attributes:
         owners: Schemas of the Ros family that are applied, and the prim types that have properties.
         unknown: Applied tokens of the Ros family that are no schema.
+        namespaces: Beginnings of the names that are checked.
     """
 
     owners: frozenset[str]
     unknown: tuple[str, ...]
+    namespaces: tuple[str, ...] = CHECKED
 
 
-def applied_names(applied: Sequence[str], *, is_joint: bool, is_camera: bool) -> AppliedNames:
+def applied_names(
+    applied: Sequence[str], *, is_joint: bool, is_camera: bool, is_actuator: bool
+) -> AppliedNames:
     """Return what prims may author.
 
     Args:
         applied: Applied API schemas, registered or not.
         is_joint: The prim is a joint of UsdPhysics.
         is_camera: The prim is a camera.
+        is_actuator: The prim is an actuator or a tendon.
     """
     owners = {each for each in applied if each in SCHEMA_NAMES}
     owners |= {JOINT} if is_joint else set()
     owners |= {CAMERA} if is_camera else set()
-    return AppliedNames(
-        frozenset(owners), tuple(each for each in applied if is_ros_token(each) and each not in SCHEMA_NAMES)
-    )
+    unknown = tuple(each for each in applied if is_ros_token(each) and each not in SCHEMA_NAMES)
+    return AppliedNames(frozenset(owners), unknown, (*CHECKED, *SOLVERS) if is_actuator else CHECKED)
 
 
 class NameCheck:
@@ -80,7 +86,8 @@ class NameCheck:
             source: Its properties, if they are at hand: other prims of the same specs have the same names.
             applied: What it may author.
         """
-        names = _authored(prim) if source is None else _remembered(prim, source)
+        namespaces = applied.namespaces
+        names = _authored(prim, namespaces) if source is None else _remembered(prim, source, namespaces)
         if not names and not applied.unknown:
             return []
         key = (names, applied)
@@ -92,14 +99,14 @@ class NameCheck:
         return [replace(each, path=path) for each in found if not _is_on_purpose(prim, each)]
 
 
-def _authored(prim: Usd.Prim) -> tuple[str, ...]:
-    return tuple([name for name in prim.GetAuthoredPropertyNames() if name.startswith(CHECKED)])
+def _authored(prim: Usd.Prim, namespaces: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([name for name in prim.GetAuthoredPropertyNames() if name.startswith(namespaces)])
 
 
-def _remembered(prim: Usd.Prim, source: PrimProperties) -> tuple[str, ...]:
+def _remembered(prim: Usd.Prim, source: PrimProperties, namespaces: tuple[str, ...]) -> tuple[str, ...]:
     names: tuple[str, ...] | None = source.recall(NameCheck)
     if names is None:
-        names = _authored(prim)
+        names = _authored(prim, namespaces)
         source.remember(NameCheck, names)
     return names
 
@@ -134,10 +141,12 @@ def _of_names(names: Sequence[str]) -> list[Diagnostic]:
     """Return a diagnostic for each name that no schema has."""
     found = []
     for name in names:
-        near = () if name in KNOWN else suggestions(name)
-        if name in KNOWN or (name.startswith(ISAAC) and not near):
+        if name in KNOWN or name in OF_ACTUATORS:
             continue
-        without = KNOWN[near[0]].without if near and near[0] not in names else ""
+        near = suggestions(name)
+        if not near and name.startswith((ISAAC, *SOLVERS)):
+            continue
+        without = KNOWN[near[0]].without if near and near[0] in KNOWN and near[0] not in names else ""
         found.append(
             Diagnostic(
                 code="schema.attribute",

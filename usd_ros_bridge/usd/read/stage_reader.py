@@ -27,7 +27,7 @@ from usd_ros_bridge.usd.read.joint_reader import (
     solver_attributes,
     value_tracks,
 )
-from usd_ros_bridge.usd.read.physics_reader import PhysicsKind, PhysicsReader, physics_kind
+from usd_ros_bridge.usd.read.physics_reader import ACTUATOR_TYPES, PhysicsKind, PhysicsReader, physics_kind
 from usd_ros_bridge.usd.read.properties import (
     PREDICATE,
     FieldReader,
@@ -554,7 +554,12 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_instancer=prim.IsA(UsdGeom.PointInstancer),
         has_records=bool(schemas) or joint is not None or is_scene,
         physics=physics_kind(prim, type_name, applied),
-        names=applied_names(applied, is_joint=joint is not None, is_camera=bool(prim.IsA(UsdGeom.Camera))),
+        names=applied_names(
+            applied,
+            is_joint=joint is not None,
+            is_camera=bool(prim.IsA(UsdGeom.Camera)),
+            is_actuator=type_name in ACTUATOR_TYPES,
+        ),
     )
 
 
