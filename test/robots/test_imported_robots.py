@@ -279,7 +279,7 @@ def test_a_converter_is_installed_once(
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = run_import(sources["solo12"], "-o", tmp_path / "no", **cache)
     assert done.returncode == 2
-    assert f"usd_ros_bridge import {sources['solo12']} --install-converter" in done.stderr
+    assert "`usd_ros_bridge import --install-converter` installs it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     first, second = (
         subprocess.Popen(

@@ -143,7 +143,7 @@ def compare_with_tf(asset: Path, robot: RobotPlan, tmp_path: Path, errors: Error
             asset,
             domain_id=domain_id,
             log=tmp_path / "bridge.log",
-            arguments=["--backend-option", f"topic={TOPIC}"],
+            arguments=["--backend", "joint_states", "--backend-option", f"topic={TOPIC}"],
         ) as bridge,
         TfListener(bridge, domain_id=domain_id, namespace=robot.namespace, topic=TOPIC) as listener,
     ):

@@ -87,7 +87,7 @@ def import_robot(
     _refuse_faults(source)
     target = (output or Path(_directory_name(source.name))).resolve()
     check_target(target, force=force)
-    converter = find_converter(source.kind, str(robot))
+    converter = find_converter(source.kind)
     facts = {"source": source.path.name, "converter": converter.label(source.kind)}
     with imported_directory(target, force=force, facts=facts) as made:
         with _phase(f"converting with {converter.label(source.kind)}"):

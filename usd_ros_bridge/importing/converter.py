@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -152,12 +151,11 @@ def environment_directory() -> Path:
     return user_cache("converters") / digest
 
 
-def find_converter(kind: Kind, source: str = "ROBOT") -> Converter:
+def find_converter(kind: Kind) -> Converter:
     """Return the converter of a kind of robot file.
 
     Args:
         kind: URDF or MJCF.
-        source: Name of the robot file in the remedy.
 
     Raises:
         OptionError: USD_ROS_CONVERTER names no Python with that converter.
@@ -173,7 +171,7 @@ def find_converter(kind: Kind, source: str = "ROBOT") -> Converter:
             f"{VARIABLE}={given} is no Python that has {DISTRIBUTIONS[kind]}: install it there, or unset {VARIABLE}"
         )
     raise BridgeError(
-        f"{DISTRIBUTIONS[kind]} is not installed: `usd_ros_bridge import {shlex.quote(source)} {INSTALL_FLAG}` "
+        f"{DISTRIBUTIONS[kind]} is not installed: `usd_ros_bridge import {INSTALL_FLAG}` "
         "installs it, once, "
         f"into an environment of its own ({INSTALLED_SIZE} in {environment_directory()}), "
         f"or set {VARIABLE} to a Python that has it"

@@ -40,11 +40,9 @@ def test_the_converters_are_pinned() -> None:
 @pytest.mark.parametrize("kind", ["urdf", "mjcf"])
 def test_a_missing_converter_is_said_with_the_command_that_installs_it(kind) -> None:
     with pytest.raises(BridgeError) as refusal:
-        find_converter(kind, "my robot.urdf")
+        find_converter(kind)
     text = str(refusal.value)
-    assert (
-        "usd-converter is not installed: `usd_ros_bridge import 'my robot.urdf' --install-converter`" in text
-    )
+    assert "usd-converter is not installed: `usd_ros_bridge import --install-converter`" in text
     assert str(environment_directory()) in text
     assert VARIABLE in text
     assert "\n" not in text
