@@ -296,7 +296,8 @@ def test_sigint_as_soon_as_an_executable_imports_anything_is_no_traceback(
 ) -> None:
     command = [sys.executable, "-c", EXECUTABLE, console_scripts()[executable], module, "--help"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
+    # Where ROS 2 takes long to load, a line says so meanwhile.
+    assert done.stderr.removeprefix("[INFO] [usd_ros_bridge]: loading ROS 2\n") == ""
     assert done.returncode in (0, 130)
 
 
