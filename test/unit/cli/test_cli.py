@@ -289,7 +289,8 @@ def test_sigint_as_soon_as_an_executable_imports_anything_is_no_traceback(
     start = f"usd_ros_bridge.entry_points:{executable}"
     command = [sys.executable, "-c", EXECUTABLE, start, module, "--help"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
+    # Where ROS 2 takes long to load, a line says so meanwhile.
+    assert done.stderr.removeprefix("[INFO] [usd_ros_bridge]: loading ROS 2\n") == ""
     assert done.returncode in (0, 130)
 
 
