@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.errors import OptionError as OptionError
     from usd_ros_bridge.errors import StrictError as StrictError
     from usd_ros_bridge.errors import VariantError as VariantError
+    from usd_ros_bridge.model.actuation import Unmoved as Unmoved
     from usd_ros_bridge.model.change import ChangeReport as ChangeReport
     from usd_ros_bridge.model.diagnostics import Diagnostic as Diagnostic
     from usd_ros_bridge.model.plan import BridgePlan as BridgePlan
@@ -68,6 +69,7 @@ _NAMES = {
     "Goal SensorBackend ServiceBackend StateTransferBackend",
     "errors": "AssetError BackendError BridgeError CallTimeoutError ChangeRefusedError GoalAbortedError "
     "HandlerTimeoutError OptionError StrictError VariantError",
+    "model.actuation": "Unmoved",
     "model.change": "ChangeReport",
     "model.diagnostics": "Diagnostic",
     "model.plan": "BridgePlan",

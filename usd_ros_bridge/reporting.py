@@ -55,6 +55,11 @@ def log_warning(kind: str, message: str) -> None:
     logging.getLogger("usd_ros_bridge").warning("%s [%s]", escaped(message), escaped(kind))
 
 
+def log_info(kind: str, message: str) -> None:
+    """Show a piece of news through the standard library's logging."""
+    logging.getLogger("usd_ros_bridge").info("%s [%s]", escaped(message), escaped(kind))
+
+
 class LineBudget:
     """Limit the log lines of each family: LINES_AT_ONCE at once, then one every LINE_EVERY_S. Not thread-safe."""
 

@@ -15,6 +15,7 @@ from usd_ros_bridge.backends.base import BackendContext
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.runtime.kinematics import Kinematics
 
 pytest.importorskip("newton", reason="Newton has an environment of its own: make test-newton")
@@ -250,3 +251,23 @@ def test_kinematic_bodies_follow_their_time_samples_and_carry() -> None:
         run.backend.reset()
         run.steps = 0
     assert run.reports == []
+
+
+@pytest.mark.parametrize(
+    ("drives", "position", "velocity"),
+    [("none", {0, 1}, {0, 1}), ("one", {1}, {1}), ("damped", {1}, set()), ("both", set(), set())],
+)
+def test_what_newtons_drives_do_not_move_is_unmoved(
+    drives: str, position: set[int], velocity: set[int]
+) -> None:
+    selected = ReadOptions(variants=(VariantSelection("/robot", "drives", drives),))
+    run = Run(load_plan(ASSETS / "actuation_drives.usda", read_options=selected))
+    unmoved = run.backend.capabilities.unmoved
+    for interface, expected in (("position", position), ("velocity", velocity), ("effort", set())):
+        found = {row for group in unmoved[interface] for row in group.rows}  # type: ignore[index]
+        assert found == expected, interface
+    commands = run.commands()
+    commands.joint_position[:] = 0.3
+    reached = np.abs(run.step(500, commands).joint_position - 0.3) < 0.02
+    run.backend.close()
+    assert set(np.flatnonzero(~reached).tolist()) == position

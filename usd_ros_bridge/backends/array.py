@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from usd_ros_bridge.backends.base import BackendContext, Capabilities, InputlessBackend, parse_options
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
 from usd_ros_bridge.errors import BackendError, quoted
+from usd_ros_bridge.model.actuation import UnmovedByInterface
 from usd_ros_bridge.model.state import Commands, Layout, SensorSample, State
 from usd_ros_bridge.spatial.transforms import FloatArray, normalized
 
@@ -173,6 +174,7 @@ class ArrayBackend(InputlessBackend):
         on_commands: Callable[[Commands], None] | None = None,
         on_reset: Callable[[], None] | None = None,
         kinematic: bool = False,
+        unmoved: UnmovedByInterface | None = None,
     ) -> None:
         """Initialize.
 
@@ -199,6 +201,8 @@ class ArrayBackend(InputlessBackend):
                 (NaN: nothing); they are valid during the call.
             on_reset: Called when time starts over, and by `Bridge.reset`: takes the host back to rest.
             kinematic: The host moves bodies as commanded (twist, pose), so that a Twist may move a free base.
+            unmoved: By kind of command (`position`, `velocity`, `effort`), the degrees of freedom that the host does
+                not move so: controllers of these refuse goals. None: the host moves every joint.
 
         Raises:
             BackendError: The quaternion order or a row map is not possible.
@@ -230,6 +234,7 @@ class ArrayBackend(InputlessBackend):
             commands=commands,
             sensors=frozenset(self._sensors),
             every_step=False,
+            unmoved=unmoved or {},
         )
         self.commands = Commands(layout)
         self._jumping = False

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.model.actuation import UnmovedByInterface
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
 from usd_ros_bridge.ranges import NumberRange
@@ -45,6 +46,8 @@ class Capabilities:
             that grid and publishes its time on /clock. 0: the backend follows the time that it is given.
         async_sensors: Those of `sensors` that are measured asynchronously, at their own rate: the bridge calls `sense`
             at every tick, which returns a new sample as soon as there is one, with the stamp of the measured state.
+        unmoved: By kind of command, the degrees of freedom that it does not move, and why. A controller that cannot
+            move its joints stays inactive and refuses goals. Empty: every command moves its joint.
     """
 
     joint_driven: bool = True
@@ -57,6 +60,7 @@ class Capabilities:
     actions: frozenset[str] = frozenset()
     step_ns: int = 0
     async_sensors: frozenset[str] = frozenset()
+    unmoved: UnmovedByInterface = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

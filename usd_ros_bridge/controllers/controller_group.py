@@ -16,7 +16,7 @@ from usd_ros_bridge.model.goals import Outcome
 from usd_ros_bridge.model.periods import is_reached, period_ns, periods_missed
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.reporting import Report, log_info
 from usd_ros_bridge.spatial.transforms import FloatArray
 
 
@@ -27,6 +27,7 @@ class ControllerContext:
     Attributes:
         plan: The plan, with its layout.
         report: For warnings at run time.
+        inform: For news.
         kinematic: Whether the backend moves joints and bodies as it is told: without contact between wheel and floor,
             a drive's controller moves the base itself.
         clock_period_ns: Returns the period of the clock that ticks follow, nanoseconds; 0 where ticks come when they
@@ -35,6 +36,7 @@ class ControllerContext:
 
     plan: BridgePlan
     report: Report
+    inform: Report = log_info
     kinematic: bool = False
     clock_period_ns: Callable[[], int] = lambda: 0
 

@@ -52,7 +52,7 @@ class DiffDrives:
     def __init__(self, context: ControllerContext, plans: Sequence[ControllerPlan]) -> None:
         """Make the drives of `plans`, active where their plans are enabled."""
         count = len(plans)
-        self._report = context.report
+        self._report, self._inform = context.report, context.inform
         self._paths = tuple(plan.path for plan in plans)
         self._stamped = np.array([_is_stamped(context.plan, plan) for plan in plans], dtype=bool)
         self._wheels = find_wheels(context.plan, plans)
@@ -215,7 +215,8 @@ class DiffDrives:
     def _brake(self, stale: NDArray[np.bool_]) -> None:
         for row in np.flatnonzero(stale & self._target.any(axis=1)):
             path = self._paths[row]
-            self._report(f"drive.timeout:{path}", f"{path}: no command came for cmd_vel_timeout; braking")
+            seconds = int(self._timeout[row]) * _SECONDS
+            self._inform(f"drive.timeout:{path}", f"{path}: no cmd_vel for {seconds:g} s: the robot brakes")
         self._target[stale & ~np.isnan(self._target[:, 0])] = 0.0
 
     def _turning(self, velocity: FloatArray) -> FloatArray:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.controllers.controller_group import ControllerContext
-from usd_ros_bridge.controllers.joint_commands import NamedTargets, actuators_of, followers_of
-from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan
+from usd_ros_bridge.controllers.joint_commands import NamedTargets, actuators_of
+from usd_ros_bridge.model.plan import ControllerPlan, followers_of
 from usd_ros_bridge.model.state import Commands, JointStateSample, State, TwistSample
 from usd_ros_bridge.spatial.transforms import FloatArray
 
@@ -114,8 +114,7 @@ class ExternalControls:
 class RigidBodyTwists:
     """All rigid body twist controllers of a plan. They move bodies with a velocity in the body's own frame.
 
-    A twist holds until the next one. Bodies that hang from joints are not moved, and under physics only kinematic
-    bodies are (REP 0158 section 4.2.3).
+    A twist holds until the next one. One whose body the backend does not move so is never active.
     """
 
     dynamic: ClassVar[frozenset[str]] = frozenset()
@@ -127,7 +126,6 @@ class RigidBodyTwists:
         self._paths = tuple(plan.path for plan in plans)
         index = context.plan.layout.body_index
         self._bodies = tuple(index.get(plan.parameters.get("body", ""), -1) for plan in plans)
-        self._refusals = tuple(_refusal(context, body) for body in self._bodies)
         self._moved = [False] * len(plans)
         self._pending: dict[int, FloatArray] = {}
 
@@ -149,9 +147,6 @@ class RigidBodyTwists:
         """Receive a Twist or TwistStamped. Ignore one that is not finite."""
         assert isinstance(sample, TwistSample)
         path = self._paths[row]
-        if self._refusals[row]:
-            self._report(f"twist.body:{path}", f"{path}: {self._refusals[row]}")
-            return
         if not np.isfinite(sample.twist).all():
             self._report(f"twist.finite:{path}", f"{path}: a twist that is not finite is ignored")
             return
@@ -171,25 +166,3 @@ class RigidBodyTwists:
         """Drop the pending command; the backend drops its own, too."""
         self._pending.clear()
         self._moved = [False] * len(self._moved)
-
-
-def _refusal(context: ControllerContext, body: int) -> str:
-    """Return why a body cannot be moved, "" where it can."""
-    if body < 0:
-        return "there is no body to move"
-    layout = context.plan.layout
-    if layout.bodies[body] in _driven(context.plan):
-        return "the body hangs from a joint, and its twist is ignored"
-    if not (context.kinematic or layout.kinematic[body]):
-        return "physics moves the body, and its twist is ignored"
-    return ""
-
-
-def _driven(plan: BridgePlan) -> set[str]:
-    """Return the bodies whose poses follow from joints."""
-    return {
-        edge.child_path
-        for robot in plan.robots
-        for edge in robot.edges
-        if edge.rigid or any(robot.joints[index].dofs for index in edge.joints)
-    }

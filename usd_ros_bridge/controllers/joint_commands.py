@@ -251,14 +251,3 @@ def actuators_of(plan: BridgePlan, robot: int, context_path: str) -> dict[str, i
         if actuator.robot == robot and actuator.path.startswith(below)
         for name in actuator.names
     }
-
-
-def followers_of(plan: BridgePlan) -> set[int]:
-    """Return the rows of degrees of freedom that follow others: they are not commanded."""
-    return {
-        dof.row
-        for robot in plan.robots
-        for joint in robot.joints
-        for dof in joint.dofs
-        if dof.mimic is not None
-    }

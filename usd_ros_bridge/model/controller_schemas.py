@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from usd_ros_bridge.model.message_types import (
     FOLLOW_JOINT_TRAJECTORY,
@@ -34,6 +34,9 @@ GRIPPER: Final = "gripper"
 JOINT_STATE_BROADCASTER: Final = "RosControlJointStateBroadcasterAPI"
 JOINT_TRAJECTORY_CONTROLLER: Final = "RosControlJointTrajectoryAPI"
 RIGID_BODY_TWIST: Final = "RosControlRigidBodyTwistAPI"
+
+CommandInterface = Literal["position", "velocity", "effort"]
+"""Kind of command of a joint, as command interfaces of ros2_control are called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,7 @@ class ControllerSchema:
         unnamed: Role and type of interfaces that a controller has without a relationship to them.
         joints: Fields with relationships to joints.
         writes: It commands its joints.
+        commands: Kind of command without which it cannot move them; None where messages decide, or it has none.
         claims_base: It moves the base of its robot, and is the only one to command it.
         positive: Fields that must be authored as positive numbers.
     """
@@ -81,6 +85,7 @@ class ControllerSchema:
     unnamed: frozenset[tuple[str, str]] = frozenset()
     joints: tuple[str, ...] = ()
     writes: bool = True
+    commands: CommandInterface | None = None
     claims_base: bool = False
     positive: tuple[str, ...] = ()
 
@@ -104,6 +109,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
             Port(field="odom", kind="topic", role="publisher", types=frozenset({ODOMETRY}), required=False),
         ),
         joints=("left_wheels", "right_wheels"),
+        commands="velocity",
         claims_base=True,
         positive=("wheel_separation", "wheel_radius"),
     ),
@@ -116,6 +122,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
     GRIPPER: ControllerSchema(
         group="gripper:Grippers",
         unnamed=frozenset(("server", name) for name in GRIPPERS),
+        commands="position",
     ),
     JOINT_STATE_BROADCASTER: ControllerSchema(
         record=JointStateBroadcasterRecord,
@@ -132,6 +139,7 @@ CONTROLLER_SCHEMAS: Final[Mapping[str, ControllerSchema]] = {
         ),
         unnamed=frozenset({("subscription", JOINT_TRAJECTORY)}),
         joints=("command_joints",),
+        commands="position",
     ),
     RIGID_BODY_TWIST: ControllerSchema(
         record=RigidBodyTwistRecord,

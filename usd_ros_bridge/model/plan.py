@@ -410,3 +410,14 @@ class BridgePlan:
     def joint_names(self, topic: TopicPlan) -> tuple[str, ...]:
         """Return the names that messages of a topic give to its `dofs`, in their order."""
         return topic.joints or tuple(self.layout.dofs[row] for row in topic.dofs)
+
+
+def followers_of(plan: BridgePlan, robot: int = -1) -> set[int]:
+    """Return the rows of degrees of freedom that follow others, of one robot or all: they are not commanded."""
+    return {
+        dof.row
+        for each in (plan.robots if robot < 0 else plan.robots[robot : robot + 1])
+        for joint in each.joints
+        for dof in joint.dofs
+        if dof.mimic is not None
+    }

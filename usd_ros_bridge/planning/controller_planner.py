@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar, get_args
 
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.actuation import free_base_remedy
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, Port, schema_name
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
 from usd_ros_bridge.model.message_types import FOLLOW_JOINT_TRAJECTORY, JOINT_STATE, JOINT_TRAJECTORY
@@ -36,7 +37,11 @@ _COLLECTION = ".collection:"
 
 
 class Fault(Exception):  # noqa: N818 (not an error of the program: it ends the reading of one controller)
-    """Why a controller cannot work."""
+    """Why a controller cannot work; `remedy` where there is a better one than the schema's documentation."""
+
+    def __init__(self, why: str, remedy: str = "") -> None:
+        super().__init__(why)
+        self.remedy = remedy
 
 
 class ControllerTargets:
@@ -107,6 +112,16 @@ class ControllerTargets:
         """Return the body that a robot moves with where nothing ties it to the world, "" where something does."""
         base = self._bases[robot] if robot >= 0 else Base()
         return base.body if base.free else ""
+
+    def tie_of(self, robot: int) -> tuple[bool, str]:
+        """Return whether a joint keeps a robot's base from moving, and what does, for a sentence."""
+        base = self._bases[robot] if robot >= 0 else Base()
+        if not base.body:
+            return False, "the robot has no base"
+        edge = next((e for e in self._kinematics.robots[robot].edges if e.child == base.body), None)
+        joint = edge.joints[0].path if edge is not None and edge.joints else ""
+        by = f" by {joint}" if joint else ""
+        return True, f"the robot's base {quoted(base.body)} is tied to the world{by}"
 
     def is_free(self, body: str) -> bool:
         """Return whether a rigid body is held by no joint, except those to its children."""
@@ -222,7 +237,7 @@ class ControllerPlanner(Generic[R]):
                 "4.2.3.target",
                 record.path,
                 f"{reason}; the controller stays inactive",
-                f"see the schema {self.name}",
+                fault.remedy or f"see the schema {self.name}",
             )
         if not reason:
             for port, target in self._named():
@@ -280,6 +295,10 @@ class ControllerPlanner(Generic[R]):
             robots |= of_robots
         if len(robots) > 1:
             raise Fault("the joints belong to more than one robot")
+        if self.schema.joints and self.schema.writes and not found:
+            raise Fault(
+                f"{self.attribute(self.schema.joints[0])} names mimic joints only; name their leaders"
+            )
         if robots:
             plan = replace(plan, robot=robots.pop())
         unique = {dof.row: dof for dof in found}.values()
@@ -373,7 +392,9 @@ class RigidBodyTwistPlanner(ControllerPlanner[RigidBodyTwistRecord]):
         name, targets = self.attribute("body"), self.scope.targets
         body = next(iter(self.record.body or ()), "") or targets.base_of(plan.robot)
         if not body:
-            raise Fault(f"{name} names no rigid body, and the robot has no base that can move")
+            tied, why = targets.tie_of(plan.robot)
+            remedy = free_base_remedy(self.scope.index.records.asset) if tied else ""
+            raise Fault(f"{name} names no rigid body, and {why}", remedy)
         if not targets.is_body(body):
             raise Fault(f"{name}: {quoted(body)} is no rigid body")
         if not targets.is_free(body):
@@ -406,18 +427,7 @@ class DiffDrivePlanner(ControllerPlanner[DiffDriveRecord]):
         both = next((name for name in left if name in right), None)
         if both is not None:
             raise Fault(f"the joint {quoted(both)} is on the left and on the right")
-        self._check_drives(plan)
         return sides
-
-    def _check_drives(self, plan: ControllerPlan) -> None:
-        passive = [row for row in plan.dofs if not self.scope.joints.is_driven(row)]
-        if passive:
-            self.scope.findings.warning(
-                "4.2.3.drive",
-                plan.path,
-                f"{len(passive)} of the {len(plan.dofs)} wheel joints have no drive; physics will not turn them",
-                "apply PhysicsDriveAPI:angular with a damping to the wheel joints",
-            )
 
 
 def with_dofs(plan: ControllerPlan, dofs: Sequence[DofPlan]) -> ControllerPlan:

@@ -467,6 +467,7 @@ class Bridge(HandlerRegistry):
             backend,
             options=self._options,
             reporter=self._reporter,
+            inform=self._inform,
             lock=self._lock,
             deferred_jobs=self._domains,
         )

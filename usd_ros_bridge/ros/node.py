@@ -31,6 +31,7 @@ with ending_at_once():  # A signal while modules are imported is no traceback.
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.backends.registry import load_backend
     from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, escaped
+    from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
     from usd_ros_bridge.model.diagnostics import has_errors
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.options import BRIDGE, OPTIONS, BridgeOptions, NodeOptions, Role, make_node_options
@@ -290,6 +291,9 @@ def _plan_here(job: PlanJob) -> BridgePlan:
 def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
     shown = Counter[tuple[str, str]]()
     for diagnostic in plan.diagnostics:
+        if diagnostic.code in REPORTED_AT_RUN_TIME:
+            # Reported by the bridge, as it is with the backend that it opens.
+            continue
         sort = (diagnostic.severity, diagnostic.code)
         shown[sort] += 1
         if shown[sort] > _DIAGNOSTICS_SHOWN:

@@ -9,10 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from usd_ros_bridge.backends.base import Capabilities
-from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of, followers_of
+from usd_ros_bridge.controllers.joint_commands import NamedTargets, PositionLimits, actuators_of
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.actuation import NO_DRIVE, topic_fault
 from usd_ros_bridge.model.message_types import CommandKind, message_type
-from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
+from usd_ros_bridge.model.plan import BridgePlan, TopicPlan, followers_of
 from usd_ros_bridge.model.state import ArraySample, Commands, JointStateSample, PoseSample, TwistSample
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.kinematics import Kinematics
@@ -235,7 +236,14 @@ def make_sink(context: SinkContext, topic: TopicPlan) -> Sink:
         raise SinkRefusal(f"nothing takes messages of type {topic.type}")
     if not context.capabilities.commands:
         raise SinkRefusal("the backend takes no commands")
-    return factory(context, topic)
+    sink = factory(context, topic)
+    fault = topic_fault(context.plan, topic, context.capabilities.unmoved)
+    if fault is not None and fault.code == NO_DRIVE:
+        if not fault.acts:
+            raise SinkRefusal(str(fault))
+        if not fault.remark:
+            context.report(f"sink.drive:{topic.name}", f"{topic.name}: {fault}")
+    return sink
 
 
 def _joint_targets(context: SinkContext, topic: TopicPlan) -> Sink:
@@ -267,7 +275,7 @@ _FACTORIES: dict[CommandKind, Callable[[SinkContext, TopicPlan], Sink]] = {
 
 def _commanded_rows(plan: BridgePlan, topic: TopicPlan, *, allow_none: bool = False) -> dict[str, int]:
     """Return the rows of the topic's joints, without those that follow others, by the names of its context."""
-    followers = followers_of(plan)
+    followers = followers_of(plan, topic.robot)
     names = plan.joint_names(topic)
     rows = {name: row for name, row in zip(names, topic.dofs, strict=True) if row not in followers}
     if not rows and not allow_none:
@@ -288,5 +296,6 @@ def _moved_body(context: SinkContext, topic: TopicPlan) -> int:
         if context.capabilities.kinematic or context.plan.layout.kinematic[row]:
             return row
     if all(driven[row] for row in candidates):
-        raise SinkRefusal("the body hangs from a joint; a fixed base cannot be moved")
+        fault = topic_fault(context.plan, topic, context.capabilities.unmoved)
+        raise SinkRefusal(str(fault or "the body hangs from a joint; a fixed base cannot be moved"))
     raise SinkRefusal("physics moves the body, and no controller claims the topic")

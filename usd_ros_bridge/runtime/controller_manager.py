@@ -16,11 +16,12 @@ from usd_ros_bridge.controllers.controller_group import (
     make_groups,
 )
 from usd_ros_bridge.errors import BridgeError, quoted
+from usd_ros_bridge.model.actuation import ActuationFault, controller_fault
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, uses_interface
 from usd_ros_bridge.model.periods import checked_period_ns
 from usd_ros_bridge.model.plan import BridgePlan, ControllerPlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
-from usd_ros_bridge.reporting import Report, describe
+from usd_ros_bridge.reporting import Report, describe, log_info
 from usd_ros_bridge.runtime.group_runner import (
     SWITCHED_OFF,
     ControllerGroupRunner,
@@ -28,6 +29,7 @@ from usd_ros_bridge.runtime.group_runner import (
     GoalQueue,
     TickContext,
     any_active,
+    inactivity,
 )
 from usd_ros_bridge.runtime.inbox import Inbox
 from usd_ros_bridge.runtime.odometry import OdometryTable
@@ -37,6 +39,8 @@ GroupMaker = Callable[[ControllerContext], "list[MadeGroup]"]
 """Make the groups of a plan."""
 
 _NO_COMMANDS = "the backend takes no commands"
+_SHOWN = 5
+"""Controllers that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class ControllerStatus:
         active: Whether it commands, or lets its publisher publish.
         reason: Why not, "" where active.
         joints: Names of the joints it claims.
+        fault: What it cannot move, and why; "" where it can move all that it is for.
     """
 
     path: str
@@ -56,6 +61,7 @@ class ControllerStatus:
     active: bool
     reason: str
     joints: tuple[str, ...]
+    fault: str = ""
 
 
 class ControllerManager:
@@ -80,9 +86,10 @@ class ControllerManager:
         inbox: Inbox,
         now_ns: Callable[[], int],
         clock_period_ns: Callable[[], int],
+        inform: Report = log_info,
         make: GroupMaker = make_groups,
     ) -> None:
-        """Make the groups of a plan.
+        """Make the groups of a plan, and report the controllers that cannot move what they are for.
 
         Args:
             plan: The plan.
@@ -91,14 +98,20 @@ class ControllerManager:
             inbox: Where goals wait for the tick.
             now_ns: Returns the bridge time, nanoseconds; from any thread.
             clock_period_ns: As that of ControllerContext.
+            inform: For news.
             make: Makes the groups.
         """
-        self._report = report
+        self._report, self._inform = report, inform
         self._takes_commands = capabilities.commands
         self._tick = TickContext()
         context = ControllerContext(
-            plan=plan, report=report, kinematic=capabilities.kinematic, clock_period_ns=clock_period_ns
+            plan=plan,
+            report=report,
+            inform=inform,
+            kinematic=capabilities.kinematic,
+            clock_period_ns=clock_period_ns,
         )
+        self._faults = _find_faults(plan, capabilities)
         self._runners = self._make_runners(context, make)
         self._by_path: dict[str, list[ControllerSlot]] = {}
         self._by_interface: dict[str, list[ControllerSlot]] = {}
@@ -118,6 +131,7 @@ class ControllerManager:
             for runner in self._runners
             if isinstance(runner.group, OdometryGroup)
         )
+        self._report_idle()
 
     # --- Who is active -----------------------------------------------------------------------------------------
 
@@ -130,6 +144,7 @@ class ControllerManager:
                 active=slot.active,
                 reason=slot.reason,
                 joints=slot.plan.joints,
+                fault=str(self._faults.get(_key(slot.plan), "")),
             )
             for slot in self._slots()
         )
@@ -204,9 +219,11 @@ class ControllerManager:
         if reason:
             raise BridgeError(reason)
         for slot in self._at(off):
+            slot.chosen = False
             if slot.active:
                 slot.switch(False, SWITCHED_OFF)
         for slot in self._at(on):
+            slot.chosen = True
             if not slot.active:
                 slot.switch(True)
         self.disabled = self._find_disabled()
@@ -321,14 +338,21 @@ class ControllerManager:
             for before in old._by_path.get(slot.plan.path, ()):
                 if before.plan.schema != slot.plan.schema:
                     continue
-                # A controller that nobody switched starts as its plan says: others of its prim may be new.
-                if before.plan.enabled == slot.plan.enabled != before.active:
-                    switched[slot.plan.path] = before.active
+                # A controller that nobody switched starts as its plan says: others of its prim may be new, and its
+                # joints may have drives now.
+                if before.plan.enabled == slot.plan.enabled and before.chosen is not None:
+                    switched[slot.plan.path] = slot.chosen = before.chosen
                 for name, value in before.values.items():
                     if name in slot.runner.group.dynamic:
                         self.set_parameter(slot.plan.path, name, value)
                 self._transfer_group_state(slot, before)
-        on = [path for path, active in switched.items() if active and not self.active(path)]
+        on = [
+            path
+            for path, active in switched.items()
+            if active
+            and not self.active(path)
+            and not any(self._impossible(slot.plan) for slot in self._by_path[path])
+        ]
         off = [path for path, active in switched.items() if not active and self.active(path)]
         if not self.refusal(on, off):
             self.switch(on, off)
@@ -370,7 +394,13 @@ class ControllerManager:
             slots = [m for m in named if m.runner.goals is not None]
             if slots and action.role == "server":
                 queues[action.path] = GoalQueue(
-                    action.path, slots, inbox, self._tick, self._waiting_queues, now_ns
+                    action.path,
+                    slots,
+                    inbox,
+                    self._tick,
+                    self._waiting_queues,
+                    now_ns,
+                    refusal=_refusal(slots, self._impossible),
                 )
         return queues
 
@@ -402,7 +432,25 @@ class ControllerManager:
         """Return why a controller cannot be active at all, "" where it can."""
         if not plan.switchable:
             return plan.reason or "it cannot work"
-        return _NO_COMMANDS if plan.claims and not self._takes_commands else ""
+        if plan.claims and not self._takes_commands:
+            return _NO_COMMANDS
+        fault = self._faults.get(_key(plan))
+        return str(fault) if fault is not None and not fault.acts else ""
+
+    def _report_idle(self) -> None:
+        """Report the controllers that would be active, and cannot move what they are for."""
+        plans = [slot.plan for slot in self._slots() if slot.plan.enabled]
+        idle = [] if self._takes_commands else [plan.path for plan in plans if plan.claims]
+        if idle:
+            more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
+            self._inform(
+                "controller.no_commands",
+                f"{_NO_COMMANDS}: inactive, and refusing goals: {', '.join(idle[:_SHOWN])}{more}",
+            )
+        for plan in plans:
+            fault = self._faults.get(_key(plan))
+            if fault is not None and not fault.remark:
+                self._report(f"controller.cannot_move:{plan.path}", f"{plan.path}: {fault}")
 
     def _conflict(self, on: set[str], off: set[str]) -> str:
         """Return which two controllers would write the same, "" where none would."""
@@ -430,22 +478,21 @@ class Route:
 
     Attributes:
         refusal: Why none of them can ever be active, "" where one can.
+        is_reported: Whether that has been reported: it is the backend that does not move what they command.
         dropped: Samples that came while none was active.
     """
 
     def __init__(self, slots: list[ControllerSlot], impossible: Callable[[ControllerPlan], str]) -> None:
         """Make the way to `slots`."""
         self._slots = slots
-        reasons = [impossible(slot.plan) for slot in slots]
-        self.refusal = "" if "" in reasons else reasons[0]
+        self.refusal = _refusal(slots, impossible)
+        self.is_reported = bool(self.refusal) and all(slot.plan.enabled for slot in slots)
         self.dropped = 0
 
     @property
     def reason(self) -> str:
         """Why samples are dropped now, "" where they are not."""
-        if any_active(self._slots):
-            return ""
-        return f"controller {self._slots[0].plan.path} is inactive: {self._slots[0].reason}"
+        return inactivity(self._slots)
 
     def receive(self, sample: object) -> None:
         """Give a sample to those that are active."""
@@ -456,6 +503,29 @@ class Route:
                 slot.receive(sample)
         if not received:
             self.dropped += 1
+
+
+def _refusal(slots: Iterable[ControllerSlot], impossible: Callable[[ControllerPlan], str]) -> str:
+    """Return why none of the controllers of an interface can ever be active, "" where one can."""
+    reasons = [impossible(slot.plan) for slot in slots]
+    return "" if "" in reasons else reasons[0]
+
+
+def _find_faults(plan: BridgePlan, capabilities: Capabilities) -> dict[tuple[str, str], ActuationFault]:
+    """Return what controllers cannot move, by path and schema; nothing where the backend takes no commands."""
+    if not capabilities.commands:
+        return {}
+    found = {}
+    for controller in plan.controllers:
+        if controller.switchable:
+            fault = controller_fault(plan, controller, capabilities.unmoved, kinematic=capabilities.kinematic)
+            if fault is not None:
+                found[_key(controller)] = fault
+    return found
+
+
+def _key(plan: ControllerPlan) -> tuple[str, str]:
+    return plan.path, plan.schema
 
 
 def _joint(plan: ControllerPlan, row: int) -> str:

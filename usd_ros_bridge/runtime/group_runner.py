@@ -62,10 +62,11 @@ class ControllerSlot:
         active: Whether it commands.
         reason: Why not, "" where active.
         requested: Whether the next tick is to switch it on or off; None: neither.
+        chosen: What somebody switched it to, None where nobody did.
         values: Parameters that were changed.
     """
 
-    __slots__ = ("active", "plan", "reason", "requested", "row", "runner", "values")
+    __slots__ = ("active", "chosen", "plan", "reason", "requested", "row", "runner", "values")
 
     def __init__(self, plan: ControllerPlan, runner: ControllerGroupRunner, row: int, reason: str) -> None:
         """Store its group and row, and why it is inactive."""
@@ -74,6 +75,7 @@ class ControllerSlot:
         self.row = row
         self.active = not reason
         self.reason = reason
+        self.chosen: bool | None = None
         self.requested: bool | None = None
         self.values: dict[str, float] = {}
 
@@ -292,6 +294,8 @@ class GoalQueue:
         tick: TickContext,
         waiting_queues: set[GoalQueue],
         now_ns: Callable[[], int],
+        *,
+        refusal: str = "",
     ) -> None:
         """Make the queue of an action; the runtime does.
 
@@ -302,8 +306,10 @@ class GoalQueue:
             tick: The tick in progress.
             waiting_queues: The queues in which goals wait for the first state.
             now_ns: Returns the bridge time, nanoseconds.
+            refusal: Why none of the controllers can ever be active, "" where one can.
         """
         self.path = path
+        self.refusal = refusal
         self._slots = tuple(slots)
         self._inbox = inbox
         self._tick = tick
@@ -321,6 +327,11 @@ class GoalQueue:
     def controller(self) -> str:
         """Prim path of the controller that follows goals, if any does. From any thread."""
         return self._serving().plan.path
+
+    @property
+    def reason(self) -> str:
+        """Why goals are rejected now, "" where they are not. From any thread."""
+        return inactivity(self._slots)
 
     def check(self, goal: object) -> str:
         """Return why a goal is to be rejected, "" where it is acceptable. From any thread."""
@@ -424,6 +435,11 @@ class GoalQueue:
     def _serving(self) -> ControllerSlot:
         """Return the active controller, else the first."""
         return next((slot for slot in self._slots if slot.active), self._slots[0])
+
+
+def inactivity(slots: Sequence[ControllerSlot]) -> str:
+    """Return why none of the controllers of an interface is active, "" where one is."""
+    return "" if any_active(slots) else _inactive(slots[0])
 
 
 def _inactive(slot: ControllerSlot) -> str:

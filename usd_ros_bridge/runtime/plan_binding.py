@@ -77,6 +77,7 @@ class BindingContext:
     Attributes:
         options: Options of the runtime.
         report: For warnings.
+        inform: For news.
         inbox: Queue of goals for the tick.
         now_ns: Return bridge time, nanoseconds; from any thread.
         clock_period_ns: Return the period of the clock that ticks follow, nanoseconds; 0 without one.
@@ -85,6 +86,7 @@ class BindingContext:
 
     options: BridgeOptions
     report: Report
+    inform: Report
     inbox: Inbox
     now_ns: Callable[[], int]
     clock_period_ns: Callable[[], int]
@@ -234,6 +236,7 @@ def _make_controllers(
         plan,
         capabilities,
         report=context.report,
+        inform=context.inform,
         inbox=context.inbox,
         now_ns=context.now_ns,
         clock_period_ns=context.clock_period_ns,

@@ -16,7 +16,7 @@ from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.options import BridgeOptions
-from usd_ros_bridge.reporting import OnceReporter, Reported
+from usd_ros_bridge.reporting import OnceReporter, Report, Reported, log_info
 from usd_ros_bridge.runtime.backend_runner import BackendRunner
 from usd_ros_bridge.runtime.command_sinks import FrameResolver, Sink, SinkContext, find_frame
 from usd_ros_bridge.runtime.controller_manager import ControlGrid, ControllerManager, GroupMaker
@@ -138,6 +138,7 @@ class Runtime:
         *,
         options: BridgeOptions | None = None,
         reporter: OnceReporter | None = None,
+        inform: Report | None = None,
         wakeup: Wakeup | None = None,
         groups: GroupMaker = make_groups,
         lock: threading.RLock | None = None,
@@ -150,6 +151,7 @@ class Runtime:
             backend: Not open yet.
             options: Defaults if None.
             reporter: For warnings; the standard library's logging by default.
+            inform: For news, of which each kind is shown once; likewise.
             wakeup: Set when a sample arrives that the loop must not let wait.
             groups: Make the groups of the plan's controllers.
             lock: Held by ticks; a lock of its own by default.
@@ -174,6 +176,7 @@ class Runtime:
         self._context = BindingContext(
             options=self.options,
             report=self.reporter.report,
+            inform=OnceReporter(inform or log_info).report,
             inbox=self.inbox,
             now_ns=_weakly(self, lambda runtime: runtime.time_ns or 0),
             clock_period_ns=_weakly(self, lambda runtime: runtime.clock_period_ns),

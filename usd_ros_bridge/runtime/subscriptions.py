@@ -211,6 +211,11 @@ class InputBinding:
         """Why samples are dropped now, "" where something takes them."""
         return self._reason if self._route is None or self._reason else self._route.reason
 
+    @property
+    def is_reported(self) -> bool:
+        """Return whether the controllers have reported already why nothing takes the samples."""
+        return self._route is not None and self._route.is_reported
+
     def deliver(self, sample: object) -> None:
         """Put one decoded sample into the inbox; drop and count it if nothing takes it."""
         if self._accepted:

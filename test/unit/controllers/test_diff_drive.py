@@ -59,9 +59,13 @@ class Rig:
     def __init__(self, plan: BridgePlan, *, kinematic: bool = False) -> None:
         self.plan = plan
         self.reports: list[str] = []
+        self.news: list[tuple[str, str]] = []
         self.drives = DiffDrives(
             ControllerContext(
-                plan=plan, report=lambda kind, _message: self.reports.append(kind), kinematic=kinematic
+                plan=plan,
+                report=lambda kind, _message: self.reports.append(kind),
+                inform=lambda kind, message: self.news.append((kind, message)),
+                kinematic=kinematic,
             ),
             plan.controllers,
         )
@@ -276,7 +280,10 @@ def test_a_stale_command_brakes_through_the_limiter() -> None:
         speeds.append(one.twist()[0])
     assert speeds[:5] == pytest.approx([0.04, 0.03, 0.02, 0.01, 0.0])
     assert speeds[4] == 0.0
-    assert one.reports == ["drive.timeout:/rover/drive"]
+    assert one.reports == [], "braking is normal"
+    assert one.news == [
+        ("drive.timeout:/rover/drive", "/rover/drive: no cmd_vel for 0.5 s: the robot brakes")
+    ]
 
 
 def test_a_time_out_of_zero_disables() -> None:

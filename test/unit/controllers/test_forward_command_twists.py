@@ -17,17 +17,18 @@ TWIST = np.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
 
 
 class Rig:
-    def __init__(self, *, kinematic: bool = True, body: str = "/rover/base_link") -> None:
+    def __init__(self) -> None:
         plan = rover().build()
         controller = ControllerPlan(
-            path="/rover/twist", schema="RosControlRigidBodyTwistAPI", robot=0, parameters={"body": body}
+            path="/rover/twist",
+            schema="RosControlRigidBodyTwistAPI",
+            robot=0,
+            parameters={"body": "/rover/base_link"},
         )
         self.plan = replace(plan, controllers=(controller,))
         self.reports: list[str] = []
         self.twists = RigidBodyTwists(
-            ControllerContext(
-                plan=self.plan, report=lambda kind, _message: self.reports.append(kind), kinematic=kinematic
-            ),
+            ControllerContext(plan=self.plan, report=lambda kind, _message: self.reports.append(kind)),
             self.plan.controllers,
         )
         self.commands = Commands(plan.layout)
@@ -80,27 +81,6 @@ def test_one_that_never_moved_its_body_leaves_it_alone() -> None:
     rig = Rig()
     rig.twists.set_active(0, False, time_ns=0, state=None)
     assert np.isnan(rig.tick()).all()
-
-
-def test_under_physics_only_kinematic_bodies_are_moved() -> None:
-    rig = Rig(kinematic=False)
-    rig.send(TWIST)
-    assert np.isnan(rig.tick()).all()
-    assert rig.reports == ["twist.body:/rover/twist"]
-    rig.plan.layout.kinematic[0] = True
-    rig.twists = RigidBodyTwists(
-        ControllerContext(plan=rig.plan, report=lambda *_: None), rig.plan.controllers
-    )
-    rig.send(TWIST)
-    assert rig.tick()[0].tolist() == TWIST.tolist()
-
-
-@pytest.mark.parametrize("body", ["/rover/mast", "/rover/nowhere"])
-def test_a_body_that_hangs_from_a_joint_or_is_none_is_not_moved(body: str) -> None:
-    rig = Rig(body=body)
-    rig.send(TWIST)
-    assert np.isnan(rig.tick()).all()
-    assert rig.reports == ["twist.body:/rover/twist"]
 
 
 def test_reset_forgets_what_waits() -> None:

@@ -21,7 +21,7 @@ from markdown_docs import ROOT, codes, page_text, rows, section
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
-from usd_ros_bridge.model import physics_records, records
+from usd_ros_bridge.model import actuation, physics_records, records
 from usd_ros_bridge.model.diagnostics import SEVERITIES
 from usd_ros_bridge.usd.read import composition, geometry, physics_reader, stage_reader
 from usd_ros_bridge.usd.read.properties import slots_of
@@ -82,6 +82,7 @@ COMPUTED: dict[tuple[str, str], Callable[[], set[str]]] = {
     ("stage_reader.py", "metric.code"): lambda: {metric.code for metric in stage_reader.METRICS},
     ("properties.py", "slot.code"): lambda: set().union(*wrong_type_codes().values()),
     ("qos.py", "f'2.4.qos.{field}'"): lambda: {f"2.4.qos.{field}" for field in constant("qos.py", "_VALUES")},
+    ("actuation.py", "fault.code"): lambda: set(actuation.REPORTED_AT_RUN_TIME),
     ("interfaces.py", "f'{_SECTION[kind]}.role'"): lambda: {
         f"{section}.role" for section in constant("interfaces.py", "_SECTION").values()
     },

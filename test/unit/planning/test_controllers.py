@@ -182,16 +182,25 @@ def test_a_controller_may_say_what_becomes_of_positions_beyond_limits(authored: 
     )
 
 
-def test_wheels_without_drives_give_a_warning() -> None:
-    stage = rover()
-    stage.parts["joints"] = [
-        joint.__class__(
-            path=joint.path, type_name=joint.type_name, body0=joint.body0, body1=joint.body1, axis="Y"
-        )
-        for joint in stage.parts["joints"]
-    ]
-    stage.controller(diff_drive())
-    assert found(stage.plan(), "4.2.3.drive")[0].severity == "warning"
+def test_a_controller_of_mimic_joints_alone_is_inactive() -> None:
+    stage = acting_arm()
+    stage.body("/robot/finger", at=(0.0, 0.0, 2.0))
+    stage.joint(
+        "/robot/follower", "/robot/base", "/robot/finger", solver_attributes={"newton:mimicJoint": BOTH[1:]}
+    )
+    stage.controller(trajectory(command_joints=("/robot/follower",)))
+    (controller,) = stage.plan().controllers
+    assert (controller.enabled, controller.switchable) == (False, False)
+    assert "mimic joints only" in controller.reason
+
+
+def test_a_twist_of_a_base_that_is_tied_to_the_world_names_the_joint_and_the_remedy() -> None:
+    stage = acting_arm()
+    stage.topic("/robot/cmd_vel", "geometry_msgs/msg/Twist", role="subscription")
+    stage.controller(RigidBodyTwistRecord(path="/robot/c", subscriber=("/robot/cmd_vel",)))
+    (finding,) = found(stage.plan(), "4.2.3.target")
+    assert "the robot's base '/robot/base' is tied to the world by /robot/anchor" in finding.message
+    assert "--free-base" in finding.remedy
 
 
 def test_a_body_that_is_none_cannot_be_moved() -> None:

@@ -228,7 +228,7 @@ def test_a_pose_without_rotation_or_in_an_unknown_frame_is_ignored() -> None:
         (rover(), "sensor_msgs/msg/Image", {}, "nothing takes messages of type sensor_msgs/msg/Image"),
         (rover(), JOINT_STATE, {"dofs": ()}, "no joint below its context"),
         (rover(), JOINT_STATE, {"capabilities": Capabilities(commands=False)}, "takes no commands"),
-        (gripper(), TWIST, {}, "fixed base"),
+        (gripper(), TWIST, {}, "fixed to the world by"),
         (rover(), TWIST, {"capabilities": PHYSICS}, "physics moves the body"),
         (rover(), TWIST, {"body": -1, "robot": -1}, "no body"),
     ],

@@ -211,7 +211,7 @@ class _Session:
         self.body_index = {body.path: index for index, body in enumerate(scene.bodies)}
         self._step_ns = self.simulation.step_ns
         self._reader = StateReader(self.simulation, plan, loop=options.loop)
-        self._joints = JointCommands(self.simulation, plan.layout, report)
+        self._joints = JointCommands(self.simulation, plan.layout, report, asset=plan.asset)
         self._bodies = BodyCommands(self.simulation, plan.layout, report)
         self._divergence = DivergenceMonitor(self.simulation, options.on_divergence, report)
         # Two threads: a large image must not delay point clouds.
@@ -236,6 +236,7 @@ class _Session:
             every_step=False,
             step_ns=self._step_ns,
             sensors=frozenset(self.sensors),
+            unmoved=self._joints.unmoved,
             async_sensors=frozenset(
                 path
                 for path, sensor in self.sensors.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +11,13 @@ from numpy.typing import NDArray
 from usd_ros_bridge.backends.mujoco.compiled_model import JointControl
 from usd_ros_bridge.backends.mujoco.simulation import Simulation
 from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.actuation import Unmoved, UnmovedByInterface, drive_fault, find_unmoved
+from usd_ros_bridge.model.controller_schemas import CommandInterface
 from usd_ros_bridge.model.state import Commands, Layout
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import FloatArray, IndexArray
 
 BoolArray = NDArray[np.bool_]
-
-_NEEDED = {
-    "position": "drive with stiffness",
-    "velocity": "drive with damping or stiffness",
-    "effort": "effort limit above zero",
-}
 
 
 class JointCommands:
@@ -38,9 +35,10 @@ class JointCommands:
 
     Attributes:
         moving: Targets have not reached their goals: call `advance` before every step.
+        unmoved: By kind of command, the degrees of freedom that it does not move.
     """
 
-    def __init__(self, simulation: Simulation, layout: Layout, report: Report) -> None:
+    def __init__(self, simulation: Simulation, layout: Layout, report: Report, *, asset: str = "") -> None:
         self._simulation, self._layout, self._report = simulation, layout, report
         self._seconds = simulation.step_ns * 1e-9
         self._ctrl: FloatArray = simulation.data.ctrl
@@ -80,12 +78,16 @@ class JointCommands:
         self._may_wind_up = bool(np.isfinite(self._pull).any())
         self._at_once = not np.isfinite(self._max_velocity[self._position.rows]).any()
         # Joints without an effect of each kind of command that were not reported yet.
-        self._useless = {
+        self._useless: dict[CommandInterface, BoolArray] = {
             "position": ~(self._position.present | follows),
             "velocity": ~(self._position.present | self._velocity.present | follows),
             "effort": ~(self._motor.present | follows),
         }
         self._reportable = {what: bool(rows.any()) for what, rows in self._useless.items()}
+        planned = find_unmoved(compiled.scene, asset)
+        self.unmoved: UnmovedByInterface = {
+            what: _explained(rows, planned[what]) for what, rows in self._useless.items()
+        }
         self._target, self._goal, self._reach = np.zeros(rows), np.zeros(rows), np.full(rows, np.inf)
         self._target_velocity, self._effort = np.zeros(rows), np.zeros(rows)
         self._ramped = np.zeros(rows, dtype=bool)
@@ -272,7 +274,7 @@ class JointCommands:
         held = np.minimum(np.maximum(self._target, joint - self._pull), joint + self._pull)
         np.copyto(self._target, held, where=far & self._ramped)
 
-    def _report_useless(self, what: str, commanded: BoolArray) -> None:
+    def _report_useless(self, what: CommandInterface, commanded: BoolArray) -> None:
         """Report once for each joint that a command has no effect on it; mimic joints are never commanded."""
         if not self._reportable[what]:
             return
@@ -281,12 +283,19 @@ class JointCommands:
             return
         self._useless[what] &= ~useless
         self._reportable[what] = bool(self._useless[what].any())
-        joints = [self._layout.dof_joints[row] for row in np.flatnonzero(useless)]
-        more = f" and {len(joints) - 3} more" if len(joints) > 3 else ""
-        self._report(
-            f"mujoco.no_drive:{what}",
-            f"a {what} was commanded of {', '.join(joints[:3])}{more}, without a {_NEEDED[what]}: ignored",
-        )
+        pairs = [(self._layout.dof_joints[row], row) for row in np.flatnonzero(useless).tolist()]
+        fault = drive_fault(pairs, self.unmoved[what], what)
+        self._report(f"mujoco.no_drive:{what}", f"ignored: {fault}")
+
+
+def _explained(useless: BoolArray, planned: Sequence[Unmoved]) -> tuple[Unmoved, ...]:
+    """Return the rows without an effect by reason; the scene has none for what MuJoCo refused."""
+    rows = set(np.flatnonzero(useless).tolist())
+    found = [replace(group, rows=group.rows & rows) for group in planned]
+    rest = rows.difference(*(group.rows for group in found))
+    if rest:
+        found.append(Unmoved(rows=frozenset(rest), reason="nothing in MuJoCo's model drives it"))
+    return tuple(group for group in found if group.rows)
 
 
 def _any(values: BoolArray) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,14 @@ from usd_ros_bridge.backends.base import (
 from usd_ros_bridge.backends.newton.engine import Engine, FloatArray, NewtonRows, find_free, find_newton_rows
 from usd_ros_bridge.backends.time_samples import PoseTracks, stage_range
 from usd_ros_bridge.errors import BackendError, choices, quoted
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.actuation import (
+    INTERFACES,
+    UnmovedByInterface,
+    drives_remedy,
+    group_unmoved,
+)
+from usd_ros_bridge.model.controller_schemas import CommandInterface
+from usd_ros_bridge.model.plan import BridgePlan, followers_of
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.options import SOLVERS
 from usd_ros_bridge.ranges import STEP
@@ -72,9 +81,11 @@ class NewtonBackend(InputlessBackend):
             solvers=option_value(values, "schema_resolvers", tuple, SOLVERS),
             device=option_value(values, "device", str, ""),
         )
-        self.capabilities = Capabilities(joint_driven=False, step_ns=step_ns)
         self._context, self._engine = context, engine
         self._rows = find_newton_rows(plan, engine, context.report)
+        self.capabilities = Capabilities(
+            joint_driven=False, step_ns=step_ns, unmoved=_find_unmoved(plan, engine, self._rows)
+        )
         self._view = _make_view(plan, engine, self._rows)
         self._animations = _Animations(context, engine)
         if self._animations:
@@ -199,6 +210,31 @@ class _Animations:
             twist = origin.copy()
             twist[:3] += np.cross(twist[3:], rotate(pose[3:], centers[body].astype(np.float64)))
             self._engine.set_free_joint(coordinates, pose, rates, twist)
+
+
+def _find_unmoved(plan: BridgePlan, engine: Engine, rows: NewtonRows) -> UnmovedByInterface:
+    """Return what commands do not move: a position needs stiffness, a velocity damping, an effort a joint alone."""
+    followers = followers_of(plan)
+    stiffness, damping = engine.gains()
+
+    def reasons() -> Iterator[tuple[CommandInterface, int, tuple[str, str]]]:
+        for row, rate in enumerate(rows.velocities.tolist()):
+            if row in followers:
+                continue
+            if rate < 0:
+                for interface in INTERFACES:
+                    yield interface, row, ("Newton's import has no such joint", "")
+                continue
+            undriven = not (stiffness[rate] or damping[rate])
+            nothing = "there is no drive", drives_remedy(plan.asset)
+            if not stiffness[rate]:
+                missing = "the drive has no stiffness", "author a stiffness of the drive above 0"
+                yield "position", row, nothing if undriven else missing
+            if not damping[rate]:
+                missing = "the drive has no damping", "author a damping of the drive above 0"
+                yield "velocity", row, nothing if undriven else missing
+
+    return group_unmoved(reasons())
 
 
 def _make_view(plan: BridgePlan, engine: Engine, rows: NewtonRows) -> ArrayBackend:

@@ -127,6 +127,10 @@ class Engine:
 
     # --- Commands ----------------------------------------------------------------------------------------------
 
+    def gains(self) -> tuple[FloatArray, FloatArray]:
+        """Return (V,) stiffness and (V,) damping of the joints' drives; 0 where there is none."""
+        return _array(self.model.joint_target_ke), _array(self.model.joint_target_kd)
+
     def write(self, array: Any, rows: NDArray[np.intp], values: NDArray[Any]) -> None:
         """Write rows of one of Newton's arrays, on any device."""
         if self.on_cpu:

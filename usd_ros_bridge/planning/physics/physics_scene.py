@@ -21,6 +21,7 @@ from usd_ros_bridge.planning.contexts import plan_contexts
 from usd_ros_bridge.planning.kinematics.joint_graph import read_joints
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel, plan_kinematics
 from usd_ros_bridge.planning.kinematics.solver_attributes import SCENE, check_solvers, resolve_all
+from usd_ros_bridge.planning.physics.actuation import report_unmoved
 from usd_ros_bridge.planning.physics.actuators import drive_joints, plan_actuators
 from usd_ros_bridge.planning.physics.bodies import BodyTable, as_vector, order_bodies, plan_bodies
 from usd_ros_bridge.planning.physics.colliders import SceneShapes, plan_shapes, report_misplaced_masses
@@ -262,6 +263,7 @@ def plan_physics_scene(
     assert physics is not None
     findings = DiagnosticCollector(physics.diagnostics)
     scene = _plan(index, physics, kinematics, plan, options, findings)
+    report_unmoved(replace(plan, physics=scene), scene, findings)
     known = set(plan.diagnostics)
     found = tuple(each for each in dict.fromkeys(findings.all()) if each not in known)
     return replace(plan, physics=scene, diagnostics=plan.diagnostics + found)

@@ -312,7 +312,11 @@ def judge_controllers(controllers: Sequence[ControllerStatus]) -> Verdict:
     inactive = [each for each in controllers if not each.active]
     shown = [*inactive, *(each for each in controllers if each.active)][:MAX_VALUES]
     values = tuple((each.path, "active" if each.active else f"inactive: {each.reason}") for each in shown)
-    return Verdict(Level.OK, f"{len(controllers) - len(inactive)} of {len(controllers)} active", values)
+    message = f"{len(controllers) - len(inactive)} of {len(controllers)} active"
+    faulty = [each for each in controllers if each.fault]
+    if faulty:
+        return Verdict(Level.WARN, f"{message}; {faulty[0].path}: {faulty[0].fault}", values)
+    return Verdict(Level.OK, message, values)
 
 
 def switched_off(plan: BridgePlan, live: BridgePlan) -> Collection[str]:

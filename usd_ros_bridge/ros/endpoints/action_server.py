@@ -138,14 +138,18 @@ class ActionServer:
         self._look_for_others()
         bound, queue = self._handler(), self._serves()
         served = bound.owner if bound is not None else "" if queue is None else queue.controller
+        reason = "" if served else NO_HANDLER
+        if bound is None and queue is not None:
+            reason = queue.reason
+        acts = served and not (bound is None and queue is not None and queue.refusal)
         return action_row(
             self.plan,
             self._domain,
             count=self._goals,
             errors=self._failed,
             last_error=self._last_error,
-            state="active" if self._live else "idle" if served else "silent",
-            reason="" if served else NO_HANDLER,
+            state="active" if self._live else "idle" if acts else "silent",
+            reason=reason,
             served_by=served,
         )
 

@@ -218,7 +218,7 @@ class EndpointFactory:
         feed = MessageFeed(
             topic.path, message_class, handlers=self._handlers, workers=self._workers, report=self._report
         )
-        if reason and feed.bound is None:
+        if reason and feed.bound is None and not input_binding.is_reported:
             self._report(
                 f"sink:{topic.path}", f"{topic.path}: what arrives on {topic.name} is dropped: {reason}"
             )

@@ -269,6 +269,16 @@ def test_controllers_tell_who_is_inactive_first():
     verdict = judge_controllers((active, off))
     assert verdict.message == "1 of 2 active"
     assert verdict.values == (("/b", "inactive: switched off"), ("/a", "active"))
+    assert verdict.level is Level.OK
+
+
+def test_a_controller_that_cannot_move_its_joints_is_a_warning():
+    stuck = ControllerStatus(
+        path="/a", schema="S", active=False, reason="no drive", joints=("j",), fault="no drive"
+    )
+    verdict = judge_controllers((stuck,))
+    assert verdict.level is Level.WARN
+    assert verdict.message == "0 of 1 active; /a: no drive"
 
 
 def test_what_is_off_because_somebody_wants_it():
