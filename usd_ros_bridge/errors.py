@@ -105,6 +105,31 @@ def did_you_mean(name: str, candidates: Iterable[str], *, count: int = 3) -> str
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
+def alternatives(name: str, candidates: Iterable[str], *, count: int = 8) -> str:
+    """Return what exists instead of a name that does not: names like it as a question, then all names or a few.
+
+    Args:
+        name: What somebody wrote.
+        candidates: Names that exist. Of more than `count`, those like `name` are shown, then the first ones in order.
+        count: The most names to show.
+    """
+    names = sorted(set(candidates))
+    close = nearest(name, names)
+    shown = names if len(names) <= count else list(dict.fromkeys([*close, *names]))[:count]
+    listed = ", ".join(shown) or "none"
+    if len(names) > len(shown):
+        listed += f" and {len(names) - len(shown)} more"
+    question = did_you_mean(name, close)
+    return f"{question} there are: {listed}" if question else f"there are: {listed}"
+
+
+def one_of(name: str, values: Iterable[str]) -> str:
+    """Return the remedy for a name that is not among a few: a question about what was meant, and all values."""
+    possible = tuple(values)
+    question = did_you_mean(name, possible)
+    return f"{question} use one of {', '.join(possible)}" if question else f"use one of {', '.join(possible)}"
+
+
 def escaped(text: str, *, keep: str = "") -> str:
     r"""Return text from outside as text that is safe to show: what is not printable as `\x1b`.
 

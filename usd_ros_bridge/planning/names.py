@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
+from usd_ros_bridge.errors import MAX_CANDIDATES, did_you_mean
 from usd_ros_bridge.model.plan import InterfaceKind
 
 
@@ -34,6 +35,32 @@ def ancestors(path: str) -> Iterator[str]:
 def is_below(path: str, ancestor: str) -> bool:
     """Return whether `path` is `ancestor` or a descendant of it."""
     return path == ancestor or path.startswith(ancestor + "/")
+
+
+def missing_prim(path: str, prims: Collection[str]) -> str:
+    """Return what a path that names no prim may stand for, as the start of a remedy; "" if nothing is like it.
+
+    Args:
+        path: The path.
+        prims: Paths of the prims that exist.
+    """
+    question = did_you_mean(path, sorted(_close_by(path, prims)), count=2)
+    if not question:
+        above = next((each for each in ancestors(path) if each in prims), "")
+        return f"the nearest prim that exists is {above}; " if above else ""
+    return f"{question} "
+
+
+def _close_by(path: str, prims: Collection[str]) -> Iterator[str]:
+    """Yield prims that differ from a path in one segment, or have its last segment; a long path is mostly equal."""
+    segments = path.split("/")
+    for each in islice(prims, MAX_CANDIDATES):
+        own = each.split("/")
+        if own[-1] == segments[-1] or (
+            len(own) == len(segments)
+            and sum(one != other for one, other in zip(own, segments, strict=True)) == 1
+        ):
+            yield each
 
 
 class Nearest:
@@ -126,6 +153,14 @@ def name_fault(text: str) -> str:
         if not _TOKEN.match(token):
             return "has a character other than letters, digits, '_' and '/'"
     return ""
+
+
+def corrected_name(text: str) -> str:
+    """Return a valid interface name or namespace like `text`, "" if nothing of it can be kept."""
+    bare = re.sub(r"\{[^{}]*\}|~", "", text[:MAX_NAME])
+    tokens = [valid_name(token.strip()) for token in bare.split("/") if token.strip()]
+    name = "/".join(tokens)[:MAX_NAME].rstrip("/")
+    return f"/{name}" if name and text.startswith("/") else name
 
 
 def namespace_fault(text: str) -> str:
