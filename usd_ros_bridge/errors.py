@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_QUOTED = 128
 MAX_CANDIDATES = 20_000
@@ -98,10 +98,14 @@ def did_you_mean(name: str, candidates: Iterable[str], *, count: int = 3) -> str
         candidates: Names that exist.
         count: The most names to suggest.
     """
-    close = nearest(name, candidates, count=count)
-    if not close:
+    return did_you_mean_one_of(nearest(name, candidates, count=count))
+
+
+def did_you_mean_one_of(names: Sequence[str]) -> str:
+    """Return the question `did you mean x or y?` about names that are known already, "" for none."""
+    if not names:
         return ""
-    *others, last = close
+    *others, last = names
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 

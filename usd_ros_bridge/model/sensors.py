@@ -5,10 +5,28 @@ Attributes are authored under `usd_ros_bridge:` on the interface's prim (docs/se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
+
+SENSOR_ATTRIBUTES: Final[Mapping[str, str]] = {
+    "lidar": "angle_min angle_max samples elevation_min elevation_max rings range_min range_max exclude_robot "
+    "noise_stddev",
+    "range": "range_min range_max field_of_view samples rings exclude_robot noise_stddev radiation_type",
+    "imu": "angular_velocity_stddev linear_acceleration_stddev orientation_stddev orientation_covariance_diagonal "
+    "angular_velocity_covariance_diagonal linear_acceleration_covariance_diagonal",
+    "wrench": "joint force_stddev torque_stddev",
+    "contact": "threshold",
+    "gnss": "horizontal_stddev vertical_stddev position_covariance_diagonal",
+    "magnetometer": "field noise_stddev",
+    "barometer": "sea_level_pressure noise_stddev",
+    "thermometer": "sea_level_temperature temperature noise_stddev",
+    "camera": "resolution encoding cloud_stride compression jpeg_quality png_level",
+    "georeference": "latitude longitude altitude heading",
+}
+"""Attributes of each group `usd_ros_bridge:GROUP:`, in the order of docs/sensors.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ layer which OpenUSD has read, so its grammar is not checked.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from typing import Final
 
 Key = tuple[str, str, str]
@@ -16,6 +17,8 @@ _QUOTED: Final = (
     rb'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 )
 _ASSET: Final = rb"@@@(?:\\@@@|.)*?@@@@{0,2}|@[^@\n]*@"
+_PLAIN: Final = rb"\[[^\[\]\"'@#/<]*\]"
+"""An array of numbers, or of vectors. One match passes over millions of them."""
 _COMMENT: Final = rb"/\*.*?\*/|(?:#|//)[^\n]*"
 
 _SPACE = re.compile(rb"(?:[\s;,]|" + _COMMENT + rb")*", re.DOTALL)
@@ -27,10 +30,10 @@ _WORD = re.compile(rb"[^\s=;(){}\[\]\"'@<>#,]+")
 _PRIM = re.compile(rb"(?:def|over|class)(?=[\s\"'])")
 _VARIANT_SET = re.compile(rb"variantSet(?=[\s\"'])")
 _MARK = re.compile(
-    b"|".join((rb"[\[({]", rb"(?P<end>[\])}])", _QUOTED, _ASSET, rb"<[^<>]*>", _COMMENT)), re.DOTALL
+    b"|".join((_PLAIN, rb"(?P<begin>[\[({])", rb"(?P<end>[\])}])", _QUOTED, _ASSET, rb"<[^<>]*>", _COMMENT)),
+    re.DOTALL,
 )
-_PLAIN_LIST = re.compile(rb"\[[^\[\]\"'@#/<]*\]")
-"""An array of numbers. One match passes over millions of them."""
+_PLAIN_LIST = re.compile(_PLAIN)
 
 _LISTS: Final = frozenset(
     {"apiSchemas", "references", "payload", "subLayers", "inherits", "specializes", "variants"}
@@ -38,12 +41,19 @@ _LISTS: Final = frozenset(
 """Metadata whose items have lines of their own."""
 
 
-def layer_lines(text: bytes) -> dict[Key, int]:
+def layer_lines(
+    text: bytes, keys: Collection[Key] | None = None, needed: Collection[Key] = ()
+) -> dict[Key, int]:
     """Return the lines of a text layer's specs, of their metadata, and of the items in it, the first being 1.
 
     Paths are those of Sdf: `/robot{sensor=lidar}scan.ros:topic:name`; `/` is the layer itself.
+
+    Args:
+        text: The text.
+        keys: Keys that are wanted; what is not on the way to them is passed over. None for all.
+        needed: The scan ends once all of these are found, if there are any.
     """
-    return dict(_Scanner(text).run())
+    return _Scanner(text, keys, needed).run()
 
 
 def line_of_text(text: bytes, wanted: str) -> int:
@@ -53,8 +63,12 @@ def line_of_text(text: bytes, wanted: str) -> int:
 
 
 class _Scanner:
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, keys: Collection[Key] | None, needed: Collection[Key]) -> None:
         self._text = text
+        self._keys = None if keys is None else frozenset(keys)
+        self._on_the_way = frozenset(each for key in keys or () for each in _prefixes(key[0]))
+        self._needed = set(needed)
+        self._stops = bool(needed)
         self._at = 0
         self._line = 1
         self._counted = 0
@@ -68,7 +82,7 @@ class _Scanner:
         self._add("/")
         if self._next() == b"(":
             self._read_metadata("/")
-        while self._skip_space():
+        while self._skip_space() and not (self._stops and not self._needed):
             path, holds_variants = self._open[-1]
             if self._next() == b"}":
                 self._at += 1
@@ -86,9 +100,13 @@ class _Scanner:
 
     def _add(self, path: str, name: str = "", item: str = "") -> None:
         """Note that the scanner is at what a key stands for. The first place counts."""
+        key = (path, name, item)
+        if self._keys is not None and key not in self._keys:
+            return
+        self._needed.discard(key)
         self._line += self._text.count(b"\n", self._counted, self._at)
         self._counted = self._at
-        self._found.setdefault((path, name, item), self._line)
+        self._found.setdefault(key, self._line)
 
     def _next(self) -> bytes:
         return self._text[self._at : self._at + 1]
@@ -155,13 +173,20 @@ class _Scanner:
         self._at = behind
 
     def _read_block(self, path: str) -> None:
-        """Read a prim or variant from behind its name up to what is in it."""
+        """Read a prim or variant from behind its name up to what is in it, or pass over it."""
         self._add_string(path)
         self._skip_space()
+        is_passed_over = self._keys is not None and path not in self._on_the_way
         if self._next() == b"(":
-            self._read_metadata(path)
+            if is_passed_over:
+                self._skip_group()
+            else:
+                self._read_metadata(path)
             self._skip_space()
         if self._next() == b"{":
+            if is_passed_over:
+                self._skip_group()
+                return
             self._at += 1
             self._open.append((path, False))
 
@@ -238,23 +263,30 @@ class _Scanner:
 
     def _skip_group(self) -> None:
         """Go behind the bracket that closes the one here."""
+        plain = _PLAIN_LIST.match(self._text, self._at)
+        if plain:
+            self._at = plain.end()
+            return
         depth = 0
-        while True:
-            plain = _PLAIN_LIST.match(self._text, self._at) if self._next() == b"[" else None
-            if plain:
-                self._at = plain.end()
-            else:
-                mark = _MARK.match(self._text, self._at)
-                if mark:
+        for mark in _MARK.finditer(self._text, self._at):
+            kind = mark.lastgroup
+            if kind == "begin":
+                depth += 1
+            elif kind == "end":
+                depth -= 1
+                if depth <= 0:
                     self._at = mark.end()
-                    depth += 1 if mark[0] in (b"[", b"(", b"{") else -1 if mark["end"] else 0
-            if depth <= 0:
-                return
-            following = _MARK.search(self._text, self._at)
-            if following is None:
-                self._at = len(self._text)
-                return
-            self._at = following.start()
+                    return
+        self._at = len(self._text)
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """Yield the paths of all that a spec is in, and its own."""
+    for at, letter in enumerate(path):
+        if letter in "/{}.":
+            yield path[:at]
+            yield path[: at + 1]
+    yield path
 
 
 def _unquoted(literal: bytes) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pxr import Ar, Sdf, Tf, Usd
 
+from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.layer_files import (
     FileRefusedError,
@@ -84,9 +85,9 @@ def find_opinions(
     found = [(each, finder.place(each)) for each in diagnostics]
 
     def finish() -> tuple[Diagnostic, ...]:
-        texts = _Texts()
+        lines = _lines_of(place for _, place in found if place is not None)
         return tuple(
-            each if place is None else replace(each, layer=place.layer, line=texts.line(place))
+            each if place is None else replace(each, layer=place.layer, line=lines.get(place, 0))
             for each, place in found
         )
 
@@ -129,7 +130,7 @@ class _Finder:
             return self._metadata(layers, diagnostic.attribute)
         specs = prim.GetPrimStack()
         if diagnostic.attribute:
-            return self._property(prim, specs, diagnostic.attribute)
+            return self._property(prim, specs, diagnostic)
         name, text_name = _FIELDS.get(diagnostic.code, ("", ""))
         found = next((each for each in specs if name and each.HasInfo(name)), None)
         if found is not None:
@@ -151,8 +152,11 @@ class _Finder:
         found = next((each for each in layers if name and each.pseudoRoot.HasInfo(name)), layers[-1])
         return self._at(found, (_ROOT, name, ""), (_ROOT, "", ""))
 
-    def _property(self, prim: Usd.Prim, specs: list[Any], name: str) -> _Place | None:
+    def _property(self, prim: Usd.Prim, specs: list[Any], diagnostic: Diagnostic) -> _Place | None:
         """Return the place of a property; of one that is not authored, where its schema is applied."""
+        name = diagnostic.attribute
+        if name == _APPLIED:
+            return self._applied(specs, diagnostic.message) or self._prim(specs)
         found = _property_spec(specs, name)
         if found is not None:
             path = str(found.path)
@@ -162,13 +166,21 @@ class _Finder:
             path = str(metadata.path)
             return self._at(metadata.layer, (path, name, ""), (path, "", ""))
         for schema in _schemas_of(prim, name):
-            for spec in specs:
-                if schema in spec.GetInfo(_APPLIED).GetAddedOrExplicitItems():
+            place = self._applied(specs, quoted(schema))
+            if place is not None:
+                return place
+        return self._prim(specs)
+
+    def _applied(self, specs: list[Any], message: str) -> _Place | None:
+        """Return where a schema is applied that a message quotes."""
+        for spec in specs:
+            for schema in spec.GetInfo(_APPLIED).GetAddedOrExplicitItems():
+                if quoted(schema) in message:
                     path = str(spec.path)
                     return self._at(
                         spec.layer, (path, _APPLIED, schema), (path, _APPLIED, ""), (path, "", "")
                     )
-        return self._prim(specs)
+        return None
 
     def _prim(self, specs: list[Any]) -> _Place | None:
         """Return the place of the strongest spec of a prim that the asset has: the session selects variants."""
@@ -261,28 +273,28 @@ def _properties_of(schema: str) -> frozenset[str]:
     return frozenset(each.replace("__INSTANCE_NAME__", instance) for each in names)
 
 
-class _Texts:
-    """Read each text once."""
-
-    def __init__(self) -> None:
-        self._texts: dict[_Text, bytes] = {}
-        self._lines: dict[_Text, dict[Key, int]] = {}
-
-    def line(self, place: _Place) -> int:
-        """Return the line of a place, 0 if it has none."""
-        if place.text is None:
-            return 0
-        content = self._texts.get(place.text)
-        if content is None:
-            content = self._texts[place.text] = _read(place.text)
-        if not content:
-            return 0
-        if place.words and (line := line_of_text(content, place.words)):
-            return line
-        lines = self._lines.get(place.text)
-        if lines is None:
-            lines = self._lines[place.text] = layer_lines(content)
-        return next((lines[key] for key in place.keys if key in lines), 0)
+def _lines_of(places: Iterable[_Place]) -> dict[_Place, int]:
+    """Return the lines of places that have one. Each text is read and scanned once."""
+    of_texts: dict[_Text, list[_Place]] = {}
+    for place in places:
+        if place.text is not None:
+            of_texts.setdefault(place.text, []).append(place)
+    found: dict[_Place, int] = {}
+    for text, inside in of_texts.items():
+        content = _read(text)
+        for place in inside:
+            if place.words and (line := line_of_text(content, place.words)):
+                found[place] = line
+        left = [place for place in inside if place not in found]
+        if content and left:
+            keys = {key for place in left for key in place.keys}
+            lines = layer_lines(content, keys, {place.keys[0] for place in left})
+            found |= {
+                place: next(lines[key] for key in place.keys if key in lines)
+                for place in left
+                if not lines.keys().isdisjoint(place.keys)
+            }
+    return found
 
 
 def _read(text: _Text) -> bytes:

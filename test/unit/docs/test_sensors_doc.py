@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from usd_ros_bridge.backends.base import SensorBackend
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import MESSAGE_TYPES
 from usd_ros_bridge.model.records import CameraRecord, attribute_fields
-from usd_ros_bridge.model.sensors import CameraModel
+from usd_ros_bridge.model.sensors import SENSOR_ATTRIBUTES, CameraModel
 from usd_ros_bridge.planning.physics import sensor_models, sensors
 from usd_ros_bridge.planning.physics.sensor_models import EARTH_FIELD, MAX_RAYS, PREFIX, SensorValues
 
@@ -150,6 +151,13 @@ def test_cameras() -> None:
     cloud = Asked("camera")
     sensor_models.depth_cloud(COMMON, cloud, CAMERA)
     assert table == asked.documented | cloud.documented
+
+
+def test_the_names_that_the_reader_knows_are_those_of_the_tables() -> None:
+    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
+    documented = {name for line in lines for name in re.findall(rf"`{PREFIX}(\w+:\w+)`", line)}
+    known = {f"{group}:{name}" for group, names in SENSOR_ATTRIBUTES.items() for name in names.split()}
+    assert documented == known
 
 
 def test_every_type_that_is_measured_is_here() -> None:

@@ -151,6 +151,9 @@ def without_line(layer: Sdf.Layer, text: str) -> list[str]:
         line = lines.get((path.pathString, "", ""), 0)
         if not line or name not in rows[line - 1]:
             wrong.append(f"{path}: line {line}")
+        key = (path.pathString, "", "")
+        if layer_lines(text.encode(), [key], [key]) != {key: line}:
+            wrong.append(f"{path}: another line where it alone is wanted")
     return wrong
 
 
@@ -261,6 +264,17 @@ def test_a_million_numbers_are_passed_over_at_once() -> None:
 )
 def test_text_that_ends_early_ends_the_scan(text: str) -> None:
     assert isinstance(layer_lines(text.encode()), dict)
+
+
+def test_what_is_not_wanted_is_passed_over() -> None:
+    wanted = [
+        ("/robot{size=big}part.n", "", ""),
+        ("/robot", "references", "y.usda"),
+        ("/robot", "nothing", ""),
+    ]
+    lines = layer_lines(TEXT.encode())
+    assert layer_lines(TEXT.encode(), wanted) == {key: lines[key] for key in wanted[:2]}
+    assert layer_lines(TEXT.encode(), [*wanted, ("/", "", "")], [("/", "", "")]).keys() == {("/", "", "")}
 
 
 def test_text_is_found_in_its_line() -> None:

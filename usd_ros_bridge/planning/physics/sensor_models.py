@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.sensors import (
+    SENSOR_ATTRIBUTES,
     BarometerSensor,
     CameraModel,
     CameraSensor,
@@ -305,6 +306,7 @@ class SensorValues:
             findings: Collector of faults.
         """
         self.path = path
+        self._group = group
         self._prefix = f"{PREFIX}{group}:"
         self._findings = findings
         self._values = {
@@ -402,8 +404,12 @@ class SensorValues:
         )
 
     def close(self) -> None:
-        """Report authored names of the group that nothing has read: they have no effect."""
-        for name in sorted(self._values.keys() - self._read):
+        """Report authored names of the group that are for interfaces of other types: they have no effect here.
+
+        The reader has reported names that the group does not have.
+        """
+        of_group = SENSOR_ATTRIBUTES[self._group].split()
+        for name in sorted((self._values.keys() - self._read).intersection(of_group)):
             known = ", ".join(sorted(self._read))
             self._findings.warning(
                 "1.4.sensor.name",

@@ -1,23 +1,32 @@
-"""Unmapped attributes: report by prim the solver attributes that have no effect here.
+"""Unmapped attributes: report by prim the solver attributes that have no effect here, and typing errors among them.
 
-Attributes of PhysX' schemas are not checked: many concern PhysX alone.
+Of PhysX' schemas, only typing errors are reported: many attributes concern PhysX alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import did_you_mean_one_of, quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
-from usd_ros_bridge.model.physics_records import PhysicsRecords
+from usd_ros_bridge.model.physics_records import (
+    MjcActuatorRecord,
+    MjcTendonRecord,
+    NewtonActuatorRecord,
+    PhysicsRecords,
+)
+from usd_ros_bridge.model.property_names import near_misses
+from usd_ros_bridge.model.records import attribute_fields
 from usd_ros_bridge.model.stage import StageRecords
 from usd_ros_bridge.planning.kinematics import solver_attributes
 from usd_ros_bridge.planning.kinematics.dofs import AXES
 from usd_ros_bridge.planning.kinematics.solver_attributes import TABLE
 
 PREFIXES: Final = ("newton:", "mjc:")
+CHECKED: Final = (*PREFIXES, "physx")
 
 _INFINITE: Final = float("inf")
 
@@ -103,6 +112,16 @@ MAPPED: Final = _tabled() | READ_ELSEWHERE
 
 _SILENT: Final = MAPPED | HARMLESS.keys()
 
+_OF_PRIMS: Final = frozenset(
+    name
+    for record_type in (MjcActuatorRecord, MjcTendonRecord, NewtonActuatorRecord)
+    for _, spec in attribute_fields(record_type)
+    for name in (spec.name, *spec.aliases)
+)
+"""Attributes of prims of their own: actuators and tendons."""
+
+_KNOWN: Final = MAPPED | HARMLESS.keys() | NOT_SIMULATED.keys() | _OF_PRIMS
+
 
 def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: DiagnosticCollector) -> None:
     """Report what is authored and not simulated, in one finding for each prim and kind."""
@@ -115,9 +134,19 @@ def report_unmapped(records: StageRecords, physics: PhysicsRecords, findings: Di
     )
     for path, authored in prims:
         # Nearly always nothing is left.
-        left = [name for name in authored.keys() - _SILENT if name.startswith(PREFIXES)] if authored else ()
+        left = [name for name in authored.keys() - _SILENT if name.startswith(CHECKED)] if authored else ()
         if left:
             _report(path, {name: authored[name] for name in sorted(left)}, findings)
+
+
+def misspelt(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return what may be meant by the names that are typing errors."""
+    return {name: found for name in names if (found := _suggestions(name))}
+
+
+@cache
+def _suggestions(name: str) -> tuple[str, ...]:
+    return () if name in _KNOWN else near_misses(name, _KNOWN)
 
 
 def _is_fallback(value: Any, fallback: Any) -> bool:
@@ -128,12 +157,28 @@ def _is_fallback(value: Any, fallback: Any) -> bool:
 
 
 def _report(path: str, authored: Mapping[str, Any], findings: DiagnosticCollector) -> None:
+    wrong = misspelt(authored)
+    for name, found in wrong.items():
+        findings.warning(
+            "schema.attribute",
+            path,
+            "no schema has this attribute: it has no effect",
+            did_you_mean_one_of(found),
+            attribute=name,
+        )
     dropped = [
         name
         for name, value in authored.items()
         if name in NOT_SIMULATED and not _is_fallback(value, NOT_SIMULATED[name])
     ]
-    unknown = [name for name in authored if name not in NOT_SIMULATED and not name.startswith(OTHER_SOLVERS)]
+    unknown = [
+        name
+        for name in authored
+        if name.startswith(PREFIXES)
+        and name not in NOT_SIMULATED
+        and name not in wrong
+        and not name.startswith(OTHER_SOLVERS)
+    ]
     if dropped:
         findings.warning(
             "1.3.solver",

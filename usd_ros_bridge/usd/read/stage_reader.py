@@ -17,6 +17,7 @@ from usd_ros_bridge.model.records import Record, TopicRecord
 from usd_ros_bridge.model.stage import Pause, PlainLinkRecord, StageMetrics, StageRecords, ValueTrackRecord
 from usd_ros_bridge.options import ReadOptions
 from usd_ros_bridge.process_settings import gc_paused
+from usd_ros_bridge.usd.read.closed_world import AppliedNames, NameCheck, applied_names
 from usd_ros_bridge.usd.read.composition import arc_diagnostics, composition_diagnostics
 from usd_ros_bridge.usd.read.instances import RobotModel, can_be_repeated, has_relocates, relationships
 from usd_ros_bridge.usd.read.joint_reader import (
@@ -230,6 +231,7 @@ class Kind(NamedTuple):
     is_instancer: bool
     has_records: bool
     physics: PhysicsKind | None
+    names: AppliedNames
 
 
 class _OpenPrim:
@@ -357,6 +359,7 @@ class _Walk:
         self._prims = prims
         self._links = _PlainLinks(prims)
         self._reader = FieldReader(self.diagnostics, prims.pause)
+        self._names = NameCheck()
         self.physics: PhysicsReader | None = None
         if physics:
             # A reference to the walk would keep the stage open until the garbage collector runs.
@@ -404,6 +407,7 @@ class _Walk:
 
     def _read_prim(self, prim: Usd.Prim, path: str, source: PrimProperties | None, kind: Kind) -> None:
         self.order[path] = len(self.order)
+        self.diagnostics += self._names.check(prim, path, source, kind.names)
         if kind.physics is not None and self._physics_here is not None:
             self._physics_here.visit(prim, path, kind.physics)
         if path.startswith(self._instancer):
@@ -550,6 +554,7 @@ def _kind_of(prim: Usd.Prim, type_name: str, applied: tuple[str, ...]) -> Kind:
         is_instancer=prim.IsA(UsdGeom.PointInstancer),
         has_records=bool(schemas) or joint is not None or is_scene,
         physics=physics_kind(prim, type_name, applied),
+        names=applied_names(applied, is_joint=joint is not None, is_camera=bool(prim.IsA(UsdGeom.Camera))),
     )
 
 
