@@ -18,27 +18,36 @@ if TYPE_CHECKING:
 
 def usd_ros_bridge() -> "NoReturn":
     """Run the command line, `usd_ros_bridge`."""
-    from usd_ros_bridge.cli.main import main
+    from usd_ros_bridge.process_settings import missing_requirements_explained
 
-    main()
+    with missing_requirements_explained():
+        from usd_ros_bridge.cli.main import main
+
+        main()
 
 
 def bridge() -> "NoReturn":
     """Run the node, `ros2 run usd_ros_bridge bridge`."""
-    from usd_ros_bridge.planner_process import start_planner
+    from usd_ros_bridge.process_settings import missing_requirements_explained
 
-    planner = start_planner()
-    from usd_ros_bridge.ros.node import main
+    with missing_requirements_explained():
+        from usd_ros_bridge.planner_process import start_planner
 
-    main(planner=planner)
+        planner = start_planner()
+        from usd_ros_bridge.ros.node import main
+
+        main(planner=planner)
 
 
 def robot_state_publisher() -> "NoReturn":
     """Run robot_state_publisher for OpenUSD, `ros2 run usd_ros_bridge robot_state_publisher`."""
-    from usd_ros_bridge.planner_process import start_planner
+    from usd_ros_bridge.process_settings import missing_requirements_explained
 
-    planner = start_planner()
-    from usd_ros_bridge.options import ROBOT_STATE_PUBLISHER
-    from usd_ros_bridge.ros.node import main
+    with missing_requirements_explained():
+        from usd_ros_bridge.planner_process import start_planner
 
-    main(role=ROBOT_STATE_PUBLISHER, planner=planner)
+        planner = start_planner()
+        from usd_ros_bridge.options import ROBOT_STATE_PUBLISHER
+        from usd_ros_bridge.ros.node import main
+
+        main(role=ROBOT_STATE_PUBLISHER, planner=planner)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from usd_ros_bridge.plan_cache import CachedPlan, PlanCache, PlanSources, plan_key
 
 if TYPE_CHECKING:
+    from usd_ros_bridge.errors import BridgeError
     from usd_ros_bridge.export.mesh_files import MeshCache
     from usd_ros_bridge.export.urdf import Urdf
     from usd_ros_bridge.model.message_types import TypeCatalog, TypeListing
@@ -276,10 +277,14 @@ def serve() -> None:
         tune_process()
         status = 1
         try:
-            _load_modules()
+            missing = _load_modules()
             job, key = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
             Thread(target=_end_with_parent, daemon=True).start()
-            _Planner(job, results).run(key)
+            planner = _Planner(job, results)
+            if missing is None:
+                planner.run(key)
+            else:
+                planner.refuse(missing)
             status = 0
         except (EOFError, BrokenPipeError):
             # The process that started this one has ended, or needs no plan.
@@ -289,13 +294,22 @@ def serve() -> None:
             os._exit(status)
 
 
-def _load_modules() -> None:
-    """Import what every job needs, while the other process loads ROS 2."""
-    from usd_ros_bridge import api, usd  # noqa: F401
-    from usd_ros_bridge.planning import make_plan  # noqa: F401
+def _load_modules() -> BridgeError | None:
+    """Import what every job needs, while the other process loads ROS 2. Return what is not installed."""
+    from usd_ros_bridge.requirements import missing_requirement
 
-    for name in usd.__all__:
-        getattr(usd, name)
+    try:
+        from usd_ros_bridge import api, usd  # noqa: F401
+        from usd_ros_bridge.planning import make_plan  # noqa: F401
+
+        for name in usd.__all__:
+            getattr(usd, name)
+    except ImportError as error:
+        missing = missing_requirement(error)
+        if missing is None:
+            raise
+        return missing
+    return None
 
 
 def _end_with_parent() -> None:
@@ -337,7 +351,7 @@ class _Planner:
                     physics=job.physics,
                 )
             except BridgeError as error:
-                self._send(_ERROR, error)
+                self.refuse(error)
                 return
             sent, switchable = replace(plan, stage=None, catalog=None), _switchable(plan)
             self._send(_PLAN, sent, switchable)
@@ -352,6 +366,10 @@ class _Planner:
                     log_warning("plan cache", f"the plan is not kept: {describe(error)}")
             if job.describes:
                 self._send(_DONE)
+
+    def refuse(self, error: BridgeError) -> None:
+        """Send an error in place of the plan."""
+        self._send(_ERROR, error)
 
     def _describe(self, plan: BridgePlan) -> bool:
         """Send the description of each robot, as `ros.description.description_builder` makes it.

@@ -71,6 +71,20 @@ def fail(error: BridgeError | str) -> int:
 
 
 @contextmanager
+def missing_requirements_explained() -> Iterator[None]:
+    """End the process with one line on stderr where a requirement is missing. For processes of the bridge's own."""
+    try:
+        yield
+    except ImportError as error:
+        from usd_ros_bridge.requirements import missing_requirement
+
+        explained = missing_requirement(error)
+        if explained is None:
+            raise
+        sys.exit(fail(explained))
+
+
+@contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause the garbage collector in a process that is tuned."""
     pauses = _allowed and gc.isenabled()

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.backend_options import option_parsers
 from usd_ros_bridge.backends.base import (
     BackendContext,
     BackendInput,
     Capabilities,
-    flag,
     option_value,
     parse_options,
-    topic_name,
 )
 from usd_ros_bridge.backends.kinematic import MimicRules
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
@@ -66,9 +65,7 @@ class JointStatesBackend:
 
     def open(self, context: BackendContext) -> None:
         """Make the initial state; robots with joints have no state until their first message."""
-        values = parse_options(
-            "joint_states", context.options, {"topic": topic_name, "ignore_timestamp": flag}
-        )
+        values = parse_options("joint_states", context.options, option_parsers("joint_states"))
         self._topic = option_value(values, "topic", str, DEFAULT_TOPIC)
         any_stamp = option_value(values, "ignore_timestamp", bool, False)
         self._plan = context.plan

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.backend_options import option_parsers
 from usd_ros_bridge.backends.base import (
     BackendContext,
     Capabilities,
     InputlessBackend,
-    flag,
     option_value,
     parse_options,
 )
@@ -123,7 +123,7 @@ class KinematicBackend(InputlessBackend):
 
     def open(self, context: BackendContext) -> None:
         """Make the initial state of the plan."""
-        values = parse_options("kinematic", context.options, {"loop": flag})
+        values = parse_options("kinematic", context.options, option_parsers("kinematic"))
         self._context, self._loop = context, option_value(values, "loop", bool, True)
         self.reset()
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from usd_ros_bridge.backends.backend_options import option_parsers
 from usd_ros_bridge.backends.base import (
     BackendContext,
     Capabilities,
     InputlessBackend,
-    flag,
-    number_in,
     option_value,
     parse_options,
 )
@@ -19,7 +18,6 @@ from usd_ros_bridge.backends.time_samples import PoseTracks, ScalarTracks, Stage
 from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.plan import BridgePlan, EdgePlan, JointPlan, RobotPlan, carrier_of
 from usd_ros_bridge.model.state import Commands, JointTrack, PoseTrack, State
-from usd_ros_bridge.ranges import PLAYBACK_RATE, PLAYBACK_TIME
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import (
     IDENTITY,
@@ -30,13 +28,6 @@ from usd_ros_bridge.spatial.transforms import (
     pose_array,
     relative,
 )
-
-OPTION_PARSERS = {
-    "rate": number_in(PLAYBACK_RATE),
-    "start": number_in(PLAYBACK_TIME),
-    "end": number_in(PLAYBACK_TIME),
-    "loop": flag,
-}
 
 
 class PlaybackBackend(InputlessBackend):
@@ -64,7 +55,7 @@ class PlaybackBackend(InputlessBackend):
 
     def open(self, context: BackendContext) -> None:
         """Prepare the plan's time samples."""
-        values = parse_options("playback", context.options, OPTION_PARSERS)
+        values = parse_options("playback", context.options, option_parsers("playback"))
         projected = joint_tracks_from_poses(context.plan, context.report)
         self._player = _Player(context.plan, (*context.plan.scene.joint_tracks, *projected))
         self._settings = _choose_range(context.plan, values)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
+from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP, Backend
 from usd_ros_bridge.errors import BackendError, alternatives, quoted
+from usd_ros_bridge.requirements import find_requirement, is_installed
 
 
 def backend_names() -> tuple[str, ...]:
@@ -34,6 +36,24 @@ def load_backend(backend: str | Backend) -> Backend:
     return _checked(_make(entries[backend]), backend)
 
 
+def backend_fault(name: str) -> str:
+    """Return why an installed backend cannot be loaded, with what cures it; "" if it can. Engines are not imported.
+
+    Args:
+        name: One of `backend_names`.
+    """
+    info = BACKENDS.get(name)
+    if info is not None and info.requirement is not None:
+        if not is_installed(info.requirement.modules[0]):
+            return f"not installed: {info.requirement.remedy}"
+        return ""
+    try:
+        load_backend(name)
+    except BackendError as error:
+        return str(error)
+    return ""
+
+
 def _entries() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
@@ -43,6 +63,8 @@ def _make(entry: EntryPoint) -> object:
         factory = entry.load()
     except ImportError as error:
         missing = f"module {error.name} is missing" if error.name else str(error)
+        if requirement := find_requirement(error):
+            missing += f": {requirement.remedy}"
         raise BackendError(f"backend {entry.name} cannot be loaded: {missing}") from error
     except BackendError as error:
         raise BackendError(f"backend {entry.name} cannot be loaded: {error}") from error

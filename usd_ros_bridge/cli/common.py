@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,10 +33,31 @@ def table_options(*names: str) -> Decorator:
 
 
 def asset_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the asset and the options of `inspect`, `run` and `urdf`."""
-    return click.argument("asset")(
-        table_options("variants", *PLAN, "massless_bodies", "strict", *READ)(command)
+    """Add the asset, or an example in its place, and the options of `inspect`, `run` and `urdf`."""
+
+    @wraps(command)
+    def with_asset(*arguments: Any, asset: str | None, example: str | None, **options: Any) -> Any:
+        return command(*arguments, asset=_one_asset(asset, example), **options)
+
+    table = table_options("variants", *PLAN, "massless_bodies", "strict", *READ)
+    chosen = click.option(
+        "--example",
+        metavar="NAME",
+        help="Open an example in place of ASSET: `usd_ros_bridge examples` lists them.",
     )
+    return click.argument("asset", required=False)(chosen(table(with_asset)))
+
+
+def _one_asset(asset: str | None, example: str | None) -> str:
+    if asset is not None and example is not None:
+        raise click.UsageError("ASSET and --example exclude each other")
+    if example is not None:
+        from usd_ros_bridge.cli.examples import example_asset
+
+        return example_asset(example)
+    if asset is None:
+        raise click.UsageError("Missing argument 'ASSET': a USD file, or --example NAME in its place.")
+    return asset
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,17 +12,18 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     import click
 
     from usd_ros_bridge import __version__
+    from usd_ros_bridge.cli.environment import backends, doctor, examples
     from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, scaffold, urdf
     from usd_ros_bridge.errors import BridgeError
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="usd_ros_bridge")
 def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
 
 
-for command in (inspect, run, diff, scaffold, resolver, urdf):
+for command in (inspect, run, diff, scaffold, resolver, urdf, examples, backends, doctor):
     cli.add_command(command)
 
 

@@ -20,7 +20,7 @@ from usd_ros_bridge.cli.common import (
     split_options,
     table_options,
 )
-from usd_ros_bridge.errors import AssetError, BridgeError, OptionError, StrictError, alternatives, escaped
+from usd_ros_bridge.errors import AssetError, OptionError, StrictError, alternatives, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 
@@ -80,13 +80,8 @@ def run(ros_args: list[str] | None, /, **options: Any) -> None:
         from usd_ros_bridge.planner_process import start_planner
 
         with start_planner() as planner:
-            try:
-                from usd_ros_bridge.ros.node import run_node
-            except ImportError as error:
-                raise BridgeError(
-                    f"ROS 2 is not importable here ({error}); source a ROS 2 installation or use `make setup`"
-                ) from error
             from usd_ros_bridge.cli.views import live_view
+            from usd_ros_bridge.ros.node import run_node
 
             on_terminal = sys.stdout.isatty()
             run_node(

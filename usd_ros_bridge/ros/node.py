@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from usd_ros_bridge.process_settings import (
     Ending,
     ended_by_signals,
     ending_at_once,
     fail,
+    missing_requirements_explained,
     run_interruptibly,
     tune_process,
 )
 
 _planner = None
-with ending_at_once():  # A signal while modules are imported is no traceback.
+# A signal while modules are imported is no traceback, and neither is a missing one.
+with missing_requirements_explained() if __name__ == "__main__" else nullcontext(), ending_at_once():
     if __name__ == "__main__":
         from usd_ros_bridge.planner_process import start_planner
 
@@ -22,7 +26,7 @@ with ending_at_once():  # A signal while modules are imported is no traceback.
     import sys
     from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager, nullcontext
+    from contextlib import AbstractContextManager
     from functools import partial
     from typing import Any, NoReturn
 
@@ -314,4 +318,5 @@ def _log_diagnostics(plan: BridgePlan, logger: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(planner=_planner)
+    with missing_requirements_explained():
+        main(planner=_planner)

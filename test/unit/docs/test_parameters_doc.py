@@ -104,8 +104,11 @@ def test_every_option_of_the_command_line_stands_in_the_table() -> None:
     pytest.importorskip("click", reason="click is not installed: make setup")
     from usd_ros_bridge.cli.main import cli
 
+    commands = dict(cli.commands)
+    for group, command in cli.commands.items():
+        commands |= {f"{group} {name}": each for name, each in getattr(command, "commands", {}).items()}
     expected: dict[str, set[str]] = {}
-    for name, command in cli.commands.items():
+    for name, command in commands.items():
         for parameter in command.params:
             for option in parameter.opts:
                 if option.startswith("-"):
@@ -117,7 +120,7 @@ def test_every_option_of_the_command_line_stands_in_the_table() -> None:
         for cell, of, _ in rows(PAGE, "option")
         for option in (code.split()[0] for code in codes(cell))
     }
-    assert table.pop("--help") == set()
+    assert table.pop("-h") == table.pop("--help") == set()
     assert table == expected
 
 

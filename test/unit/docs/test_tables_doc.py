@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from markdown_docs import PAGES, ROOT, anchors, codes, links, page_text, rows, section
 
-from usd_ros_bridge.backends import joint_states, playback
+from usd_ros_bridge.backends import joint_states
 from usd_ros_bridge.backends.array import ArrayBackend
+from usd_ros_bridge.backends.backend_options import BACKENDS as BACKENDS_OF_THE_PACKAGE
 from usd_ros_bridge.backends.base import Backend, Capabilities
-from usd_ros_bridge.backends.mujoco import mujoco_options
 from usd_ros_bridge.backends.registry import load_backend
 from usd_ros_bridge.model.message_types import JOINT_STATE, JOINT_TRAJECTORY, MESSAGE_TYPES
 from usd_ros_bridge.model.records import (
@@ -39,9 +39,6 @@ INTERFACES = page_text("interfaces.md")
 FRAMES = page_text("frames.md")
 BACKENDS = page_text("backends.md")
 EMBEDDING = page_text("embedding.md")
-
-BACKEND_NAMES = {"null", "kinematic", "playback", "joint_states", "mujoco", "newton"}
-"""What the package brings; others may be installed."""
 
 
 # --- Links --------------------------------------------------------------------------------------------------------
@@ -165,34 +162,26 @@ def test_solver_attributes() -> None:
 
 def test_backends() -> None:
     table = {codes(row[0])[0]: row[2] for row in rows(BACKENDS, "backend")}
-    assert table.keys() == BACKEND_NAMES
+    assert table.keys() == BACKENDS_OF_THE_PACKAGE.keys()
     for name, commands in table.items():
         if name == "newton" and importlib.util.find_spec("newton") is None:
             continue
         assert (commands == "executed") is load_backend(name).capabilities.commands, name
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("joint_states", {"topic"}),
-        ("playback", set(playback.OPTION_PARSERS)),
-        ("kinematic", {"loop"}),
-        ("mujoco", set(mujoco_options.OPTION_PARSERS)),
-        ("newton", {"dt", "device", "schema_resolvers"}),
-        ("null", set()),
-    ],
-)
-def test_options(name: str, options: set[str]) -> None:
-    text = section(BACKENDS, name)
+@pytest.mark.parametrize("name", BACKENDS_OF_THE_PACKAGE)
+def test_options(name: str) -> None:
+    text, options = section(BACKENDS, name), BACKENDS_OF_THE_PACKAGE[name].options
     if options:
-        assert {codes(row[0])[0] for row in rows(text, "option")} == options
+        table = {codes(option)[0]: default.strip("`") for option, default, _ in rows(text, "option")}
+        assert table == {option: each.default for option, each in options.items()}
+        assert list(table) == list(options)
     else:
         assert "No options." in text
 
 
 def test_joint_states_input() -> None:
-    (row,) = rows(section(BACKENDS, "joint_states"), "option")
+    row = next(row for row in rows(section(BACKENDS, "joint_states"), "option") if codes(row[0]) == ["topic"])
     assert codes(row[1]) == [joint_states.DEFAULT_TOPIC]
     assert f"depth {joint_states.SENSOR_DATA_DEPTH}" in section(BACKENDS, "joint_states")
     assert f"{DEFAULT_DEPTH} per subscription" in " ".join(section(EMBEDDING, "Threads").split())

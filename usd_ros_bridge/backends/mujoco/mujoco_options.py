@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import mujoco
 import numpy as np
 
-from usd_ros_bridge import ranges
-from usd_ros_bridge.backends.base import OptionParser, count_in, flag, number_in, parse_options
+from usd_ros_bridge.backends.backend_options import Divergence, Gl, Integrator, option_parsers
+from usd_ros_bridge.backends.base import parse_options
 from usd_ros_bridge.model.physics import PhysicsScene
-
-Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
-Divergence = Literal["reset", "hold"]
-Gl = Literal["auto", "egl", "osmesa", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,36 +53,11 @@ class MujocoOptions:
         Raises:
             BackendError: A key is unknown or a value not possible.
         """
-        values = parse_options("mujoco", options, OPTION_PARSERS)
+        values = parse_options("mujoco", options, option_parsers("mujoco"))
         if "dt" in values:
             values["timestep"] = values.pop("dt")
         return cls(**values)  # type: ignore[arg-type]
 
-
-def _one_of(*possible: str) -> OptionParser:
-    def parse(text: str) -> object:
-        value = text.strip().lower()
-        if value not in possible:
-            raise ValueError(f"one of {', '.join(possible)}")
-        return value
-
-    return parse
-
-
-OPTION_PARSERS: Mapping[str, OptionParser] = {
-    "dt": number_in(ranges.STEP),
-    "integrator": _one_of(*get_args(Integrator)),
-    "on_divergence": _one_of(*get_args(Divergence)),
-    "gl": _one_of(*get_args(Gl)),
-    "shadows": flag,
-    "samples": count_in(ranges.SAMPLES),
-    "noise": flag,
-    "lockstep": flag,
-    "loop": flag,
-    "decompose": flag,
-    "max_hulls": count_in(ranges.HULLS),
-    "decompose_seconds": number_in(ranges.DECOMPOSITION_TIME),
-}
 
 DEFAULT_TIMESTEP = 0.002
 """s: length of a step without an authored one."""

@@ -7,9 +7,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from usd_ros_bridge.backends.backend_options import Divergence
 from usd_ros_bridge.backends.mujoco.compiled_model import CompiledModel
 from usd_ros_bridge.backends.mujoco.kinematic_bodies import KinematicBodies
-from usd_ros_bridge.backends.mujoco.mujoco_options import Divergence
 from usd_ros_bridge.backends.time_samples import StageRange
 from usd_ros_bridge.model.physics import WORLD_BODY
 from usd_ros_bridge.reporting import Report

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.array import ArrayBackend
+from usd_ros_bridge.backends.backend_options import option_parsers
 from usd_ros_bridge.backends.base import (
     BackendContext,
     Capabilities,
     InputlessBackend,
-    number_in,
     option_value,
     parse_options,
 )
 from usd_ros_bridge.backends.newton.engine import Engine, FloatArray, NewtonRows, find_free, find_newton_rows
 from usd_ros_bridge.backends.time_samples import PoseTracks, stage_range
-from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.errors import BackendError, quoted
 from usd_ros_bridge.model.actuation import (
     INTERFACES,
     UnmovedByInterface,
@@ -29,7 +29,6 @@ from usd_ros_bridge.model.controller_schemas import CommandInterface
 from usd_ros_bridge.model.plan import BridgePlan, followers_of
 from usd_ros_bridge.model.state import Commands, State
 from usd_ros_bridge.options import SOLVERS
-from usd_ros_bridge.ranges import STEP
 from usd_ros_bridge.spatial.transforms import rotate
 
 _DEFAULT_SECONDS = 0.002
@@ -69,7 +68,7 @@ class NewtonBackend(InputlessBackend):
         values = parse_options(
             "newton",
             context.options,
-            {"dt": number_in(STEP), "device": str, "schema_resolvers": _solvers},
+            option_parsers("newton"),
         )
         plan = context.plan
         authored = None if plan.physics is None else plan.physics.timestep
@@ -268,13 +267,6 @@ def _origin_twist(engine: Engine, centers: FloatArray) -> FloatArray:
     result: FloatArray = twist.copy()
     result[:, :3] -= np.cross(twist[:, 3:], lever)
     return result
-
-
-def _solvers(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not names or any(name not in SOLVERS for name in names):
-        raise ValueError(f"a list of {choices(SOLVERS)}, separated by commas")
-    return names
 
 
 def _stage(plan: BridgePlan) -> object:

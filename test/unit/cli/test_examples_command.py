@@ -1,0 +1,147 @@
+"""`usd_ros_bridge examples` and `--example`: the list, the copies, and where installed examples are found."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("click", reason="click is not installed: make setup")
+
+import usd_ros_bridge
+from cli_calls import call_cli
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.cli import examples
+from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.model.diagnostics import has_errors
+
+ROOT = Path(__file__).parents[3]
+SHARE = Path("share", "usd_ros_bridge", "examples")
+
+
+def test_the_list_has_every_folder_with_one_line_each() -> None:
+    result = call_cli("examples")
+    assert (result.returncode, result.stderr) == (0, "")
+    names = [line.split()[0] for line in result.stdout.splitlines()]
+    assert sorted(names) == sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir())
+
+
+def test_the_page_has_every_entry_file() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text()
+    files = set(re.findall(r"`examples/(\w+)/(\w+\.usda)` \|", page))
+    assert {(each.name, each.file) for each in examples.EXAMPLES.values()} <= files
+
+
+@pytest.mark.parametrize("name", examples.EXAMPLES)
+def test_a_copy_plans_as_the_original_does(name: str, tmp_path: Path) -> None:
+    result = call_cli("examples", "copy", name, tmp_path / "new")
+    assert result.returncode == 0, result.stderr
+    copied = load_plan(result.stdout.splitlines()[-1])
+    assert not has_errors(copied.diagnostics)
+    original = load_plan(examples.example_asset(name))
+    assert [topic.name for topic in copied.topics] == [topic.name for topic in original.topics]
+
+
+def test_a_copy_overwrites_nothing_without_force(tmp_path: Path) -> None:
+    mine = tmp_path / "rover" / "rover.usda"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    # It references the rover, whose folder would be written, too.
+    result = call_cli("examples", "copy", "fleet", tmp_path)
+    assert result.returncode == 2
+    assert "is there already" in result.stderr
+    assert "--force" in result.stderr
+    assert mine.read_text() == "mine"
+    assert not (tmp_path / "fleet").exists()
+    assert call_cli("examples", "copy", "fleet", tmp_path, "--force").returncode == 0
+    assert mine.read_bytes() == (ROOT / "examples" / "rover" / "rover.usda").read_bytes()
+
+
+def test_a_copy_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = call_cli("examples", "copy", "rover", tmp_path / "file" / "below")
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [("run", "--example"), ("inspect", "--example"), ("examples", "copy")])
+def test_an_unknown_example_is_answered_with_the_nearest(command: tuple[str, ...]) -> None:
+    result = call_cli(*command, "rovr")
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "did you mean rover?" in result.stderr
+    assert "mujoco_loop" in result.stderr
+
+
+def test_inspect_opens_an_example() -> None:
+    result = call_cli("inspect", "--example", "rover", "--json")
+    assert json.loads(result.stdout)["asset"] == str(ROOT / "examples" / "rover" / "world.usda")
+
+
+@pytest.mark.parametrize("arguments", [("robot.usda", "--example", "rover"), ()])
+def test_an_asset_or_an_example_is_needed(arguments: tuple[str, ...]) -> None:
+    result = call_cli("inspect", *arguments)
+    assert result.returncode == 2
+    assert "--example" in result.stderr
+
+
+def installed(package: Path, share: Path) -> None:
+    """Make an installation: a package, and the share folder elsewhere."""
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    rover = share / "rover"
+    rover.mkdir(parents=True)
+    (rover / "world.usda").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("package", "share"),
+    [
+        ("venv/lib/python3/site-packages/usd_ros_bridge", "venv" / SHARE),
+        ("target/usd_ros_bridge", "target" / SHARE),
+        ("install/usd_ros_bridge/lib/python3/site-packages/usd_ros_bridge", "install/usd_ros_bridge" / SHARE),
+    ],
+    ids=["venv", "pip --target", "colcon"],
+)
+def test_examples_are_found_above_the_package(
+    package: str, share: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path / package, tmp_path / share)
+    monkeypatch.setattr(usd_ros_bridge, "__file__", str(tmp_path / package / "__init__.py"))
+    assert examples.examples_directory() == tmp_path / share
+
+
+def test_examples_are_found_in_a_prefix_of_ament(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path / "code" / "usd_ros_bridge", tmp_path / "prefix" / SHARE)
+    monkeypatch.setattr(usd_ros_bridge, "__file__", str(tmp_path / "code" / "usd_ros_bridge" / "__init__.py"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "none"))
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "")
+    with pytest.raises(BridgeError, match="not installed"):
+        examples.examples_directory()
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join(["", str(tmp_path / "prefix")]))
+    assert examples.examples_directory() == tmp_path / "prefix" / SHARE
+
+
+@pytest.mark.parametrize(
+    "command", ["", "inspect", "run", "diff", "scaffold", "resolver", "urdf", "examples"]
+)
+def test_short_help_is_the_long_one(command: str) -> None:
+    short, long = (call_cli(*command.split(), flag) for flag in ("-h", "--help"))
+    assert short.returncode == long.returncode == 0
+    assert short.stdout == long.stdout != ""
+
+
+def test_the_package_is_the_command_line() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "usd_ros_bridge", "examples"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert result.stdout == call_cli("examples").stdout

@@ -1,0 +1,174 @@
+"""The backends of the package: what each does, what it requires, and its options. Importing it loads no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from usd_ros_bridge import ranges
+from usd_ros_bridge.backends.base import OptionParser, count_in, flag, number_in, topic_name
+from usd_ros_bridge.errors import choices
+from usd_ros_bridge.options import SOLVERS
+from usd_ros_bridge.requirements import MUJOCO, NEWTON, Requirement
+
+Integrator = Literal["euler", "rk4", "implicit", "implicitfast"]
+Divergence = Literal["reset", "hold"]
+Gl = Literal["auto", "egl", "osmesa", "none"]
+
+OptionKind = Literal["number", "whole number", "bool", "choice", "text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendOption:
+    """An option of a backend.
+
+    Attributes:
+        kind: What its text stands for.
+        possible: Range of a number, with its unit, or the choices; "" without a limit.
+        default: Default, for people.
+        help: One line about it.
+        parse: Parser of its text.
+    """
+
+    kind: OptionKind
+    possible: str = ""
+    default: str
+    help: str
+    parse: OptionParser
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendInfo:
+    """A backend of the package.
+
+    Attributes:
+        summary: One line about it.
+        options: Its options by name.
+        requirement: Package of others that it needs, None for none.
+    """
+
+    summary: str
+    options: Mapping[str, BackendOption]
+    requirement: Requirement | None = None
+
+
+def option_parsers(backend: str) -> dict[str, OptionParser]:
+    """Return the parsers of the options of a backend of the package, for `parse_options`."""
+    return {name: option.parse for name, option in BACKENDS[backend].options.items()}
+
+
+def _number(possible: ranges.NumberRange, default: str, text: str) -> BackendOption:
+    return BackendOption(
+        kind="number", possible=str(possible), default=default, help=text, parse=number_in(possible)
+    )
+
+
+def _count(possible: ranges.NumberRange, default: str, text: str) -> BackendOption:
+    return BackendOption(
+        kind="whole number", possible=str(possible), default=default, help=text, parse=count_in(possible)
+    )
+
+
+def _flag(default: str, text: str) -> BackendOption:
+    return BackendOption(kind="bool", default=default, help=text, parse=flag)
+
+
+def _choice(possible: tuple[str, ...], default: str, text: str) -> BackendOption:
+    def parse(given: str) -> object:
+        value = given.strip().lower()
+        if value not in possible:
+            raise ValueError(f"one of {', '.join(possible)}")
+        return value
+
+    return BackendOption(kind="choice", possible=", ".join(possible), default=default, help=text, parse=parse)
+
+
+def _solvers(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names or any(name not in SOLVERS for name in names):
+        raise ValueError(f"a list of {choices(SOLVERS)}, separated by commas")
+    return names
+
+
+_STEP = "length of a step"
+_TIME_SAMPLES = "restart time samples at the end of the stage's range; false stays at the end"
+
+_MUJOCO_OPTIONS = {
+    "dt": _number(ranges.STEP, "the asset's, else 0.002", _STEP),
+    "integrator": _choice(get_args(Integrator), "the asset's, else implicitfast", "integrator of a step"),
+    "on_divergence": _choice(
+        get_args(Divergence),
+        "reset",
+        "after a divergence, go back to the state at rest, or hold the last good one",
+    ),
+    "decompose": _flag("true", "decompose meshes into convex parts if the asset requests it"),
+    "max_hulls": _count(ranges.HULLS, "32", "most convex parts of one mesh"),
+    "decompose_seconds": _number(
+        ranges.DECOMPOSITION_TIME, "60", "how long the decomposition of one mesh may take"
+    ),
+    "noise": _flag("true", "apply the authored noise of sensors"),
+    "loop": _flag("true", _TIME_SAMPLES),
+    "lockstep": _flag(
+        "false", "wait for asynchronous sensors: the same commands then give the same messages"
+    ),
+    "gl": _choice(get_args(Gl), "auto", "library that renders images; none casts rays"),
+    "shadows": _flag("false", "the sun casts shadows in images"),
+    "samples": _count(ranges.SAMPLES, "0", "samples per pixel of an image, for smooth edges; 0 for none"),
+}
+_NEWTON_OPTIONS = {
+    "dt": _number(ranges.STEP, "the asset's, else 0.002", _STEP),
+    "device": BackendOption(
+        kind="text", possible="cpu, cuda:0 ...", default="Warp's choice", help="device of Warp", parse=str
+    ),
+    "schema_resolvers": BackendOption(
+        kind="text",
+        possible=f"of {', '.join(SOLVERS)}, separated by commas",
+        default=",".join(SOLVERS),
+        help="solvers whose schemas are read, by priority",
+        parse=_solvers,
+    ),
+}
+_JOINT_STATES_OPTIONS = {
+    "topic": BackendOption(
+        kind="text",
+        possible="a topic name",
+        default="joint_states",
+        help="topic of the joint states, relative to each robot's namespace or absolute",
+        parse=topic_name,
+    ),
+    "ignore_timestamp": _flag("false", "use every message, however old its stamp is"),
+}
+_PLAYBACK_OPTIONS = {
+    "rate": _number(ranges.PLAYBACK_RATE, "1", "stage seconds per second"),
+    "start": _number(
+        ranges.PLAYBACK_TIME,
+        "start of the stage's range, else of its samples",
+        "where it starts, stage seconds",
+    ),
+    "end": _number(ranges.PLAYBACK_TIME, "end of the same", "where it ends, stage seconds"),
+    "loop": _flag("true", "go back to the start at the end; false stays at the end"),
+}
+
+BACKENDS: Mapping[str, BackendInfo] = {
+    "mujoco": BackendInfo(
+        summary="simulates drives, gravity and contacts with MuJoCo; measures sensors, owns time",
+        options=_MUJOCO_OPTIONS,
+        requirement=MUJOCO,
+    ),
+    "newton": BackendInfo(
+        summary="simulates drives, gravity and contacts with Newton; owns time",
+        options=_NEWTON_OPTIONS,
+        requirement=NEWTON,
+    ),
+    "kinematic": BackendInfo(
+        summary="moves joints and bases by commands, without forces",
+        options={"loop": _flag("true", _TIME_SAMPLES)},
+    ),
+    "joint_states": BackendInfo(
+        summary="takes joint positions from a topic, as robot_state_publisher does",
+        options=_JOINT_STATES_OPTIONS,
+    ),
+    "playback": BackendInfo(summary="plays the stage's time samples", options=_PLAYBACK_OPTIONS),
+    "null": BackendInfo(summary="shows the state as authored", options={}),
+}

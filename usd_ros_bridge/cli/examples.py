@@ -1,0 +1,149 @@
+"""The examples that are installed with the bridge: their names, where they are, and copies of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import usd_ros_bridge
+from usd_ros_bridge.errors import BridgeError, OptionError, choices, did_you_mean, quoted
+
+_SHARE = "share/usd_ros_bridge/examples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """An example.
+
+    Attributes:
+        name: Name on the command line, and of its folder.
+        file: Entry file in that folder.
+        summary: One line about it.
+        references: Other examples whose files it references, by relative paths.
+    """
+
+    name: str
+    file: str
+    summary: str
+    references: tuple[str, ...] = ()
+
+
+EXAMPLES = {
+    example.name: example
+    for example in (
+        Example(
+            name="rover",
+            file="world.usda",
+            summary="a differential-drive rover with lidar, camera and IMU, on a walled ground with obstacles",
+        ),
+        Example(name="arm", file="arm.usda", summary="a six-axis arm with a choice of grippers"),
+        Example(
+            name="fleet",
+            file="fleet.usda",
+            summary="two rovers and an arm in one hall, by reference",
+            references=("rover", "arm"),
+        ),
+        Example(
+            name="mujoco_loop",
+            file="pan_tilt.usda",
+            summary="a pan-tilt unit, and a script (loop.py) that simulates it in MuJoCo's own loop",
+        ),
+    )
+}
+
+
+def find_example(name: str) -> Example:
+    """Return the example of a name.
+
+    Raises:
+        OptionError: There is none; the message lists the names.
+    """
+    if name not in EXAMPLES:
+        guess = did_you_mean(name, EXAMPLES)
+        raise OptionError(
+            f"there is no example {quoted(name)}; {guess + ' ' if guess else ''}There are: {choices(EXAMPLES)}"
+        )
+    return EXAMPLES[name]
+
+
+def example_asset(name: str) -> str:
+    """Return the path of an example's entry file.
+
+    Raises:
+        OptionError: There is no such example.
+        BridgeError: The examples are not installed.
+    """
+    example = find_example(name)
+    return str(examples_directory() / example.name / example.file)
+
+
+def examples_directory() -> Path:
+    """Return the directory with the examples: of a clone, else of the installed share folder.
+
+    Raises:
+        BridgeError: The examples are not installed.
+    """
+    first = next(iter(EXAMPLES.values()))
+    for directory in _candidates():
+        if (directory / first.name / first.file).is_file():
+            return directory
+    raise BridgeError(
+        f"the examples are not installed: no {_SHARE} in {sys.prefix} or AMENT_PREFIX_PATH; install the package anew"
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    package = Path(usd_ros_bridge.__file__).parent
+    for folder in (package, package.resolve()):
+        if (folder.parent / "package.xml").is_file():
+            yield folder.parent / "examples"
+    # The prefix of pip (a venv, --user, --target) and of colcon is above the package.
+    for above in package.parents:
+        yield above / _SHARE
+    yield Path(sys.prefix) / _SHARE
+    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+        if prefix:
+            yield Path(prefix) / _SHARE
+
+
+def copy_example(name: str, directory: Path, *, overwrite: bool) -> list[Path]:
+    """Copy an example, and those that it references, into folders of their names.
+
+    Args:
+        name: Name of the example.
+        directory: Where the folders are made; it is made, too, if it is missing.
+        overwrite: Overwrite files that are there. Other files in the folders stay.
+
+    Returns:
+        The folders; the first one is that of the example.
+
+    Raises:
+        OptionError: There is no such example, a folder is there already, or it cannot be written.
+        BridgeError: The examples are not installed.
+    """
+    source, example = examples_directory(), find_example(name)
+    names = (example.name, *example.references)
+    targets = [directory / each for each in names]
+    there = [str(target) for target in targets if os.path.lexists(target)]
+    if there and not overwrite:
+        raise OptionError(
+            f"{there[0]} is there already: name another DIR, or overwrite its files with --force"
+        )
+    for each, target in zip(names, targets, strict=True):
+        try:
+            shutil.copytree(
+                source / each,
+                target,
+                dirs_exist_ok=True,
+                copy_function=shutil.copyfile,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
+        except OSError as error:
+            # shutil.Error is one: its argument is a list of files.
+            reason = error.strerror or str(error)
+            raise OptionError(f"{target} cannot be written: {reason}") from error
+    return targets

@@ -1,0 +1,93 @@
+"""The packages that the bridge needs from others, and how each is installed: for errors, `doctor` and `backends`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from usd_ros_bridge.errors import BridgeError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """A package of others.
+
+    Attributes:
+        label: Its name for people.
+        modules: Python modules by which its absence shows.
+        remedy: What installs it.
+        purpose: What needs it.
+    """
+
+    label: str
+    modules: tuple[str, ...]
+    remedy: str
+    purpose: str
+
+    def fault(self, error: ImportError) -> str:
+        """Return one line about an import that failed, with its remedy."""
+        absent = isinstance(error, ModuleNotFoundError) and error.name in self.modules
+        what = f"is not installed (no module {error.name})" if absent else f"cannot be imported: {error}"
+        return f"{self.label} {what}, which is needed for {self.purpose}: {self.remedy}"
+
+
+ROS = Requirement(
+    label="ROS 2 for Python",
+    modules=(
+        "rclpy",
+        "rpyutils",
+        "ament_index_python",
+        "rosgraph_msgs",
+        "rcl_interfaces",
+        "builtin_interfaces",
+    ),
+    remedy='source a ROS 2 installation, or pip install "usd_ros_bridge[kilted]"',
+    purpose="running the bridge",
+)
+OPENUSD = Requirement(
+    label="OpenUSD", modules=("pxr",), remedy='pip install "usd-core>=26.5"', purpose="opening assets"
+)
+INTERFACES = Requirement(
+    label="the ROS interfaces",
+    modules=("tf2_msgs", "control_msgs", "simulation_interfaces"),
+    remedy='pip install "usd_ros_bridge[kilted]", or of a sourced ROS 2: apt install ros-$ROS_DISTRO-tf2-msgs '
+    "ros-$ROS_DISTRO-control-msgs ros-$ROS_DISTRO-simulation-interfaces",
+    purpose="/tf, controllers and simulation services",
+)
+CLICK = Requirement(
+    label="click", modules=("click",), remedy="pip install click rich", purpose="the command line"
+)
+RICH = Requirement(
+    label="rich", modules=("rich",), remedy="pip install click rich", purpose="the command line"
+)
+NUMPY = Requirement(label="numpy", modules=("numpy",), remedy="pip install numpy", purpose="everything")
+MUJOCO = Requirement(
+    label="MuJoCo", modules=("mujoco",), remedy='pip install "mujoco>=3.3"', purpose="the backend mujoco"
+)
+NEWTON = Requirement(
+    label="Newton",
+    modules=("newton", "warp"),
+    remedy='pip install "usd_ros_bridge[newton]"',
+    purpose="the backend newton",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON)
+
+
+def is_installed(module: str) -> bool:
+    """Return whether there is a top-level module. It is not imported."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def find_requirement(error: ImportError) -> Requirement | None:
+    """Return the requirement whose module an import did not find, None for a module of nobody's list."""
+    module = (error.name or "").partition(".")[0]
+    return next((each for each in REQUIREMENTS if module in each.modules), None)
+
+
+def missing_requirement(error: ImportError) -> BridgeError | None:
+    """Return an import error as a caller's mistake with its remedy, None where it is none."""
+    found = find_requirement(error)
+    return None if found is None else BridgeError(found.fault(error))
