@@ -109,13 +109,14 @@ def did_you_mean_one_of(names: Sequence[str]) -> str:
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
-def alternatives(name: str, candidates: Iterable[str], *, count: int = 8) -> str:
+def alternatives(name: str, candidates: Iterable[str], *, count: int = 8, label: str = "there are") -> str:
     """Return what exists instead of a name that does not: names like it as a question, then all names or a few.
 
     Args:
         name: What somebody wrote.
         candidates: Names that exist. Of more than `count`, those like `name` are shown, then the first ones in order.
         count: The most names to show.
+        label: What stands before the names.
     """
     names = sorted(set(candidates))
     close = nearest(name, names)
@@ -124,7 +125,7 @@ def alternatives(name: str, candidates: Iterable[str], *, count: int = 8) -> str
     if len(names) > len(shown):
         listed += f" and {len(names) - len(shown)} more"
     question = did_you_mean(name, close)
-    return f"{question} there are: {listed}" if question else f"there are: {listed}"
+    return f"{question} {label}: {listed}" if question else f"{label}: {listed}"
 
 
 def one_of(name: str, values: Iterable[str]) -> str:

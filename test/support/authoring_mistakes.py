@@ -27,6 +27,7 @@ class Mistake:
         says: Words of the cause and the remedy.
         at: Text of the line that the diagnostic names, "" for a diagnostic without a line.
         at_layer: Layer of that line, "" for the edited one.
+        then: Code of the error that follows from it, "" for none.
         never: Codes of diagnostics that would follow from the mistake and must not be said.
     """
 
@@ -43,6 +44,7 @@ class Mistake:
     says: tuple[str, ...]
     at: str
     at_layer: str = ""
+    then: str = ""
     never: tuple[str, ...] = field(default=())
 
     def make(self, folder: Path) -> Path:
@@ -56,10 +58,10 @@ class Mistake:
         return copy / f"{self.asset}.usda"
 
 
-SCAN = '''    {
+SCAN = """    {
         string ros:topic:name = "scan"
         double ros:topic:publish_rate = 10
-'''
+"""
 RATE = "        double ros:topic:publish_rate = 10\n"
 ROLE = '        token ros:topic:role = "publisher"\n        string ros:topic:type = "sensor_msgs/msg/LaserScan"\n'
 LASER = '"sensor_msgs/msg/LaserScan"'
@@ -73,20 +75,22 @@ MISTAKES = (
         title="ros:topic:* without RosTopicAPI",
         old='prepend apiSchemas = ["RosFrameAPI", "RosTopicAPI"]\n    )\n    {\n        string ros:topic:name = "scan"',
         new='prepend apiSchemas = ["RosFrameAPI"]\n    )\n    {\n        string ros:topic:name = "scan"',
-        code="2.4.not_applied",
+        code="schema.applied",
         severity="error",
         path=LIDAR,
-        says=("RosTopicAPI is not applied", "apiSchemas"),
-        at="ros:topic",
+        attribute="ros:topic:name",
+        says=("RosTopicAPI is not applied", "there is no topic", 'prepend apiSchemas = ["RosTopicAPI"]'),
+        at='ros:topic:name = "scan"',
     ),
     Mistake(
         number="2",
         title="RosTopicApi",
         old='prepend apiSchemas = ["RosFrameAPI", "RosTopicAPI"]\n    )\n    {\n        string ros:topic:name = "scan"',
         new='prepend apiSchemas = ["RosFrameAPI", "RosTopicApi"]\n    )\n    {\n        string ros:topic:name = "scan"',
-        code="2.4.schema",
+        code="schema.applied",
         severity="error",
         path=LIDAR,
+        attribute="apiSchemas",
         says=("RosTopicApi", "did you mean RosTopicAPI?"),
         at="RosTopicApi",
     ),
@@ -95,7 +99,7 @@ MISTAKES = (
         title="ros:topic:qos:reliabilty",
         old='token ros:topic:qos:reliability = "best_effort"',
         new='token ros:topic:qos:reliabilty = "best_effort"',
-        code="2.4.unknown",
+        code="schema.attribute",
         severity="warning",
         path=LIDAR,
         attribute="ros:topic:qos:reliabilty",
@@ -107,7 +111,7 @@ MISTAKES = (
         title="ros:context:namespce",
         old='ros:context:namespace = "rover"',
         new='ros:context:namespce = "rover"',
-        code="2.1.unknown",
+        code="schema.attribute",
         severity="warning",
         path="/rover",
         attribute="ros:context:namespce",
@@ -119,7 +123,7 @@ MISTAKES = (
         title="ros:joint:nam",
         old='custom string ros:joint:name = "caster_joint"',
         new='custom string ros:joint:nam = "caster_joint"',
-        code="2.2.unknown",
+        code="schema.attribute",
         severity="warning",
         path="/rover/caster_joint",
         attribute="ros:joint:nam",
@@ -132,7 +136,7 @@ MISTAKES = (
         layer="sensors.usda",
         old="custom double usd_ros_bridge:lidar:range_max = 12",
         new="custom double usd_ros_bridge:laser:range_max = 12",
-        code="1.4.unknown",
+        code="schema.attribute",
         severity="warning",
         path=LIDAR,
         attribute="usd_ros_bridge:laser:range_max",
@@ -145,7 +149,7 @@ MISTAKES = (
         layer="sensors.usda",
         old="custom double usd_ros_bridge:lidar:range_max = 12",
         new="custom double usd_ros_bridge:lidar:range_mx = 12",
-        code="1.4.unknown",
+        code="schema.attribute",
         severity="warning",
         path=LIDAR,
         attribute="usd_ros_bridge:lidar:range_mx",
@@ -157,12 +161,13 @@ MISTAKES = (
         title="ros:topic:nmae",
         old='string ros:topic:name = "scan"',
         new='string ros:topic:nmae = "scan"',
-        code="2.4.unknown",
+        code="schema.attribute",
         severity="warning",
         path=LIDAR,
         attribute="ros:topic:nmae",
         says=("did you mean ros:topic:name",),
         at="nmae",
+        then="2.3.name",
     ),
     Mistake(
         number="9",
@@ -173,7 +178,7 @@ MISTAKES = (
         severity="warning",
         path=LIDAR,
         attribute="ros:topic:type",
-        says=("sensor_msgs is installed and has no msg/LaserScn", "did you mean sensor_msgs/msg/LaserScan?"),
+        says=("sensor_msgs is installed and has no msg/LaserScn", "did you mean sensor_msgs/msg/LaserScan"),
         at="LaserScn",
     ),
     Mistake(
@@ -206,11 +211,11 @@ MISTAKES = (
         layer="sensors.usda",
         old="custom double usd_ros_bridge:lidar:range_max = 12",
         new='custom string usd_ros_bridge:lidar:range_max = "12"',
-        code="1.4.sensor.type",
+        code="1.4.sensor",
         severity="error",
         path=LIDAR,
         attribute="usd_ros_bridge:lidar:range_max",
-        says=("range_max", "double"),
+        says=("'12' is not a number", "author a number of 0 to"),
         at="range_max",
     ),
     Mistake(
@@ -218,7 +223,7 @@ MISTAKES = (
         title="a publish_rate that is text",
         old=RATE,
         new='        string ros:topic:publish_rate = "10"\n',
-        code="2.4.type",
+        code="2.4.publish_rate",
         severity="error",
         path=LIDAR,
         attribute="ros:topic:publish_rate",
@@ -266,7 +271,7 @@ MISTAKES = (
         title="the QoS token besteffort",
         old='ros:topic:qos:reliability = "best_effort"',
         new='ros:topic:qos:reliability = "besteffort"',
-        code="2.4.qos",
+        code="2.4.qos.reliability",
         severity="error",
         path=LIDAR,
         attribute="ros:topic:qos:reliability",
@@ -342,10 +347,14 @@ MISTAKES = (
         old=LEFT_BODY,
         new=LEFT_BODY.replace("left_wheel", "left_wheel/visual"),
         code="1.3.joint.body",
-        severity="warning",
+        severity="info",
         path=LEFT,
         attribute="physics:body1",
-        says=("'/rover/left_wheel/visual' is no rigid body", "/rover/left_wheel is taken", "name /rover/left_wheel"),
+        says=(
+            "'/rover/left_wheel/visual' is no rigid body",
+            "/rover/left_wheel, is taken",
+            "name /rover/left_wheel",
+        ),
         at="left_wheel/visual",
     ),
     Mistake(
@@ -360,6 +369,7 @@ MISTAKES = (
         attribute="physics:body1",
         says=("physics:body0 and physics:body1 name nothing", "name a rigid body", "/rover/left_wheel"),
         at="left_wheel_joint",
+        at_layer="physx.usda",
     ),
     Mistake(
         number="22b",
@@ -397,8 +407,10 @@ MISTAKES = (
         path="/arm/Controllers/joint_trajectory_controller",
         attribute="ros:joint_trajectory:server",
         says=(
-            "'/arm/Interfaces/follow_joint_trajectory' has the type 'control_msgs/action/ParallelGripperCommand'",
-            "set ros:action:type of /arm/Interfaces/follow_joint_trajectory to control_msgs/action/FollowJointTrajectory",
+            "is no action server of control_msgs/action/FollowJointTrajectory",
+            "it has the type 'control_msgs/action/ParallelGripperCommand'",
+            "set ros:action:type of /arm/Interfaces/follow_joint_trajectory to",
+            "control_msgs/action/FollowJointTrajectory",
         ),
         at="ros:joint_trajectory:server",
     ),
@@ -412,7 +424,8 @@ MISTAKES = (
         path="/rover/imu_link",
         attribute="ros:topic:name",
         says=(
-            "'/rover/scan' has the type 'sensor_msgs/msg/Imu' here and 'sensor_msgs/msg/LaserScan' at /rover/lidar_link",
+            "'/rover/scan' has the type 'sensor_msgs/msg/Imu' here",
+            "'sensor_msgs/msg/LaserScan' at /rover/lidar_link",
             "give each type a name of its own",
         ),
         at='ros:topic:name = "scan"',
@@ -438,6 +451,7 @@ MISTAKES = (
         path=LIDAR,
         says=("'base_link'", "(-0.05, 0, 0.225) m", "apply RosFrameAPI"),
         at="lidar_link",
+        at_layer="sensors.usda",
     ),
     Mistake(
         number="27",
@@ -461,7 +475,7 @@ MISTAKES = (
         code="1.2.5.asset",
         severity="error",
         path="/rover/lidar_link/visual",
-        says=("instancs.usda", "correct the path or add the missing file", "did you mean instances.usda?"),
+        says=("'instancs.usda'", "correct the path or add the missing file", "did you mean instances.usda"),
         at="instancs.usda",
     ),
     Mistake(
@@ -470,25 +484,30 @@ MISTAKES = (
         layer="rover.usda",
         old="    metersPerUnit = 1\n",
         new="",
-        code="1.1.meters_per_unit",
+        code="1.1.size",
         severity="warning",
         path="",
         attribute="metersPerUnit",
-        says=("metersPerUnit is not authored, which means '0.01'", "0.00", "author metersPerUnit = 1"),
-        at="#usda",
+        says=(
+            "/rover are 0.0033 m apart at most",
+            "look like metres",
+            "in centimetres",
+            "author metersPerUnit = 1",
+        ),
+        at="(",
     ),
     Mistake(
         number="30a",
         title="wheels without drives",
         layer="physics.usda",
-        old='def PhysicsRevoluteJoint "left_wheel_joint" (\n        prepend apiSchemas = ["PhysicsDriveAPI:angular"]\n    )',
-        new='def PhysicsRevoluteJoint "left_wheel_joint"',
+        old='"left_wheel_joint" (\n        prepend apiSchemas = ["PhysicsDriveAPI:angular"]\n    )',
+        new='"left_wheel_joint"',
         code="4.2.3.drive",
-        severity="warning",
+        severity="info",
         path="/rover/Controllers/diff_drive",
-        says=("left_wheel_joint", "scaffold --drives"),
+        says=("left_wheel_joint", "there is no drive", "usd_ros_bridge scaffold", "--drives"),
         at="diff_drive",
-        at_layer="ros.usda",
+        at_layer="sensors.usda",
     ),
     Mistake(
         number="30b",
@@ -500,8 +519,8 @@ MISTAKES = (
         code="4.2.3.base",
         severity="warning",
         path="/rover/Controllers/diff_drive",
-        says=("/rover/anchor", "scaffold --free-base"),
+        says=("is fixed to the world by /rover/anchor", "usd_ros_bridge scaffold", "--free-base"),
         at="diff_drive",
-        at_layer="ros.usda",
+        at_layer="sensors.usda",
     ),
 )

@@ -12,7 +12,14 @@ from typing import Final
 
 from usd_ros_bridge.errors import OptionError, did_you_mean, nearest, one_of, quoted
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
-from usd_ros_bridge.model.message_types import CLOCK, JOINT_STATE, TypeCatalog, TypeListing, is_of_simulation, message_type
+from usd_ros_bridge.model.message_types import (
+    CLOCK,
+    JOINT_STATE,
+    TypeCatalog,
+    TypeListing,
+    is_of_simulation,
+    message_type,
+)
 from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, InterfaceKind, QosPlan
 from usd_ros_bridge.model.records import (
     ActionRecord,
@@ -591,6 +598,12 @@ def _overridden(draft: InterfaceDraft, options: PlanOptions) -> InterfaceDraft:
     return draft
 
 
+def _named(path: str, prims: Iterable[str], remedy: str) -> str:
+    """Return a remedy for a path that is none of the prims, with those that are like it."""
+    question = "" if path in prims else did_you_mean(path, prims)
+    return f"{question} {remedy}" if question else remedy
+
+
 def check_overrides(
     drafts: Iterable[InterfaceDraft], options: PlanOptions, findings: DiagnosticCollector
 ) -> None:
@@ -606,7 +619,7 @@ def check_overrides(
                 "2.3.enabled",
                 path,
                 "enabled is set for this path, where there is no interface",
-                "name the prim of an interface",
+                _named(path, roles, "name the prim of an interface"),
             )
     for path, rate in options.rates.items():
         if "publisher" not in roles.get(path, ()):
@@ -614,7 +627,7 @@ def check_overrides(
                 "2.4.rate",
                 path,
                 "a rate is set for this path, where there is no publisher",
-                "name the prim of a publisher",
+                _named(path, roles, "name the prim of a publisher"),
             )
         elif rate not in RATE:
             findings.warning(

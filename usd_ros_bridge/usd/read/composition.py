@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pxr import Pcp, Sdf, Usd
 
-from usd_ros_bridge.errors import choices, error_text, quoted
+from usd_ros_bridge.errors import MAX_CANDIDATES, choices, did_you_mean, error_text, quoted
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.usd.layer_scan import RefusedArc
 from usd_ros_bridge.usd.packages import PackageMap, is_package_path
@@ -30,6 +31,8 @@ CODES: Final = {
     ),
 }
 """Class of PcpError -> code and remedy. Every other class is `1.2.3.composition`."""
+
+_MISSING: Final = "1.2.5.asset"
 
 OTHER: Final = ("1.2.3.composition", "correct the composition arc")
 
@@ -147,13 +150,29 @@ def _prim_path(error: Any) -> str:
 
 def _of_error(error: Any) -> Diagnostic:
     code, remedy = CODES.get(type(error).__name__, OTHER)
+    text = quoted(" ".join(_text(error).split()))
+    if code == _MISSING:
+        file = Path(_site(error).asset_path)
+        # OpenUSD's text begins with directories, and may be cut before the name.
+        text = f"{quoted(file.name)}: {text}"
+        question = did_you_mean(file.name, _neighbours(file))
+        remedy = f"{question} {remedy}" if question else remedy
     return Diagnostic(
         code=code,
         severity="error",
         path=_prim_path(error),
-        message=f"not composed: {quoted(' '.join(_text(error).split()))}",
+        message=f"not composed: {text}",
         remedy=remedy,
     )
+
+
+def _neighbours(file: Path) -> list[str]:
+    """Return the names of the entries of a file's directory; none if it cannot be listed."""
+    try:
+        with os.scandir(file.parent) as entries:
+            return sorted(each.name for each in islice(entries, MAX_CANDIDATES) if each.name != file.name)
+    except (OSError, ValueError):
+        return []
 
 
 def _packages_of(stage: Usd.Stage) -> PackageMap:
