@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from authoring_mistakes import MISTAKES, Mistake
 from cli_calls import call_cli
 
@@ -63,7 +64,8 @@ def test_the_diagnostic_has_the_cause_the_remedy_and_the_place(mistake: Mistake,
 def test_inspect_prints_it_and_strict_fails_for_errors(
     mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "4000")
+    # Wide enough that no text is wrapped.
+    monkeypatch.setattr("usd_ros_bridge.cli.views.PIPED_WIDTH", 4000)
     result = call_cli("inspect", "--strict", mistake.make(tmp_path))
     assert result.returncode == (1 if mistake.severity == "error" or mistake.then else 0)
     printed = one_line(result.stdout)
