@@ -68,6 +68,12 @@ def choices(values: Iterable[str]) -> str:
     return ", ".join(sorted(values)) or "none"
 
 
+def question_about(names: Sequence[str]) -> str:
+    """Return the question `did you mean x or y?` about names that are known to be meant, "" for none."""
+    *others, last = names or ("",)
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
+
+
 def nearest(name: str, candidates: Iterable[str], *, count: int = 3) -> list[str]:
     """Return the candidates that a misspelt name may stand for, the most similar first. Upper case counts as lower.
 
@@ -98,14 +104,10 @@ def did_you_mean(name: str, candidates: Iterable[str], *, count: int = 3) -> str
         candidates: Names that exist.
         count: The most names to suggest.
     """
-    return did_you_mean_one_of(nearest(name, candidates, count=count))
-
-
-def did_you_mean_one_of(names: Sequence[str]) -> str:
-    """Return the question `did you mean x or y?` about names that are known already, "" for none."""
-    if not names:
+    close = nearest(name, candidates, count=count)
+    if not close:
         return ""
-    *others, last = names
+    *others, last = close
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 

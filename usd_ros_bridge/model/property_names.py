@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from usd_ros_bridge.errors import did_you_mean_one_of, nearest
+from usd_ros_bridge.errors import nearest, question_about
 from usd_ros_bridge.model import records
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS
 from usd_ros_bridge.model.records import AttributeSpec, attribute_fields
@@ -208,7 +208,7 @@ def is_ros_token(token: str) -> bool:
 def question(name: str) -> str:
     """Return the remedy for an unknown property: a question, or what its group has."""
     if found := suggestions(name):
-        return did_you_mean_one_of(found)
+        return question_about(found)
     group = group_of(name)
     if group in _GROUPS:
         return f"{group} has {', '.join(each[len(group) :] for each in _GROUPS[group])}"

@@ -236,6 +236,10 @@ class _Drafter:
         return fault
 
     def _name_fault(self, kind: InterfaceKind, record: InterfaceRecord, namespace: str) -> str:
+        if record.name is None:
+            fault = f"there is no name: ros:{kind}:name is not authored"
+            self._error("2.3.name", record, fault, f"author ros:{kind}:name", f"ros:{kind}:name")
+            return fault
         name = record.name or ""
         fault = names.name_fault(name) or names.resolved_fault(names.join(namespace, name), kind)
         if not fault:

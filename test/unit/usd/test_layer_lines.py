@@ -240,6 +240,8 @@ def fill_property(data: st.DataObject, prim: Sdf.PrimSpec, name: str) -> None:
         attribute.connectionPathList.Prepend("/a.b")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(60 + 30 * examples(1))
 @settings(max_examples=examples(60))
 @given(data=st.data())
 def test_every_spec_of_a_layer_that_sdf_writes_has_a_line_with_its_name(data: st.DataObject) -> None:

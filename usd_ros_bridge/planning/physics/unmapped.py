@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from usd_ros_bridge.errors import did_you_mean_one_of, quoted
+from usd_ros_bridge.errors import question_about, quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.physics_records import (
     MjcActuatorRecord,
@@ -163,7 +163,7 @@ def _report(path: str, authored: Mapping[str, Any], findings: DiagnosticCollecto
             "schema.attribute",
             path,
             "no schema has this attribute: it has no effect",
-            did_you_mean_one_of(found),
+            question_about(found),
             attribute=name,
         )
     dropped = [
