@@ -368,10 +368,14 @@ class LiveParameters:
             name = parameter.name
             if name in self._interfaces and not self._node.has_parameter(name):
                 self._declare(name, self._interfaces.value(name, options))
+        if all(each.type_ != Parameter.Type.INTEGER for each in parameters):
+            return parameters
         controllers = frozenset(self._controlled())
         return [
             as_double(self._node, each)
-            if self._is_owned or each.name in self._interfaces or each.name.rpartition(".")[0] in controllers
+            if self._is_owned
+            or each.name in self._interfaces
+            or each.name.rpartition(".")[0] in controllers
             else each
             for each in parameters
         ]
