@@ -373,9 +373,7 @@ class LiveParameters:
         controllers = frozenset(self._controlled())
         return [
             as_double(self._node, each)
-            if self._is_owned
-            or each.name in self._interfaces
-            or each.name.rpartition(".")[0] in controllers
+            if self._is_owned or each.name in self._interfaces or each.name.rpartition(".")[0] in controllers
             else each
             for each in parameters
         ]
