@@ -104,11 +104,7 @@ def did_you_mean(name: str, candidates: Iterable[str], *, count: int = 3) -> str
         candidates: Names that exist.
         count: The most names to suggest.
     """
-    close = nearest(name, candidates, count=count)
-    if not close:
-        return ""
-    *others, last = close
-    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+    return question_about(nearest(name, candidates, count=count))
 
 
 def alternatives(name: str, candidates: Iterable[str], *, count: int = 8, label: str = "there are") -> str:

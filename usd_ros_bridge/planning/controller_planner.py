@@ -156,6 +156,8 @@ class ControllerTargets:
 
     def _joints_like(self, target: str) -> str:
         """Return the joints that a target may stand for: the nearest names first, and few of them."""
+        if not self._findings.suggests:
+            return ""
         joints = list(self._joints.robot_of_joint)
         names = nearest(prim_name(target), map(prim_name, joints))
         close = [each for name in names for each in joints if prim_name(each) == name]
@@ -350,7 +352,8 @@ class ControllerPlanner(Generic[R]):
 
     def _check_port(self, port: Port, name: str, target: str) -> None:
         if target not in self.scope.index.records.xforms:
-            remedy = f"{missing_prim(target, self.scope.interfaces)}name a {port.kind} {port.role}"
+            meant = missing_prim(target, self.scope.interfaces) if self.scope.findings.suggests else ""
+            remedy = f"{meant}name a {port.kind} {port.role}"
             raise Fault(f"{name}: {quoted(target)} does not exist", remedy, name)
         drafts = self.scope.interfaces.get(target, ())
         if not any(

@@ -6,11 +6,11 @@ Those that the asset declares, then those that the bridge adds, then what the ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from usd_ros_bridge.errors import OptionError, did_you_mean, nearest, one_of, quoted
+from usd_ros_bridge.errors import OptionError, did_you_mean, nearest, one_of, question_about, quoted
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
 from usd_ros_bridge.model.message_types import (
     CLOCK,
@@ -272,7 +272,7 @@ class _Drafter:
             fault = f"the type {quoted(type_name)} {fault}"
             self._error("2.3.type", record, fault, remedy, f"ros:{kind}:type")
         elif self._catalog is not None and not self._catalog.contains(type_name):
-            fault, remedy = _missing_type(type_name, self._catalog)
+            fault, remedy = _missing_type(type_name, self._catalog, suggests=self._findings.suggests)
             self._findings.warning("2.3.type", record.path, fault, remedy, attribute=f"ros:{kind}:type")
         return fault
 
@@ -336,7 +336,23 @@ class _Drafter:
         return valid
 
 
-def _missing_type(type_name: str, catalog: TypeCatalog) -> tuple[str, str]:
+def _types_like(type_name: str, installed: Collection[str]) -> str:
+    """Return the question which type of an installed package is meant, "" if none is like it."""
+    package, folder, name = type_name.split("/")
+    # Names are compared: those of one package are alike for its name alone. A message is meant for a message first.
+    for here in (True, False):
+        names_there = (each.partition("/") for each in installed)
+        by_name = {
+            each[2]: "/".join((package, each[0], each[2]))
+            for each in names_there
+            if (each[0] == folder) is here
+        }
+        if close := nearest(name, by_name):
+            return question_about([by_name[each] for each in close])
+    return ""
+
+
+def _missing_type(type_name: str, catalog: TypeCatalog, *, suggests: bool) -> tuple[str, str]:
     """Return the fault of a type that is not installed, and a remedy."""
     package, _, name = type_name.partition("/")
     remedy = f"install or source the package {package}"
@@ -344,12 +360,12 @@ def _missing_type(type_name: str, catalog: TypeCatalog) -> tuple[str, str]:
         return f"the type {quoted(type_name)} is not installed", remedy
     installed = catalog.types_of(package)
     if installed:
-        like = did_you_mean(type_name, (f"{package}/{each}" for each in installed))
+        like = _types_like(type_name, installed) if suggests else ""
         fault = f"the type {quoted(type_name)} is not installed: {package} is installed and has no {name}"
         return fault, like or f"name a type of {package}, or install a version that has it"
     # What most packages end with makes none of them alike.
     by_stem = {each.removesuffix(_MESSAGES): each for each in catalog.packages()}
-    close = nearest(package.removesuffix(_MESSAGES), by_stem, count=1)
+    close = nearest(package.removesuffix(_MESSAGES), by_stem, count=1) if suggests else []
     like = f"did you mean {by_stem[close[0]]}?" if close else ""
     fault = f"the type {quoted(type_name)} is not installed: the package {package} is not installed"
     return fault, f"{like} else {remedy}" if like else remedy
@@ -602,9 +618,9 @@ def _overridden(draft: InterfaceDraft, options: PlanOptions) -> InterfaceDraft:
     return draft
 
 
-def _named(path: str, prims: Iterable[str], remedy: str) -> str:
+def _named(path: str, prims: Collection[str], remedy: str, findings: DiagnosticCollector) -> str:
     """Return a remedy for a path that is none of the prims, with those that are like it."""
-    question = "" if path in prims else did_you_mean(path, prims)
+    question = did_you_mean(path, prims) if path not in prims and findings.suggests else ""
     return f"{question} {remedy}" if question else remedy
 
 
@@ -623,7 +639,7 @@ def check_overrides(
                 "2.3.enabled",
                 path,
                 "enabled is set for this path, where there is no interface",
-                _named(path, roles, "name the prim of an interface"),
+                _named(path, roles, "name the prim of an interface", findings),
             )
     for path, rate in options.rates.items():
         if "publisher" not in roles.get(path, ()):
@@ -631,7 +647,7 @@ def check_overrides(
                 "2.4.rate",
                 path,
                 "a rate is set for this path, where there is no publisher",
-                _named(path, roles, "name the prim of a publisher"),
+                _named(path, roles, "name the prim of a publisher", findings),
             )
         elif rate not in RATE:
             findings.warning(

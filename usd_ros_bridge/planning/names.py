@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
-from usd_ros_bridge.errors import MAX_CANDIDATES, did_you_mean
+from usd_ros_bridge.errors import MAX_CANDIDATES, nearest, question_about
 from usd_ros_bridge.model.plan import InterfaceKind
 
 
@@ -44,23 +44,21 @@ def missing_prim(path: str, prims: Collection[str]) -> str:
         path: The path.
         prims: Paths of the prims that exist.
     """
-    question = did_you_mean(path, sorted(_close_by(path, prims)), count=2)
-    if not question:
-        above = next((each for each in ancestors(path) if each in prims), "")
-        return f"the nearest prim that exists is {above}; " if above else ""
-    return f"{question} "
-
-
-def _close_by(path: str, prims: Collection[str]) -> Iterator[str]:
-    """Yield prims that differ from a path in one segment, or have its last segment; a long path is mostly equal."""
-    segments = path.split("/")
+    parent, name = parent_path(path), prim_name(path)
+    siblings: dict[str, str] = {}
+    namesakes: list[str] = []
+    # Names are compared, not paths: those of one parent are alike for their length alone.
     for each in islice(prims, MAX_CANDIDATES):
-        own = each.split("/")
-        if own[-1] == segments[-1] or (
-            len(own) == len(segments)
-            and sum(one != other for one, other in zip(own, segments, strict=True)) == 1
-        ):
-            yield each
+        if prim_name(each) == name:
+            namesakes.append(each)
+        elif parent_path(each) == parent:
+            siblings[prim_name(each)] = each
+    close = nearest(path, namesakes, count=2) or namesakes[:2]
+    close = close or [siblings[each] for each in nearest(name, siblings, count=2)]
+    if close:
+        return f"{question_about(close)} "
+    above = next((each for each in ancestors(path) if each in prims), "")
+    return f"the nearest prim that exists is {above}; " if above else ""
 
 
 class Nearest:

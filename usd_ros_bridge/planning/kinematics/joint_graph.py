@@ -174,7 +174,7 @@ def _report_same_end(
     what = f"both ends are on {body}" if body else "neither end is on a rigid body"
     if not (record.body0 or record.body1):
         what = "neither end is on a rigid body: physics:body0 and physics:body1 name nothing"
-        like = _bodies_like(record.path, index)
+        like = _bodies_like(record.path, index) if findings.suggests else ""
         remedy = f"name a rigid body, such as {like}" if like else remedy
     findings.error(
         "1.3.joint.target",
@@ -229,11 +229,12 @@ def _target(
             attribute=name,
         )
     if targets[0] not in index.records.xforms:
+        meant = missing_prim(targets[0], index.records.xforms) if findings.suggests else ""
         findings.error(
             "1.3.joint.target",
             record.path,
             f"{quoted(targets[0])} does not exist; the joint makes no edge",
-            f"{missing_prim(targets[0], index.records.xforms)}name a prim of the stage, or nothing for the world",
+            f"{meant}name a prim of the stage, or nothing for the world",
             attribute=name,
         )
         return None
