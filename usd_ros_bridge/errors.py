@@ -104,11 +104,33 @@ def did_you_mean(name: str, candidates: Iterable[str], *, count: int = 3) -> str
         candidates: Names that exist.
         count: The most names to suggest.
     """
-    close = nearest(name, candidates, count=count)
-    if not close:
-        return ""
-    *others, last = close
-    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+    return question_about(nearest(name, candidates, count=count))
+
+
+def alternatives(name: str, candidates: Iterable[str], *, count: int = 8, label: str = "there are") -> str:
+    """Return what exists instead of a name that does not: names like it as a question, then all names or a few.
+
+    Args:
+        name: What somebody wrote.
+        candidates: Names that exist. Of more than `count`, those like `name` are shown, then the first ones in order.
+        count: The most names to show.
+        label: What stands before the names.
+    """
+    names = sorted(set(candidates))
+    close = nearest(name, names)
+    shown = names if len(names) <= count else list(dict.fromkeys([*close, *names]))[:count]
+    listed = ", ".join(shown) or "none"
+    if len(names) > len(shown):
+        listed += f" and {len(names) - len(shown)} more"
+    question = did_you_mean(name, close)
+    return f"{question} {label}: {listed}" if question else f"{label}: {listed}"
+
+
+def one_of(name: str, values: Iterable[str]) -> str:
+    """Return the remedy for a name that is not among a few: a question about what was meant, and all values."""
+    possible = tuple(values)
+    question = did_you_mean(name, possible)
+    return f"{question} use one of {', '.join(possible)}" if question else f"use one of {', '.join(possible)}"
 
 
 def escaped(text: str, *, keep: str = "") -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from usd_ros_bridge import ranges
-from usd_ros_bridge.errors import OptionError, choices, quoted
+from usd_ros_bridge.errors import OptionError, alternatives, quoted
 from usd_ros_bridge.ranges import NumberRange, shown
 
 Payloads = Literal["all", "none"]
@@ -174,7 +174,7 @@ class Option:
         normal = self.normal(value)
         for each in (normal if self.kind == "strings" else [normal]) if self.choices else ():
             if each not in self.choices:
-                return f"{quoted(each)} is not possible; there are: {choices(self.choices)}"
+                return f"{quoted(each)} is not possible; {alternatives(each, self.choices)}"
         return ""
 
     def value(self, given: Any) -> Any:

@@ -12,7 +12,7 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from usd_ros_bridge.errors import BridgeError
     from usd_ros_bridge.export.mesh_files import MeshCache
     from usd_ros_bridge.export.urdf import Urdf
-    from usd_ros_bridge.model.message_types import TypeCatalog
+    from usd_ros_bridge.model.message_types import TypeCatalog, TypeListing
     from usd_ros_bridge.model.plan import BridgePlan
     from usd_ros_bridge.options import PlanOptions, ReadOptions
     from usd_ros_bridge.start_phases import Progress
@@ -353,7 +353,7 @@ class _Planner:
 
         job = self._job
         since_ns = time.time_ns()
-        asked = _AskedCatalog(job.catalog) if job.catalog is not None else None
+        asked = _asked(job.catalog) if job.catalog is not None else None
         with quiet():
             try:
                 plan = load_plan(
@@ -443,6 +443,30 @@ class _AskedCatalog:
         """Return whether a type is installed."""
         answer = self.answers[type_name] = self._catalog.contains(type_name)
         return answer
+
+
+class _AskedListing(_AskedCatalog):
+    """As `_AskedCatalog`, of a catalog that lists its types."""
+
+    def __init__(self, catalog: TypeListing) -> None:
+        super().__init__(catalog)
+        self._listing = catalog
+
+    def types_of(self, package: str) -> Collection[str]:
+        """Return the types of an installed package. One that goes makes the plan outdated."""
+        types = self._listing.types_of(package)
+        self.answers.update({f"{package}/{each}": True for each in types})
+        return types
+
+    def packages(self) -> Collection[str]:
+        """Return the installed packages that have interface types."""
+        return self._listing.packages()
+
+
+def _asked(catalog: TypeCatalog) -> _AskedCatalog:
+    from usd_ros_bridge.model.message_types import TypeListing
+
+    return _AskedListing(catalog) if isinstance(catalog, TypeListing) else _AskedCatalog(catalog)
 
 
 def _switchable(plan: BridgePlan) -> dict[str, bool]:

@@ -4,7 +4,7 @@ import difflib
 
 import pytest
 
-from usd_ros_bridge.errors import did_you_mean, nearest
+from usd_ros_bridge.errors import alternatives, did_you_mean, nearest, one_of
 
 TYPES = ["LaserScan", "LaserEcho", "Image", "Imu", "JointState", "CameraInfo"]
 
@@ -40,3 +40,26 @@ def test_a_candidate_is_suggested_once_and_equal_names_first():
 
 def test_a_name_of_a_megabyte_costs_no_more_than_its_beginning():
     assert nearest("x" * 1_000_000, ["x" * 128, "y"]) == ["x" * 128]
+
+
+def test_few_alternatives_are_all_listed_after_the_question():
+    assert alternatives("nul", ["null", "mujoco"]) == "did you mean null? there are: mujoco, null"
+    assert alternatives("x", ["null", "mujoco"]) == "there are: mujoco, null"
+    assert alternatives("x", []) == "there are: none"
+
+
+def test_of_many_alternatives_a_few_are_listed_the_nearest_first():
+    joints = [f"joint_{number:04}" for number in range(1000)]
+    text = alternatives("jiont_0500", joints)
+    assert text.startswith("did you mean joint_0500")
+    listed = text.partition("there are: ")[2]
+    assert listed.startswith("joint_0500, ")
+    assert listed.endswith(" and 992 more")
+    assert len(text) < 300
+
+
+def test_one_of_a_few_values_is_suggested_before_all_are_named():
+    assert one_of("Publisher", ("publisher", "subscription")) == (
+        "did you mean publisher? use one of publisher, subscription"
+    )
+    assert one_of("x", ("publisher", "subscription")) == "use one of publisher, subscription"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from usd_ros_bridge import ranges
-from usd_ros_bridge.backends.base import OptionParser, count_in, flag, number_in, topic_name
+from usd_ros_bridge.backends.base import OptionParser, count_in, declare_options, flag, number_in, topic_name
 from usd_ros_bridge.errors import choices
 from usd_ros_bridge.options import SOLVERS
 from usd_ros_bridge.requirements import MUJOCO, NEWTON, Requirement
@@ -172,3 +172,6 @@ BACKENDS: Mapping[str, BackendInfo] = {
     "playback": BackendInfo(summary="plays the stage's time samples", options=_PLAYBACK_OPTIONS),
     "null": BackendInfo(summary="shows the state as authored", options={}),
 }
+
+for _backend, _info in BACKENDS.items():
+    declare_options(_backend, _info.options)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.errors import BackendError, choices, did_you_mean, quoted
 from usd_ros_bridge.model.actuation import UnmovedByInterface
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import Commands, SensorSample, State
@@ -396,6 +396,14 @@ def topic_name(text: str) -> str:
     return name
 
 
+_declared_options: dict[str, frozenset[str]] = {}
+
+
+def declare_options(backend: str, names: Iterable[str]) -> None:
+    """Declare the options of a backend: another backend that is given one of them says whose it is."""
+    _declared_options[backend] = frozenset(names)
+
+
 def parse_options(
     backend: str, options: Mapping[str, str], parsers: Mapping[str, OptionParser]
 ) -> dict[str, object]:
@@ -417,7 +425,7 @@ def parse_options(
         parser = parsers.get(key)
         if parser is None:
             raise BackendError(
-                f"backend {backend} has no option {quoted(key)}; its options: {choices(parsers)}"
+                f"backend {backend} has no option {quoted(key)}; {_meant(key, backend, parsers)}"
             )
         try:
             values[key] = parser(text)
@@ -426,6 +434,15 @@ def parse_options(
                 f"option {key} of backend {backend} is {quoted(text)}, but must be {error}"
             ) from None
     return values
+
+
+def _meant(key: str, backend: str, parsers: Mapping[str, OptionParser]) -> str:
+    """Return what an option that a backend does not have may stand for: one of its own, or another backend's."""
+    own = f"its options: {choices(parsers)}"
+    if question := did_you_mean(key, parsers):
+        return f"{question} {own}"
+    owners = [name for name, options in _declared_options.items() if name != backend and key in options]
+    return f"it is an option of {', '.join(owners)}; {own}" if owners else own
 
 
 def option_value(values: Mapping[str, object], key: str, kind: type[T], default: T) -> T:

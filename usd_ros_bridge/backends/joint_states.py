@@ -17,7 +17,7 @@ from usd_ros_bridge.backends.base import (
 )
 from usd_ros_bridge.backends.kinematic import MimicRules
 from usd_ros_bridge.backends.time_samples import AnimatedBodies
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import did_you_mean, quoted
 from usd_ros_bridge.model.change import CommonRows, common_rows
 from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.model.plan import BridgePlan
@@ -200,6 +200,7 @@ class _Robot:
         self._mimic = mimic
         self._rows = {plan.layout.dofs[dof.row]: dof.row for joint in robot.joints for dof in joint.dofs}
         self._time_ns = UNKNOWN_NS
+        self._suggested = False
         self._row_time = np.zeros(len(plan.layout.dofs), dtype=np.int64)
         self._assignments: dict[tuple[str, ...], JointAssignment] = {}
         self._nothing = self._assign(())
@@ -345,8 +346,12 @@ class _Robot:
     def _report_unknown(self, names: tuple[str, ...]) -> None:
         unknown = [name for name in names if name not in self._rows]
         if unknown:
+            # Once: a publisher may change its names in every message.
+            question = "" if self._suggested else did_you_mean(unknown[0], self._rows)
+            self._suggested = True
             self._report(
                 f"joint_states.unknown:{self._path}",
                 f"joint states of {self._path}: {len(unknown)} name(s) are not of this robot and are ignored: "
-                + ", ".join(quoted(name) for name in unknown[:5]),
+                + ", ".join(quoted(name) for name in unknown[:5])
+                + (f"; {question}" if question else ""),
             )

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import ENTRY_POINT_GROUP, Backend
-from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.errors import BackendError, alternatives, quoted
 from usd_ros_bridge.requirements import find_requirement, is_installed
 
 
@@ -32,7 +32,7 @@ def load_backend(backend: str | Backend) -> Backend:
         return _checked(backend, type(backend).__name__)
     entries = _entries()
     if backend not in entries:
-        raise BackendError(f"backend {quoted(backend)} is not installed; there are: {choices(entries)}")
+        raise BackendError(f"backend {quoted(backend)} is not installed; {alternatives(backend, entries)}")
     return _checked(_make(entries[backend]), backend)
 
 

@@ -21,7 +21,7 @@ from usd_ros_bridge.cli.common import (
     split_options,
     table_options,
 )
-from usd_ros_bridge.errors import AssetError, OptionError, StrictError, choices, escaped
+from usd_ros_bridge.errors import AssetError, OptionError, StrictError, alternatives, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 
@@ -265,9 +265,9 @@ def _robot_index(asset: str, robots: Sequence[RobotPlan], wanted: str | None) ->
     if wanted is None and len(paths) == 1:
         return 0
     if wanted is None:
-        raise OptionError(f"{asset} has several robots; name one by --robot: {choices(paths)}")
+        raise OptionError(f"{asset} has several robots; name one by --robot; {alternatives('', paths)}")
     if wanted not in paths:
-        raise OptionError(f"{asset} has no robot {wanted}; there is: {choices(paths)}")
+        raise OptionError(f"{asset} has no robot {wanted}; {alternatives(wanted, paths)}")
     return paths.index(wanted)
 
 

@@ -19,7 +19,7 @@ from usd_ros_bridge.controllers.controller_group import (
     feedback_period_ns,
 )
 from usd_ros_bridge.controllers.joint_commands import PositionLimits
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import alternatives, quoted
 from usd_ros_bridge.model.goals import GripperGoal, GripperState, Outcome
 from usd_ros_bridge.model.plan import ControllerPlan
 from usd_ros_bridge.model.state import Commands, State
@@ -280,7 +280,7 @@ def _names_fault(names: Sequence[str], joints: Sequence[str]) -> str:
     """Return what is wrong with the names of a goal; none at all mean the joints in their order."""
     unknown = [name for name in names if name not in joints]
     if unknown:
-        return f"{quoted(unknown[0])} is none of the gripper's joints ({', '.join(joints)})"
+        return f"{quoted(unknown[0])} is none of the gripper's joints; {alternatives(unknown[0], joints)}"
     if len(set(names)) != len(names):
         return "a joint is named twice"
     missing = [joint for joint in joints if joint not in names] if names else []

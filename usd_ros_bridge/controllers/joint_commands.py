@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import did_you_mean, quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.model.state import JointStateSample
 from usd_ros_bridge.reporting import Report
@@ -152,6 +152,7 @@ class NamedTargets:
         self._row_by_name = row_by_name
         self._report = report
         self._names: tuple[str, ...] = ()
+        self._suggested = False
         self._indices = self._rows = np.zeros(0, dtype=np.intp)
         self._actuators = actuators or {}
         # Places in messages, and the actuators that are named there.
@@ -228,6 +229,14 @@ class NamedTargets:
         unknown = (name for name in names if name not in self._row_by_name and name not in self._actuators)
         first = ", ".join(quoted(name) for name in islice(unknown, _NAMES_SHOWN))
         more = f" and {count - _NAMES_SHOWN} more" if count > _NAMES_SHOWN else ""
+        if not self._suggested:
+            # Once: a publisher may change its names in every message.
+            self._suggested = True
+            wrong = next(
+                name for name in names if name not in self._row_by_name and name not in self._actuators
+            )
+            question = did_you_mean(wrong, (*self._row_by_name, *self._actuators))
+            more += f"; {question}" if question else ""
         self._report(
             f"sink.joint:{self._label}",
             f"{self._label}: {count} of the joints in a message cannot be commanded and are ignored: {first}{more}",

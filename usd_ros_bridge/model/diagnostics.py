@@ -121,6 +121,10 @@ MAX_MESSAGE = 1024
 """Longest message: it may name prims, whose paths have no end."""
 
 
+MAX_SUGGESTED = 100
+"""Diagnostics of an asset after which none looks for similar names: nobody reads that many."""
+
+
 class DiagnosticCollector:
     """A list of diagnostics that grows; each concept of planning adds to the one it is given."""
 
@@ -129,6 +133,11 @@ class DiagnosticCollector:
 
     def __len__(self) -> int:
         return len(self._diagnostics)
+
+    @property
+    def suggests(self) -> bool:
+        """Return whether the next message may suggest names: to look for them among thousands takes milliseconds."""
+        return len(self._diagnostics) < MAX_SUGGESTED
 
     def error(self, code: str, path: str, message: str, remedy: str = "", *, attribute: str = "") -> None:
         """Add a fault that disables something."""

@@ -6,9 +6,9 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 CommandKind = Literal["", "joint_targets", "joint_positions", "body_twist", "body_pose"]
 
@@ -155,4 +155,17 @@ class TypeCatalog(Protocol):
 
     def contains(self, type_name: str) -> bool:
         """Return whether `type_name` (`sensor_msgs/msg/Image`) is installed. Imports nothing."""
+        ...
+
+
+@runtime_checkable
+class TypeListing(TypeCatalog, Protocol):
+    """A catalog that can list what there is: messages about a missing type then suggest another."""
+
+    def types_of(self, package: str) -> Collection[str]:
+        """Return the types of an installed package (`msg/Image`), none of another."""
+        ...
+
+    def packages(self) -> Collection[str]:
+        """Return the installed packages that have interface types."""
         ...

@@ -144,11 +144,14 @@ def _resolve(
         fault = names.resolved_fault(names.join(names.join(outer_namespace, segment), "tf_static"), "topic")
     inherited_fault = outer.fault if outer else ""
     if fault:
+        name = names.corrected_name(segment)
+        corrected = f"write {name}: " if name else ""
         findings.error(
             "2.1.namespace",
             record.path,
-            f"namespace {quoted(segment)} {fault}",
-            "use letters, digits and '_', joined by single slashes",
+            f"namespace {quoted(segment)} {fault}; it is left out",
+            f"{corrected}use letters, digits and '_', joined by single slashes; until then interfaces below with "
+            "relative names stay disabled",
             attribute=source,
         )
         fault = f"the namespace {quoted(segment)} of {record.path} {fault}"

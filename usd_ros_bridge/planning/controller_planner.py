@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Generic, TypeVar, get_args
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import nearest, quoted
 from usd_ros_bridge.model.actuation import free_base_remedy
 from usd_ros_bridge.model.controller_schemas import CONTROLLER_SCHEMAS, Port, schema_name
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
@@ -29,19 +29,28 @@ from usd_ros_bridge.planning.base_link import Base
 from usd_ros_bridge.planning.contexts import Contexts
 from usd_ros_bridge.planning.interfaces import InterfaceDraft
 from usd_ros_bridge.planning.kinematics.kinematic_model import KinematicModel
+from usd_ros_bridge.planning.names import missing_prim, prim_name
 from usd_ros_bridge.planning.robot_joints import RobotJoints
 from usd_ros_bridge.planning.stage_index import StageIndex
 from usd_ros_bridge.ranges import NumberRange, controller_range
 
 _COLLECTION = ".collection:"
 
+_JOINTS_SHOWN = 6
+
 
 class Fault(Exception):  # noqa: N818 (not an error of the program: it ends the reading of one controller)
-    """Why a controller cannot work; `remedy` where there is a better one than the schema's documentation."""
+    """Why a controller cannot work.
 
-    def __init__(self, why: str, remedy: str = "") -> None:
+    Attributes:
+        remedy: What to do about it; "" where there is nothing better than the schema's documentation.
+        attribute: Property at fault, or "".
+    """
+
+    def __init__(self, why: str, remedy: str = "", attribute: str = "") -> None:
         super().__init__(why)
         self.remedy = remedy
+        self.attribute = attribute
 
 
 class ControllerTargets:
@@ -60,6 +69,7 @@ class ControllerTargets:
         self._joints = joints
         self._bases = bases
         self._findings = findings
+        self._unusable = {record.path for record in index.records.joints} - joints.authored
         self._held = {edge.child for robot in kinematics.robots for edge in robot.edges}
 
     def expanded(self, targets: Iterable[str] | None, name: str) -> list[str]:
@@ -133,14 +143,28 @@ class ControllerTargets:
 
     def _dofs_of(self, target: str, name: str) -> tuple[DofPlan, ...]:
         if target not in self._joints.robot_of_joint:
-            known = target in self._joints.authored
-            raise Fault(
-                f"{name}: {quoted(target)} " + ("is in no robot's tree of joints" if known else "is no joint")
-            )
+            if target in self._joints.authored:
+                raise Fault(f"{name}: {quoted(target)} is in no robot's tree of joints", attribute=name)
+            if target in self._unusable:
+                remedy = "correct the joint, or name another: its own diagnostic says what is wrong"
+                raise Fault(f"{name}: the joint {quoted(target)} is not usable", remedy, name)
+            raise Fault(f"{name}: {quoted(target)} is no joint", self._joints_like(target), name)
         dofs = self._kinematics.joint_dofs(target)
         if not dofs:
-            raise Fault(f"{name}: the joint {quoted(target)} cannot move")
+            raise Fault(f"{name}: the joint {quoted(target)} cannot move", attribute=name)
         return dofs
+
+    def _joints_like(self, target: str) -> str:
+        """Return the joints that a target may stand for: the nearest names first, and few of them."""
+        if not self._findings.suggests:
+            return ""
+        joints = list(self._joints.robot_of_joint)
+        names = nearest(prim_name(target), map(prim_name, joints))
+        close = [each for name in names for each in joints if prim_name(each) == name]
+        shown = list(dict.fromkeys((*close, *joints)))[:_JOINTS_SHOWN]
+        more = f" and {len(joints) - len(shown)} more" if len(joints) > len(shown) else ""
+        listed = f"joints: {', '.join(shown)}{more}" if shown else "the robots have no joints"
+        return f"did you mean {close[0]}? {listed}" if close else listed
 
     def _warn_of_follower(self, path: str, target: str) -> None:
         self._findings.warning(
@@ -236,8 +260,9 @@ class ControllerPlanner(Generic[R]):
             self.scope.findings.error(
                 "4.2.3.target",
                 record.path,
-                f"{reason}; the controller stays inactive",
+                f"{reason.removeprefix(f'{fault.attribute}: ')}; the controller stays inactive",
                 fault.remedy or f"see the schema {self.name}",
+                attribute=fault.attribute,
             )
         if not reason:
             for port, target in self._named():
@@ -327,17 +352,18 @@ class ControllerPlanner(Generic[R]):
 
     def _check_port(self, port: Port, name: str, target: str) -> None:
         if target not in self.scope.index.records.xforms:
-            raise Fault(f"{name}: {quoted(target)} does not exist")
+            meant = missing_prim(target, self.scope.interfaces) if self.scope.findings.suggests else ""
+            remedy = f"{meant}name a {port.kind} {port.role}"
+            raise Fault(f"{name}: {quoted(target)} does not exist", remedy, name)
+        drafts = self.scope.interfaces.get(target, ())
         if not any(
             draft.kind == port.kind and draft.role == port.role and draft.type in port.types
-            for draft in self.scope.interfaces.get(target, ())
+            for draft in drafts
         ):
-            raise Fault(
-                f"{name}: {quoted(target)} is no {port.kind} {port.role} of {' or '.join(sorted(port.types))}"
-            )
+            raise _unlike_port(port, name, target, drafts)
         owner = self.scope.served.get((port.kind, target))
         if owner is not None and port.exclusive:
-            raise Fault(f"{name}: {quoted(target)} is the {port.role} of {owner} already")
+            raise Fault(f"{name}: {quoted(target)} is the {port.role} of {owner} already", attribute=name)
 
     def _attributes(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {}
@@ -355,6 +381,20 @@ class ControllerPlanner(Generic[R]):
                 raise Fault(f"{spec.name} must be authored as a positive number")
             parameters[each] = value
         return parameters
+
+
+def _unlike_port(port: Port, name: str, target: str, drafts: Sequence[InterfaceDraft]) -> Fault:
+    """Return why an interface does not fit a port: its type, its role, or that there is no interface of the kind."""
+    needed = " or ".join(sorted(port.types))
+    what = f"{name}: {quoted(target)} is no {port.kind} {port.role} of {needed}"
+    same_kind = next((draft for draft in drafts if draft.kind == port.kind), None)
+    if same_kind is None:
+        return Fault(what, f"name a prim that has this interface, with the type {needed}", name)
+    if same_kind.role != port.role:
+        remedy = f"set ros:{port.kind}:role of {target} to {port.role}, or name another prim"
+        return Fault(f"{what}: it has the role {quoted(same_kind.role)}", remedy, name)
+    remedy = f"set ros:{port.kind}:type of {target} to {needed}, or name another prim"
+    return Fault(f"{what}: it has the type {quoted(same_kind.type)}", remedy, name)
 
 
 class ExternalControlPlanner(ControllerPlanner[ExternalControlRecord]):

@@ -6,13 +6,20 @@ Those that the asset declares, then those that the bridge adds, then what the ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.errors import OptionError, did_you_mean, nearest, one_of, question_about, quoted
 from usd_ros_bridge.model.diagnostics import CONTAINED, DiagnosticCollector
-from usd_ros_bridge.model.message_types import CLOCK, JOINT_STATE, TypeCatalog, is_of_simulation, message_type
+from usd_ros_bridge.model.message_types import (
+    CLOCK,
+    JOINT_STATE,
+    TypeCatalog,
+    TypeListing,
+    is_of_simulation,
+    message_type,
+)
 from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, InterfaceKind, QosPlan
 from usd_ros_bridge.model.records import (
     ActionRecord,
@@ -64,6 +71,10 @@ def source_fault(record: TopicRecord, types: Mapping[str, str]) -> tuple[str, st
 
 
 InterfaceRecord = TopicRecord | ServiceRecord | ActionRecord
+
+_MESSAGES = "_msgs"
+_GLOBAL = frozenset({"/tf", "/tf_static", "/clock", "/diagnostics", "/rosout"})
+"""Topics that ROS 2 tools look for under their absolute names."""
 
 _ROLES = {
     "topic": ("publisher", "subscription"),
@@ -170,6 +181,8 @@ class _Drafter:
         name = record.name or ""
         resolved = names.join(namespace, name) if not names.name_fault(name) else name
         absolute = name.startswith("/")
+        if absolute and not name_fault:
+            self._report_absolute(kind, record.path, name, namespace)
         reasons = [
             self._prohibited(record, resolved),
             context.unserved if context else "",
@@ -214,7 +227,11 @@ class _Drafter:
             return ""
         fault = f"the role {quoted(record.role)} is unknown" if record.role else "no role is authored"
         self._error(
-            f"{_SECTION[kind]}.role", record, fault, f"use one of {', '.join(roles)}", f"ros:{kind}:role"
+            f"{_SECTION[kind]}.role",
+            record,
+            fault,
+            one_of(record.role or "", roles),
+            f"ros:{kind}:role",
         )
         return fault
 
@@ -229,8 +246,24 @@ class _Drafter:
             return ""
         fault = f"the name {quoted(name)} {fault}"
         remedy = "use letters, digits, '_' and '/', no segment starting with a digit"
+        corrected = names.corrected_name(name)
+        if corrected and not names.resolved_fault(names.join(namespace, corrected), kind):
+            remedy = f"write {corrected}: {remedy}"
         self._error("2.3.name", record, fault, remedy, f"ros:{kind}:name")
         return fault
+
+    def _report_absolute(self, kind: InterfaceKind, path: str, name: str, namespace: str) -> None:
+        """Say that an absolute name ignores the namespace; one that is in it all the same follows no other robot."""
+        if namespace == "/" or name in _GLOBAL or is_below(name, namespace):
+            return
+        relative = name.removeprefix("/")
+        self._findings.info(
+            "2.3.absolute",
+            path,
+            f"the absolute name {quoted(name)} ignores the namespace {namespace}",
+            f"write {relative} for {names.join(namespace, relative)}",
+            attribute=f"ros:{kind}:name",
+        )
 
     def _type_fault(self, kind: InterfaceKind, record: InterfaceRecord) -> str:
         type_name = record.type or ""
@@ -239,14 +272,8 @@ class _Drafter:
             fault = f"the type {quoted(type_name)} {fault}"
             self._error("2.3.type", record, fault, remedy, f"ros:{kind}:type")
         elif self._catalog is not None and not self._catalog.contains(type_name):
-            fault = f"the type {quoted(type_name)} is not installed"
-            self._findings.warning(
-                "2.3.type",
-                record.path,
-                fault,
-                f"install or source the package {type_name.partition('/')[0]}",
-                attribute=f"ros:{kind}:type",
-            )
+            fault, remedy = _missing_type(type_name, self._catalog, suggests=self._findings.suggests)
+            self._findings.warning("2.3.type", record.path, fault, remedy, attribute=f"ros:{kind}:type")
         return fault
 
     def _prohibited(self, record: InterfaceRecord, resolved: str) -> str:
@@ -307,6 +334,41 @@ class _Drafter:
                 attribute="ros:topic:override_frame_id",
             )
         return valid
+
+
+def _types_like(type_name: str, installed: Collection[str]) -> str:
+    """Return the question which type of an installed package is meant, "" if none is like it."""
+    package, folder, name = type_name.split("/")
+    # Names are compared: those of one package are alike for its name alone. A message is meant for a message first.
+    for here in (True, False):
+        names_there = (each.partition("/") for each in installed)
+        by_name = {
+            each[2]: "/".join((package, each[0], each[2]))
+            for each in names_there
+            if (each[0] == folder) is here
+        }
+        if close := nearest(name, by_name):
+            return question_about([by_name[each] for each in close])
+    return ""
+
+
+def _missing_type(type_name: str, catalog: TypeCatalog, *, suggests: bool) -> tuple[str, str]:
+    """Return the fault of a type that is not installed, and a remedy."""
+    package, _, name = type_name.partition("/")
+    remedy = f"install or source the package {package}"
+    if not isinstance(catalog, TypeListing):
+        return f"the type {quoted(type_name)} is not installed", remedy
+    installed = catalog.types_of(package)
+    if installed:
+        like = _types_like(type_name, installed) if suggests else ""
+        fault = f"the type {quoted(type_name)} is not installed: {package} is installed and has no {name}"
+        return fault, like or f"name a type of {package}, or install a version that has it"
+    # What most packages end with makes none of them alike.
+    by_stem = {each.removesuffix(_MESSAGES): each for each in catalog.packages()}
+    close = nearest(package.removesuffix(_MESSAGES), by_stem, count=1) if suggests else []
+    like = f"did you mean {by_stem[close[0]]}?" if close else ""
+    fault = f"the type {quoted(type_name)} is not installed: the package {package} is not installed"
+    return fault, f"{like} else {remedy}" if like else remedy
 
 
 def _unusable(record: InterfaceRecord) -> str:
@@ -556,6 +618,12 @@ def _overridden(draft: InterfaceDraft, options: PlanOptions) -> InterfaceDraft:
     return draft
 
 
+def _named(path: str, prims: Collection[str], remedy: str, findings: DiagnosticCollector) -> str:
+    """Return a remedy for a path that is none of the prims, with those that are like it."""
+    question = did_you_mean(path, prims) if path not in prims and findings.suggests else ""
+    return f"{question} {remedy}" if question else remedy
+
+
 def check_overrides(
     drafts: Iterable[InterfaceDraft], options: PlanOptions, findings: DiagnosticCollector
 ) -> None:
@@ -571,7 +639,7 @@ def check_overrides(
                 "2.3.enabled",
                 path,
                 "enabled is set for this path, where there is no interface",
-                "name the prim of an interface",
+                _named(path, roles, "name the prim of an interface", findings),
             )
     for path, rate in options.rates.items():
         if "publisher" not in roles.get(path, ()):
@@ -579,7 +647,7 @@ def check_overrides(
                 "2.4.rate",
                 path,
                 "a rate is set for this path, where there is no publisher",
-                "name the prim of a publisher",
+                _named(path, roles, "name the prim of a publisher", findings),
             )
         elif rate not in RATE:
             findings.warning(

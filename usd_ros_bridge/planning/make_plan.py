@@ -41,7 +41,13 @@ from usd_ros_bridge.planning.placement import InterfacePlacer, check_joints, nar
 from usd_ros_bridge.planning.plan_controllers import plan_controllers
 from usd_ros_bridge.planning.plan_scene import plan_scene
 from usd_ros_bridge.planning.robot_joints import RobotJoints
-from usd_ros_bridge.planning.robots import assign_rows, build_layout, build_robots, check_parent_frames
+from usd_ros_bridge.planning.robots import (
+    assign_rows,
+    build_layout,
+    build_robots,
+    check_parent_frames,
+    check_sizes,
+)
 from usd_ros_bridge.planning.served_contexts import serve_contexts
 from usd_ros_bridge.planning.stage_index import StageIndex, index_stage
 from usd_ros_bridge.process_settings import gc_paused
@@ -126,6 +132,7 @@ def _plan_robots(
         asset_names=records.asset_names,
     )
     check_parent_frames(records.contexts, robots, findings)
+    check_sizes(records.metrics, robots, world_from_body, findings)
     camera_at = Nearest({record.path for record in records.cameras})
     cameras = {camera_at(draft.path) for draft in interfaces if draft.kind == "topic"}
     scene = plan_scene(records, cameras, kinematics, body_rows, options.schema_resolvers, index, findings)

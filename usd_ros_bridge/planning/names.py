@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
+from usd_ros_bridge.errors import MAX_CANDIDATES, nearest, question_about
 from usd_ros_bridge.model.plan import InterfaceKind
 
 
@@ -34,6 +35,30 @@ def ancestors(path: str) -> Iterator[str]:
 def is_below(path: str, ancestor: str) -> bool:
     """Return whether `path` is `ancestor` or a descendant of it."""
     return path == ancestor or path.startswith(ancestor + "/")
+
+
+def missing_prim(path: str, prims: Collection[str]) -> str:
+    """Return what a path that names no prim may stand for, as the start of a remedy; "" if nothing is like it.
+
+    Args:
+        path: The path.
+        prims: Paths of the prims that exist.
+    """
+    parent, name = parent_path(path), prim_name(path)
+    siblings: dict[str, str] = {}
+    namesakes: list[str] = []
+    # Names are compared, not paths: those of one parent are alike for their length alone.
+    for each in islice(prims, MAX_CANDIDATES):
+        if prim_name(each) == name:
+            namesakes.append(each)
+        elif parent_path(each) == parent:
+            siblings[prim_name(each)] = each
+    close = nearest(path, namesakes, count=2) or namesakes[:2]
+    close = close or [siblings[each] for each in nearest(name, siblings, count=2)]
+    if close:
+        return f"{question_about(close)} "
+    above = next((each for each in ancestors(path) if each in prims), "")
+    return f"the nearest prim that exists is {above}; " if above else ""
 
 
 class Nearest:
@@ -126,6 +151,14 @@ def name_fault(text: str) -> str:
         if not _TOKEN.match(token):
             return "has a character other than letters, digits, '_' and '/'"
     return ""
+
+
+def corrected_name(text: str) -> str:
+    """Return a valid interface name or namespace like `text`, "" if nothing of it can be kept."""
+    bare = re.sub(r"\{[^{}]*\}|~", "", text[:MAX_NAME])
+    tokens = [valid_name(token.strip()) for token in bare.split("/") if token.strip()]
+    name = "/".join(tokens)[:MAX_NAME].rstrip("/")
+    return f"/{name}" if name and text.startswith("/") else name
 
 
 def namespace_fault(text: str) -> str:

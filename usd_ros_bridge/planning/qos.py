@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import one_of, quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.message_types import message_type
 from usd_ros_bridge.model.plan import QosPlan
@@ -46,7 +46,7 @@ def resolve_qos(
                 "2.4.qos.match_publisher",
                 record.path,
                 f"the {field} {quoted(token)} is unknown; match_publisher is true and takes the publisher's",
-                f"leave it out, or use one of {', '.join(values)}",
+                f"leave it out, or {one_of(str(token), values)}",
                 attribute=f"ros:topic:qos:{field}",
             )
         elif token not in values:
@@ -55,7 +55,7 @@ def resolve_qos(
                 f"2.4.qos.{field}",
                 record.path,
                 reason,
-                f"use one of {', '.join(values)}",
+                one_of(str(token), values),
                 attribute=f"ros:topic:qos:{field}",
             )
     depth = fallback(record, "depth")

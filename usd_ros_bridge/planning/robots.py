@@ -19,6 +19,7 @@ from usd_ros_bridge.model.plan import (
     TfOutput,
 )
 from usd_ros_bridge.model.records import ContextRecord
+from usd_ros_bridge.model.stage import StageMetrics
 from usd_ros_bridge.model.state import Layout
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.base_link import Base, BaseTransform
@@ -72,6 +73,40 @@ def build_layout(
 
 def _column(values: Sequence[float]) -> FloatArray:
     return np.array(values, dtype=np.float64)
+
+
+SMALLEST_ROBOT_M = 0.05
+"""Largest distance between the bodies of a robot, m, below which a stage without metersPerUnit looks mistaken."""
+
+
+def check_sizes(
+    metrics: StageMetrics,
+    robots: Iterable[RobotPlan],
+    world_from_body: FloatArray,
+    findings: DiagnosticCollector,
+) -> None:
+    """Report a robot that is far too small on a stage that authors no unit: its sizes are in metres.
+
+    OpenUSD takes such a stage for centimetres. A robot that was modelled in them has bodies further apart than 5 cm.
+    """
+    if "metersPerUnit" in metrics.authored:
+        return
+    for robot in robots:
+        rows = sorted({frame.carrier for frame in robot.frames if frame.carrier >= 0})
+        if len(rows) < 2:
+            continue
+        size = float(np.max(np.ptp(world_from_body[rows, :3], axis=0)))
+        if not 0.0 < size < SMALLEST_ROBOT_M:
+            continue
+        findings.warning(
+            "1.1.size",
+            "",
+            f"the bodies of {robot.path} are {size:.2g} m apart at most: its sizes look like metres, and a stage "
+            "without metersPerUnit is in centimetres",
+            "author metersPerUnit = 1 on the root layer",
+            attribute="metersPerUnit",
+        )
+        return
 
 
 def check_parent_frames(

@@ -21,6 +21,7 @@ from rclpy.duration import Duration, Infinite
 from rclpy.exceptions import InvalidHandle, NameValidationException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSCompatibility, qos_check_compatible, qos_policy_name_from_kind
 from rclpy.service import Service
@@ -368,6 +369,16 @@ def _rcl_function(name: str) -> Any:
 def parameter_overrides(node: Any) -> Mapping[str, Any]:
     """Return the values that a node was given for its parameters at the start, declared or not."""
     return getattr(node, "_parameter_overrides", {})
+
+
+def take_integer_as_double(node: Any, name: str) -> None:
+    """Let an integer that a node was given for a parameter at the start count as a number with a fraction.
+
+    `-p rate:=3` is an integer for ROS 2, and rclpy takes none for a parameter whose default has a fraction.
+    """
+    given = parameter_overrides(node).get(name)
+    if given is not None and given.type_ == Parameter.Type.INTEGER:
+        node._parameter_overrides[name] = Parameter(name, Parameter.Type.DOUBLE, float(given.value))
 
 
 def policy_name(kind: Any) -> str:

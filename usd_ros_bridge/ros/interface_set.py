@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from usd_ros_bridge.errors import BridgeError, choices, quoted
+from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.message_types import POSE_STAMPED, TypeCatalog
 from usd_ros_bridge.model.plan import (
     BridgePlan,
@@ -375,8 +375,8 @@ class Interfaces:
             each for each in clients if each.plan.name == target
         ]
         if not named:
-            there = choices(f"{each.plan.path} ({each.plan.name})" for each in clients)
-            raise BridgeError(f"{quoted(target)} names no client of {self._plan.asset}; there are: {there}")
+            there = alternatives(target, (f"{each.plan.path} ({each.plan.name})" for each in clients))
+            raise BridgeError(f"{quoted(target)} names no client of {self._plan.asset}; {there}")
         plan, kind, endpoint = named[0].plan, named[0].kind, named[0].endpoint
         if isinstance(endpoint, ServiceClient):
             if feedback is not None:

@@ -9,11 +9,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from ament_index_python import get_resource
+from ament_index_python import get_resource, get_resources
 
-from usd_ros_bridge.errors import BridgeError, choices, quoted
+from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 
 _TYPE_NAME = re.compile(r"(?P<package>[a-z][a-z0-9_]*)/(?P<kind>msg|srv|action)/(?P<name>[A-Z][A-Za-z0-9]*)")
+
+
+_PACKAGE = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class InterfaceTypeError(Exception):
@@ -33,6 +36,14 @@ class AmentCatalog:
         """Return whether `type_name` (`sensor_msgs/msg/Image`) is installed."""
         match = _TYPE_NAME.fullmatch(type_name)
         return match is not None and f"{match['kind']}/{match['name']}" in self._listing(match["package"])
+
+    def types_of(self, package: str) -> frozenset[str]:
+        """Return the types of an installed package (`msg/Image`), none of another."""
+        return self._listing(package) if _PACKAGE.fullmatch(package) else frozenset()
+
+    def packages(self) -> frozenset[str]:
+        """Return the installed packages that have interface types."""
+        return frozenset(get_resources("rosidl_interfaces"))
 
     def _listing(self, package: str) -> frozenset[str]:
         listing = self._packages.get(package)
@@ -103,7 +114,7 @@ def _check_fields(message: Any, fields: Mapping[Any, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if name not in types:
             raise BridgeError(
-                f"{type(message).__name__} has no field {quoted(str(name))}; there are: {choices(types)}"
+                f"{type(message).__name__} has no field {quoted(str(name))}; {alternatives(str(name), types, count=20)}"
             )
         try:
             checked[name] = _checked(getattr(message, name), value, types[name])

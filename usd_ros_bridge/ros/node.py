@@ -237,6 +237,7 @@ def _run(
         # What there is by now stays: a search of all of it, now and then, would hold up a tick.
         gc.freeze()
         ending.stop = bridge.stop
+        _log_unknown_parameters(bridge.node)
         if bridge.time is None and (options.start_paused or options.real_time_factor != 1.0):
             bridge.node.get_logger().info(
                 f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
@@ -248,6 +249,19 @@ def _run(
                 bridge.spin()
     finally:
         bridge.close()
+
+
+def _log_unknown_parameters(node: Any) -> None:
+    """Report what the node was given for parameters that it does not have; a file may be written for many nodes."""
+    found = parameters.unknown_parameters(node)
+    for line, is_warning in found[:_DIAGNOSTICS_SHOWN]:
+        # One line each: rclpy keeps a severity per calling line, and refuses another one there.
+        if is_warning:
+            node.get_logger().warning(escaped(line))
+        else:
+            node.get_logger().info(escaped(line))
+    if len(found) > _DIAGNOSTICS_SHOWN:
+        node.get_logger().warning(f"the node has none of {len(found) - _DIAGNOSTICS_SHOWN} more parameters")
 
 
 def _load(options: NodeOptions, node: Any, planner: PlannerProcess | None, phases: StartPhases) -> BridgePlan:

@@ -18,15 +18,19 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.exceptions import ParameterException
 from rclpy.parameter import Parameter
 
-from usd_ros_bridge.errors import BridgeError, OptionError, escaped
+from usd_ros_bridge.errors import BridgeError, OptionError, did_you_mean, escaped, quoted
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import OPTIONS, Option, RemoteControl
 from usd_ros_bridge.ranges import NumberRange, controller_range, shown
+from usd_ros_bridge.ros.compat import parameter_overrides, take_integer_as_double
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
 
 ENABLED: Final = "enabled."
 """Prefix of parameters that switch a controller, or enable an interface."""
+
+_OF_PRIMS = (f"{ENABLED}/", "rate./", "/")
+"""How parameters of single interfaces and controllers begin, which appear and go with the plan."""
 
 _NAMES_SHOWN = 3
 
@@ -118,7 +122,40 @@ def remote_refusal(remote_control: RemoteControl, names: Collection[str]) -> str
     return f"remote_control is {remote_control}: {', '.join(sorted(names)[:_NAMES_SHOWN])} cannot be set"
 
 
+def as_double(node: Any, parameter: Any) -> Any:
+    """Return a parameter that is about to be set: an integer as a double, where the declared one is a double."""
+    name = parameter.name
+    if (
+        parameter.type_ == Parameter.Type.INTEGER
+        and node.has_parameter(name)
+        and node.get_parameter_or(name).type_ == Parameter.Type.DOUBLE
+    ):
+        return Parameter(name, Parameter.Type.DOUBLE, float(parameter.value))
+    return parameter
+
+
+def unknown_parameters(node: Any) -> list[tuple[str, bool]]:
+    """Return a line about each value that a node was given at the start for a parameter that it does not have.
+
+    Returns:
+        Lines, and whether each is a warning: what is named after a prim may appear with another variant.
+    """
+    known = node.get_parameters_by_prefix("")
+    found = []
+    for name in sorted(parameter_overrides(node)):
+        if node.has_parameter(name):
+            continue
+        question = did_you_mean(name, known)
+        suggestion = f"; {question}" if question else ""
+        of_prim = name.startswith(_OF_PRIMS)
+        what = "no interface or controller has it now: it counts once one has" if of_prim else "it is ignored"
+        found.append((f"the node has no parameter {quoted(name)}: {what}{suggestion}", not of_prim))
+    return found
+
+
 def _declare(node: Any, option: Option, default: object) -> Any:
+    if isinstance(default, float):
+        take_integer_as_double(node, option.name)
     try:
         # [] in a parameter file unsets the parameter: its value is None.
         value = node.declare_parameter(option.name, default, descriptor(option)).value
@@ -174,6 +211,8 @@ class NodeParameters:
         if self.node.has_parameter(name):
             value = self.node.get_parameter(name).value
         else:
+            if isinstance(default, float):
+                take_integer_as_double(self.node, name)
             try:
                 value = self.node.declare_parameter(name, default, descriptor).value
             except ParameterException as error:

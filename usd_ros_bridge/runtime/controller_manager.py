@@ -15,7 +15,7 @@ from usd_ros_bridge.controllers.controller_group import (
     StatefulGroup,
     make_groups,
 )
-from usd_ros_bridge.errors import BridgeError, quoted
+from usd_ros_bridge.errors import BridgeError, alternatives, quoted
 from usd_ros_bridge.model.actuation import ActuationFault, controller_fault
 from usd_ros_bridge.model.controller_schemas import JOINT_STATE_BROADCASTER, uses_interface
 from usd_ros_bridge.model.periods import checked_period_ns
@@ -163,7 +163,7 @@ class ControllerManager:
         on, off = list(activate), list(deactivate)
         for path in (*on, *off):
             if path not in self._by_path:
-                return f"there is no controller at {quoted(path)}"
+                return f"there is no controller at {quoted(path)}; {alternatives(path, self._by_path)}"
         for slot in self._at(on):
             reason = self._impossible(slot.plan)
             if reason:
@@ -470,7 +470,11 @@ class ControllerManager:
         for slot in self._by_path.get(path, ()):
             if name in slot.runner.group.dynamic:
                 return slot
-        raise BridgeError(f"the controller at {quoted(path)} has no parameter {quoted(name)} that can change")
+        possible = self.parameter_names().get(path)
+        there = alternatives(name, possible) if possible else "there is no such controller"
+        raise BridgeError(
+            f"the controller at {quoted(path)} has no parameter {quoted(name)} that can change; {there}"
+        )
 
 
 class Route:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pxr import Ar, Pcp, Sdf, Tf, Usd
 
-from usd_ros_bridge.errors import AssetError, VariantError, choices, quoted
+from usd_ros_bridge.errors import AssetError, VariantError, alternatives, choices, quoted
 from usd_ros_bridge.options import ReadOptions, VariantSelection
 from usd_ros_bridge.usd.layer_files import (
     FileRefusedError,
@@ -351,8 +351,8 @@ def _check(stage: Usd.Stage, selection: VariantSelection) -> None:
     # The over that makes the selection is itself a prim: only a defined one comes from the asset.
     if not prim or not (prim.IsDefined() or prim.GetVariantSets().GetNames()):
         raise VariantError(
-            f"variant selection: no prim {quoted(selection.prim_path)}; prims with variant sets: "
-            f"{choices(_prims_with_variants(stage))}"
+            f"variant selection: no prim {quoted(selection.prim_path)}; "
+            f"{alternatives(selection.prim_path, _prims_with_variants(stage), label='prims with variant sets')}"
         )
     if prim.IsInstanceProxy():
         raise VariantError(
@@ -362,14 +362,14 @@ def _check(stage: Usd.Stage, selection: VariantSelection) -> None:
     if selection.variant_set not in names:
         raise VariantError(
             f"variant selection: {selection.prim_path} has no variant set {quoted(selection.variant_set)}; "
-            f"it has: {choices(names)}"
+            f"{alternatives(selection.variant_set, names, label='it has')}"
         )
     variant_set = prim.GetVariantSet(selection.variant_set)
     variants = variant_set.GetVariantNames()
     if selection.variant not in variants:
         raise VariantError(
             f"variant selection: {selection.prim_path}:{selection.variant_set} has no variant "
-            f"{quoted(selection.variant)}; it has: {choices(variants)}"
+            f"{quoted(selection.variant)}; {alternatives(selection.variant, variants, label='it has')}"
         )
 
 

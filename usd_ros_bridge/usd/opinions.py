@@ -120,7 +120,7 @@ class _Finder:
             layer = Sdf.Layer.Find(site.layer) if site is not None and site.layer else None
             if site is not None and layer is not None:
                 return self._arc(layer, site)
-        if diagnostic.layer:
+        if diagnostic.layer and not diagnostic.path:
             layer = Sdf.Layer.Find(diagnostic.layer)
             return None if layer is None else self._metadata([layer], diagnostic.attribute)
         path = diagnostic.path

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pxr import Ar
 
-from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.errors import OptionError, did_you_mean, quoted
 
 SCHEME: Final = "package:"
 PATH_VARIABLE: Final = "USD_ROS_PACKAGE_PATH"
@@ -66,13 +67,28 @@ class PackageMap:
                 return prefix / "share" / name
         return None
 
+    def names(self) -> Iterator[str]:
+        """Yield the names of all packages, for messages about one that is not known."""
+        yield from self._explicit
+        index = "share/ament_index/resource_index/packages"
+        for directory in (
+            *_paths_in(PATH_VARIABLE),
+            *(prefix / index for prefix in _paths_in("AMENT_PREFIX_PATH")),
+        ):
+            with suppress(OSError):
+                yield from sorted(
+                    each.name for each in directory.iterdir() if PACKAGE_NAME.fullmatch(each.name)
+                )
+
     def refuses(self, asset_path: str) -> tuple[str, str] | None:
         """Return why a package:// path is not followed, and what to do about it; None where it is followed."""
         name, path = split_package_path(asset_path)
         if path is None:
             return f"it leaves the package {quoted(name)}", "name the other package"
         if self.directory(name) is None:
-            return f"no package {quoted(name)} is known", package_remedy(name)
+            question = did_you_mean(name, self.names())
+            remedy = package_remedy(name)
+            return f"no package {quoted(name)} is known", f"{question} {remedy}" if question else remedy
         return None
 
     def resolve(self, asset_path: str) -> Path | None:

@@ -20,7 +20,7 @@ from usd_ros_bridge.options import ReadOptions
 TEST = Path(__file__).parents[2]
 ASSETS = TEST / "assets"
 GOLDEN = TEST / "golden"
-CUT_QUOTE = re.compile(r"(not composed: 'Could not open asset )[^']*'")
+CUT_QUOTE = re.compile(r"(not composed: '[^']*': 'Could not open asset )[^']*'")
 """End of a long quote with a path: where it is cut depends on how long the path of the clone is."""
 NAMES = sorted(path.stem for path in ASSETS.glob("*.usda") if path.stem != "secret")
 

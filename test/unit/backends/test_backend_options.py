@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import (
     count_in,
     flag,
@@ -59,3 +60,17 @@ def test_mistakes_name_what_is_possible(key: str, text: str, message: str) -> No
 def test_a_backend_without_options_says_so() -> None:
     with pytest.raises(BackendError, match="its options: none"):
         parse_options("null", {"a": "b"}, {})
+
+
+def test_a_misspelt_option_is_suggested() -> None:
+    with pytest.raises(BackendError, match=r"no option 'smples'; did you mean samples\? its options: "):
+        parse_options("x", {"smples": "1"}, PARSERS)
+
+
+def test_an_option_of_another_backend_names_that_backend() -> None:
+    for backend, options in ((name, info.options) for name, info in BACKENDS.items()):
+        for option in options:
+            with pytest.raises(BackendError) as refused:
+                parse_options("null", {option: "1"}, {})
+            owners = str(refused.value).partition("it is an option of ")[2].partition(";")[0]
+            assert backend in owners.split(", ")

@@ -134,7 +134,7 @@ def test_the_group_is_what_the_protocol_asks_for() -> None:
         (
             (LEFT,),
             goal(0.1, names=("elbow",)),
-            "'elbow' is none of the gripper's joints (left_finger_joint)",
+            "'elbow' is none of the gripper's joints; there are: left_finger_joint",
         ),
         ((LEFT,), goal(0.1, 0.1, names=(LEFT, RIGHT)), "'right_finger_joint' is none of"),
         ((LEFT, PALM), goal(0.1, names=(LEFT,)), "the joint 'palm_joint' is missing"),

@@ -51,7 +51,7 @@ def test_empty_joint_names_are_rejected() -> None:
 
 def test_unknown_joints_are_rejected() -> None:
     reason = why(trajectory([1.0], [[0, 0, 0]], names=("shoulder", "elbow", "thumb")))
-    assert reason == "joint 'thumb' is none of the controller's ('shoulder', 'elbow', 'wrist')"
+    assert reason == "joint 'thumb' is none of the controller's; there are: elbow, shoulder, wrist"
     assert "'spare'" in why(trajectory([1.0], [[0] * 4], names=(*JOINTS, "spare")))
 
 

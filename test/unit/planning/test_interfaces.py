@@ -19,6 +19,19 @@ class Catalog:
         return type_name.startswith("std_msgs/")
 
 
+class Listing(Catalog):
+    """A catalog that lists std_msgs."""
+
+    def contains(self, type_name: str) -> bool:
+        return type_name in {f"std_msgs/{each}" for each in self.types_of("std_msgs")}
+
+    def types_of(self, package: str) -> frozenset[str]:
+        return frozenset({"msg/String", "msg/Bool", "srv/Switch"} if package == "std_msgs" else ())
+
+    def packages(self) -> frozenset[str]:
+        return frozenset({"std_msgs", "nav_msgs"})
+
+
 def robot() -> Stage:
     stage = Stage()
     stage.context()
@@ -113,6 +126,58 @@ def test_types_that_are_not_installed_are_warnings() -> None:
     assert [t.enabled for t in plan.topics] == [False, True]
     assert "not installed" in plan.topics[0].reason
     assert found(plan, "2.3.type")[0].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "fault", "remedy"),
+    [
+        (
+            "std_msgs/msg/Strng",
+            "std_msgs is installed and has no msg/Strng",
+            "did you mean std_msgs/msg/String",
+        ),
+        (
+            "std_msgs/msg/Swtch",
+            "std_msgs is installed and has no msg/Swtch",
+            "did you mean std_msgs/srv/Switch",
+        ),
+        ("std_msgs/msg/Zzzzzz", "std_msgs is installed and has no", "install a version that has it"),
+        ("std_msg/msg/String", "the package std_msg is not installed", "did you mean std_msgs? else install"),
+        ("radar_msgs/msg/Scan", "the package radar_msgs is not installed", "install or source the package"),
+    ],
+)
+def test_a_missing_type_is_suggested_by_what_is_installed(type_name: str, fault: str, remedy: str) -> None:
+    stage = robot()
+    stage.topic("/robot/a", type_name)
+    (diagnostic,) = found(stage.plan(catalog=Listing()), "2.3.type")
+    assert fault in diagnostic.message
+    assert remedy in diagnostic.remedy
+
+
+def test_of_many_faults_only_the_first_have_suggestions() -> None:
+    stage = robot()
+    for number in range(150):
+        stage.topic(f"/robot/t{number}", "std_msgs/msg/Strng", name=f"t{number}")
+    suggested = ["did you mean" in each.remedy for each in found(stage.plan(catalog=Listing()), "2.3.type")]
+    assert suggested == [True] * 100 + [False] * 50
+
+
+@pytest.mark.parametrize(
+    ("name", "reported"),
+    [
+        ("/scan", True),
+        ("/robot_2/scan", True),
+        ("/robot/scan", False),
+        ("scan", False),
+        ("/diagnostics", False),
+    ],
+)
+def test_an_absolute_name_outside_of_the_namespace_is_information(name: str, reported: bool) -> None:
+    stage = robot()
+    stage.topic("/robot/a", name=name)
+    plan = stage.plan()
+    assert [each.severity for each in found(plan, "2.3.absolute")] == ["info"] * reported
+    assert plan.topics[0].enabled
 
 
 @pytest.mark.parametrize(

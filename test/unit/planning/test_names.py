@@ -140,3 +140,34 @@ def test_thousands_of_equal_names_stay_apart() -> None:
         path += "/n"
         found.add(unique.claim_near("n", path))
     assert len(found) == 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "corrected"),
+    [
+        ("front scan", "front_scan"),
+        ("~/scan", "scan"),
+        ("{node}/scan", "scan"),
+        ("/cell-1/scan/", "/cell_1/scan"),
+        ("a//b", "a/b"),
+        ("1st", "_1st"),
+        ("~", ""),
+        ("", ""),
+    ],
+)
+def test_faulty_names_are_corrected(text: str, corrected: str) -> None:
+    assert names.corrected_name(text) == corrected
+
+
+@given(st.text(max_size=300))
+def test_corrected_names_are_valid_or_nothing(text: str) -> None:
+    corrected = names.corrected_name(text)
+    assert not corrected or names.name_fault(corrected) == ""
+
+
+def test_a_missing_prim_stands_for_one_like_it_else_the_nearest_above_is_named() -> None:
+    prims = ["/rover", "/rover/left_wheel", "/rover/right_wheel", "/rover/arm/tool"]
+    assert names.missing_prim("/rover/left_whel", prims).startswith("did you mean /rover/left_wheel")
+    assert names.missing_prim("/rover/tool", prims).startswith("did you mean /rover/arm/tool")
+    assert names.missing_prim("/rover/mast/top", prims) == "the nearest prim that exists is /rover; "
+    assert names.missing_prim("/elsewhere", prims) == ""

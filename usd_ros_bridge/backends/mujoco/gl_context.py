@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from usd_ros_bridge.errors import BackendError, choices, quoted
+from usd_ros_bridge.errors import BackendError, alternatives, quoted
 
 GlKind = Literal["egl", "osmesa"]
 
@@ -79,7 +79,7 @@ def gl_kinds(option: str, environ: Mapping[str, str]) -> tuple[GlKind, ...]:
     possible = (*KINDS, "disable", "glfw")
     if named not in (*KINDS, *_OFF, *_ANY):
         raise BackendError(
-            f"the environment variable {VARIABLE} is {quoted(named)}; there are: {choices(possible)}"
+            f"the environment variable {VARIABLE} is {quoted(named)}; {alternatives(named, possible)}"
         )
     wanted = named if option == "auto" else option
     if wanted in _OFF or wanted == "none":

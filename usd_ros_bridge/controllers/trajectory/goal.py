@@ -14,7 +14,7 @@ import numpy as np
 
 from usd_ros_bridge.controllers.joint_commands import PositionLimits
 from usd_ros_bridge.controllers.trajectory.spline import BoolArray, Knots
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import alternatives, quoted
 from usd_ros_bridge.model.goals import FollowTrajectoryGoal, JointTolerance, TrajectorySample
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.spatial.transforms import FloatArray
@@ -119,9 +119,7 @@ def _order(names: Sequence[str], joints: Sequence[str]) -> list[int]:
     columns: dict[str, int] = {}
     for column, name in enumerate(names):
         if name not in joints:
-            raise Refusal(
-                f"joint {quoted(name)} is none of the controller's ({', '.join(map(quoted, joints))})"
-            )
+            raise Refusal(f"joint {quoted(name)} is none of the controller's; {alternatives(name, joints)}")
         if columns.setdefault(name, column) != column:
             raise Refusal(f"joint {quoted(name)} is named twice")
     missing = [name for name in joints if name not in columns]

@@ -6,15 +6,17 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import MAX_CANDIDATES, nearest, quoted
 from usd_ros_bridge.model.diagnostics import DiagnosticCollector
 from usd_ros_bridge.model.records import JointRecord, JointType, fallback
 from usd_ros_bridge.planning.contexts import Context, Contexts
 from usd_ros_bridge.planning.kinematics.dofs import count_dofs
+from usd_ros_bridge.planning.names import missing_prim, parent_path, prim_name
 from usd_ros_bridge.planning.stage_index import MAX_MAGNITUDE, StageIndex
 from usd_ros_bridge.spatial.transforms import FloatArray
 
@@ -27,6 +29,7 @@ KINDS: dict[str, JointType] = {
     "PhysicsJoint": "generic",
 }
 _PARALLEL = 1e-4
+_BODIES_SHOWN = 3
 _DECISIVE = frozenset(
     {
         "physics:body0",
@@ -82,6 +85,7 @@ def read_joints(
         if excluded and not record.exclude_from_articulation:
             continue
         # Equal joints of equal robots are checked once.
+        is_repeat = record.specs in kinds
         kind = kinds.get(record.specs) or _usable_kind(record, findings, excluded=excluded)
         if kind is None:
             continue
@@ -90,6 +94,8 @@ def read_joints(
         joint = _read_joint(record, kind, index, findings)
         if joint is not None:
             joints.append(joint)
+            if not is_repeat:
+                _report_bodies(joint, findings)
     if not joints:
         return joints
     usable = _usable_frames(joints)
@@ -155,16 +161,53 @@ def _read_joint(
         return None
     body0, body1 = index.body_at(target0), index.body_at(target1)
     if body0 == body1:
-        what = f"both ends are on {body0}" if body0 else "neither end is on a rigid body"
-        findings.error(
-            "1.3.joint.target",
-            record.path,
-            f"{what}; the joint makes no edge",
-            "name two prims, at least one of them a rigid body",
-            attribute="physics:body1",
-        )
+        _report_same_end(record, body0, index, findings)
         return None
     return TreeJoint(record.path, record, kind, target0, target1, body0, body1)
+
+
+def _report_same_end(
+    record: JointRecord, body: str, index: StageIndex, findings: DiagnosticCollector
+) -> None:
+    """Report a joint whose ends are on one body, or both on none."""
+    remedy = "name two prims, at least one of them a rigid body"
+    what = f"both ends are on {body}" if body else "neither end is on a rigid body"
+    if not (record.body0 or record.body1):
+        what = "neither end is on a rigid body: physics:body0 and physics:body1 name nothing"
+        like = _bodies_like(record.path, index) if findings.suggests else ""
+        remedy = f"name a rigid body, such as {like}" if like else remedy
+    findings.error(
+        "1.3.joint.target",
+        record.path,
+        f"{what}; the joint makes no edge",
+        remedy,
+        attribute="physics:body1",
+    )
+
+
+def _bodies_like(path: str, index: StageIndex) -> str:
+    """Return the rigid bodies whose names are most like a joint's, as a list for a remedy; "" for none."""
+    bodies = {body: prim_name(body) for body in islice(index.bodies, MAX_CANDIDATES)}
+    close = nearest(prim_name(path), bodies.values(), count=1)
+    found = [body for body, name in bodies.items() if name in close]
+    same_robot = [body for body in found if parent_path(body) == parent_path(path)]
+    return ", ".join((same_robot or found)[:_BODIES_SHOWN])
+
+
+def _report_bodies(joint: TreeJoint, findings: DiagnosticCollector) -> None:
+    """Say which body a joint is on where it names a prim below it."""
+    for name, target, body in (
+        ("physics:body0", joint.target0, joint.body0),
+        ("physics:body1", joint.target1, joint.body1),
+    ):
+        if body and target != body:
+            findings.info(
+                "1.3.joint.body",
+                joint.path,
+                f"{quoted(target)} is no rigid body; the body above it, {body}, is taken",
+                f"name {body}, and give the joint's frame in it, unless that is meant",
+                attribute=name,
+            )
 
 
 def _target(
@@ -186,11 +229,12 @@ def _target(
             attribute=name,
         )
     if targets[0] not in index.records.xforms:
+        meant = missing_prim(targets[0], index.records.xforms) if findings.suggests else ""
         findings.error(
             "1.3.joint.target",
             record.path,
             f"{quoted(targets[0])} does not exist; the joint makes no edge",
-            "name a prim of the stage, or nothing for the world",
+            f"{meant}name a prim of the stage, or nothing for the world",
             attribute=name,
         )
         return None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from usd_ros_bridge.errors import OptionError, choices
+from usd_ros_bridge.errors import OptionError, alternatives
 from usd_ros_bridge.model.physics_records import SOLIMP, SOLREF
 from usd_ros_bridge.model.records import DofAxis, JointRecord
 from usd_ros_bridge.options import SOLVERS
@@ -140,7 +140,7 @@ def check_solvers(solvers: Iterable[str]) -> tuple[str, ...]:
     order = tuple(solvers)
     for solver in order:
         if solver not in SOLVERS:
-            raise OptionError(f"schema_resolvers: {solver!r} is unknown; possible: {choices(SOLVERS)}")
+            raise OptionError(f"schema_resolvers: {solver!r} is unknown; {alternatives(solver, SOLVERS)}")
     return order
 
 

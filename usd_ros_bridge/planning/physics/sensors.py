@@ -182,9 +182,10 @@ class _Planner:
         if frame is None:
             return
         row, pose = frame
+        measured = measured_in or topic.body_from_prim
         apart = row != topic.body or not np.allclose(
             _turned_up(_array(pose)),
-            _turned_up(_array(measured_in or topic.body_from_prim)),
+            _turned_up(_array(measured)),
             rtol=0.0,
             atol=_APART_M,
         )
@@ -192,10 +193,23 @@ class _Planner:
             self._findings.warning(
                 "2.7.sensor",
                 topic.path,
-                f"the sensor measures elsewhere than in the frame that its header names, {quoted(topic.frame_id)}",
+                f"the sensor measures elsewhere than in the frame that its header names, {quoted(topic.frame_id)}: "
+                f"{self._offset(row, pose, topic.body, measured)}",
                 "apply RosFrameAPI to this prim, or move it there; on a camera, to a child that is turned by 180 "
                 "degrees about X",
             )
+
+    def _offset(self, frame_row: int, frame: Pose, row: int, measured: Pose) -> str:
+        """Return where something measures in a frame: position (m) and angle (degrees) at rest."""
+        poses = self._plan.layout.body_pose
+        here, there = (
+            _array(pose) if of < 0 else transforms.compose(poses[of], _array(pose))
+            for of, pose in ((frame_row, frame), (row, measured))
+        )
+        offset = transforms.relative(here, there)
+        x, y, z = (f"{round(each, 4) + 0.0:g}" for each in offset[:3].tolist())
+        angle = math.degrees(2.0 * math.acos(min(1.0, abs(float(offset[6])))))
+        return f"it is at ({x}, {y}, {z}) m in it, turned by {angle:.0f} degrees"
 
     # --- Kinds --------------------------------------------------------------------------------------------------
 
@@ -249,6 +263,7 @@ class _Planner:
         if topic.camera < 0:
             return None
         common["body_from_sensor"] = self._optical(topic, common)
+        self._check_frame(topic, common["body_from_sensor"])
         deep = any("depth" in segment for segment in topic.name.split("/"))
         return camera(
             common,

@@ -24,7 +24,7 @@ from usd_ros_bridge.ranges import shown
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.compat import parameter_overrides
-from usd_ros_bridge.ros.parameters import ENABLED, NodeParameters, descriptor, remote_refusal
+from usd_ros_bridge.ros.parameters import ENABLED, NodeParameters, as_double, descriptor, remote_refusal
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 VARIANTS: Final = "variants"
@@ -359,13 +359,24 @@ class LiveParameters:
     # --- Being set ---------------------------------------------------------------------------------------------
 
     def _make_known(self, parameters: list[Any]) -> list[Any]:
-        """Declare what is set for the first time, where there are too many to declare at once."""
+        """Declare what is set for the first time, where there are too many to declare at once.
+
+        Integers for numbers become doubles. rclpy hands on what every callback of this kind returns: one does both.
+        """
         options = self._changes.plan_options
         for parameter in parameters:
             name = parameter.name
             if name in self._interfaces and not self._node.has_parameter(name):
                 self._declare(name, self._interfaces.value(name, options))
-        return parameters
+        if all(each.type_ != Parameter.Type.INTEGER for each in parameters):
+            return parameters
+        controllers = frozenset(self._controlled())
+        return [
+            as_double(self._node, each)
+            if self._is_owned or each.name in self._interfaces or each.name.rpartition(".")[0] in controllers
+            else each
+            for each in parameters
+        ]
 
     def _check(self, parameters: Sequence[Any]) -> Any:
         if self._parameters.silent:

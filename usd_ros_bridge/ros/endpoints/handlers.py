@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from rclpy.serialization import deserialize_message
 
-from usd_ros_bridge.errors import BridgeError, OptionError, choices, quoted
+from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
 from usd_ros_bridge.model.plan import BridgePlan, InterfaceKind, InterfacePlan
 from usd_ros_bridge.ranges import TIMEOUT
 from usd_ros_bridge.reporting import Report, describe
@@ -281,7 +281,7 @@ class Handlers:
             if target in (each.path, each.name)
         ]
         what = f"is a {others[0]}, no {words}" if others else f"names no {words} of {self.plan.asset}"
-        raise BridgeError(f"{quoted(target)} {what}; there are: {choices(_listed(fitting))}")
+        raise BridgeError(f"{quoted(target)} {what}; {alternatives(target, _listed(fitting))}")
 
     def bind(self, key: RoleKey, target: str, bound: Bound[Any]) -> Binding:
         """Bind a handler to all that a target names; the owner's earlier one is replaced.
@@ -532,7 +532,7 @@ def bind_installed(handlers: Handlers, selected: Sequence[str] | None, report: R
     entries = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
     for name in selected or ():
         if name not in entries:
-            raise OptionError(f"handlers {quoted(name)} are not installed; there are: {choices(entries)}")
+            raise OptionError(f"handlers {quoted(name)} are not installed; {alternatives(name, entries)}")
     for name in sorted(entries if selected is None else set(selected)):
         owner = f"package {name}"
         try:

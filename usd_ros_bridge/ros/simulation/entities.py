@@ -14,7 +14,7 @@ from simulation_interfaces.msg import Bounds, EntityCategory
 from simulation_interfaces.srv import SetEntityState
 
 from usd_ros_bridge.backends.base import EntityBackend, EntityState
-from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.errors import did_you_mean, quoted
 from usd_ros_bridge.model.plan import WORLD, BridgePlan, FramePlan
 from usd_ros_bridge.ranges import POSITION, SPEED
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
@@ -58,6 +58,9 @@ class Entity:
     tags: tuple[str, ...] = ()
 
 
+_SEARCHED = 1000
+
+
 class EntityTable:
     """The entities by their names; also by the prim paths of their bodies, and of robots' contexts.
 
@@ -75,6 +78,12 @@ class EntityTable:
     def get(self, name: str) -> Entity | None:
         """Return the entity of that name, None where there is none."""
         return self._found.get(name)
+
+    def suggestion(self, name: str) -> str:
+        """Return what a misspelt name may stand for, as the end of a sentence; "" if nothing is like it."""
+        # Services answer between two ticks: a long list is not searched.
+        question = did_you_mean(name, (each.name for each in self.entities[:_SEARCHED]))
+        return f"; {question}" if question else ""
 
 
 def make_table(
@@ -249,9 +258,16 @@ def world_from_frame(runtime: Runtime, backend: EntityBackend, frame_id: str) ->
     return _pose(runtime, backend, found[0][0]) if found else None
 
 
-def unknown_frame(frame_id: str) -> RefusedError:
+def unknown_frame(frame_id: str, table: EntityTable) -> RefusedError:
     """Return the refusal of a request in an unknown frame."""
-    return RefusedError(NOT_FOUND, f"there is no frame or entity {quoted(frame_id)}")
+    return RefusedError(
+        NOT_FOUND, f"there is no frame or entity {quoted(frame_id)}{table.suggestion(frame_id)}"
+    )
+
+
+def unknown_entity(name: str, table: EntityTable) -> RefusedError:
+    """Return the refusal of a request about an entity that does not exist."""
+    return RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}{table.suggestion(name)}")
 
 
 def _pose(runtime: Runtime, backend: EntityBackend, frame: FramePlan) -> FloatArray:

@@ -25,11 +25,12 @@ from usd_ros_bridge.ros.simulation.entities import (
     requested_pose,
     requested_twist,
     tags_pass,
+    unknown_entity,
     unknown_frame,
     world_from_frame,
 )
 from usd_ros_bridge.ros.simulation.name_patterns import NamePattern
-from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, RefusedError
+from usd_ros_bridge.ros.simulation.results import FAILED, RefusedError
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.transforms import FloatArray
 
@@ -147,14 +148,14 @@ class EntityServices:
         if frame is None:
             entity = self.table.get(frame_id)
             if entity is None:
-                raise unknown_frame(frame_id)
+                raise unknown_frame(frame_id, self.table)
             frame = self._backend.entity_state(entity.path).pose
         return frame
 
     def _find(self, name: str) -> Entity:
         entity = self.table.get(name)
         if entity is None:
-            raise RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}")
+            raise unknown_entity(name, self.table)
         return entity
 
     def _known(self, entity: Entity) -> Entity:

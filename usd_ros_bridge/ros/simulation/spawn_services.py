@@ -17,7 +17,7 @@ from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.options import PlanOptions
 from usd_ros_bridge.planning.names import namespace_fault
-from usd_ros_bridge.ros.simulation.entities import requested_pose
+from usd_ros_bridge.ros.simulation.entities import requested_pose, unknown_entity
 from usd_ros_bridge.ros.simulation.entity_services import EntityServices
 from usd_ros_bridge.ros.simulation.results import FAILED, NOT_FOUND, UNSUPPORTED, RefusedError
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -247,7 +247,7 @@ class SpawnServices:
         if path is not None:
             return path
         if entity is None:
-            raise RefusedError(NOT_FOUND, f"there is no entity {quoted(name)}")
+            raise unknown_entity(name, self._entities.table)
         raise RefusedError(FAILED, f"{entity.name} was not spawned: it belongs to the asset, or to an entity")
 
 

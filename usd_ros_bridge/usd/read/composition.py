@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from pxr import Pcp, Sdf, Usd
 
-from usd_ros_bridge.errors import choices, error_text, quoted
-from usd_ros_bridge.model.diagnostics import Diagnostic
+from usd_ros_bridge.errors import MAX_CANDIDATES, choices, did_you_mean, error_text, quoted
+from usd_ros_bridge.model.diagnostics import MAX_SUGGESTED, Diagnostic
 from usd_ros_bridge.usd.layer_scan import RefusedArc
 from usd_ros_bridge.usd.packages import PackageMap, is_package_path
 from usd_ros_bridge.usd.read.properties import PREDICATE
@@ -30,6 +31,8 @@ CODES: Final = {
     ),
 }
 """Class of PcpError -> code and remedy. Every other class is `1.2.3.composition`."""
+
+_MISSING: Final = "1.2.5.asset"
 
 OTHER: Final = ("1.2.3.composition", "correct the composition arc")
 
@@ -98,7 +101,10 @@ def arc_sites(stage: Usd.Stage) -> dict[Diagnostic, ArcSite]:
     if notes is None:
         found |= _host_diagnostics(stage) if packages is None else {}
         for error in _errors(stage):
-            found.setdefault(_of_package(error, packages) or _of_error(error), _site(error))
+            found.setdefault(
+                _of_package(error, packages) or _of_error(error, suggests=len(found) < MAX_SUGGESTED),
+                _site(error),
+            )
         return found
     refused = {
         (identifier, site.layer): (diagnostic, site) for identifier, site, diagnostic in notes if identifier
@@ -108,7 +114,9 @@ def arc_sites(stage: Usd.Stage) -> dict[Diagnostic, ArcSite]:
         site = _site(error)
         own, noted = refused.get((site.asset_path, site.layer), (None, site))
         if own is None:
-            found.setdefault(_of_package(error, packages) or _of_error(error), site)
+            found.setdefault(
+                _of_package(error, packages) or _of_error(error, suggests=len(found) < MAX_SUGGESTED), site
+            )
         else:
             # OpenUSD says on which prim the layer is missing; that it is, is no news.
             placed.add(own)
@@ -145,15 +153,31 @@ def _prim_path(error: Any) -> str:
     return "" if path == "/" else path
 
 
-def _of_error(error: Any) -> Diagnostic:
+def _of_error(error: Any, *, suggests: bool) -> Diagnostic:
     code, remedy = CODES.get(type(error).__name__, OTHER)
+    text = quoted(" ".join(_text(error).split()))
+    if code == _MISSING:
+        file = Path(_site(error).asset_path)
+        # OpenUSD's text begins with directories, and may be cut before the name.
+        text = f"{quoted(file.name)}: {text}"
+        question = did_you_mean(file.name, _neighbours(file)) if suggests else ""
+        remedy = f"{question} {remedy}" if question else remedy
     return Diagnostic(
         code=code,
         severity="error",
         path=_prim_path(error),
-        message=f"not composed: {quoted(' '.join(_text(error).split()))}",
+        message=f"not composed: {text}",
         remedy=remedy,
     )
+
+
+def _neighbours(file: Path) -> list[str]:
+    """Return the names of the entries of a file's directory; none if it cannot be listed."""
+    try:
+        with os.scandir(file.parent) as entries:
+            return sorted(each.name for each in islice(entries, MAX_CANDIDATES) if each.name != file.name)
+    except (OSError, ValueError):
+        return []
 
 
 def _packages_of(stage: Usd.Stage) -> PackageMap:

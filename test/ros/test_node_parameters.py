@@ -1,0 +1,158 @@
+"""What a node is given for its parameters at the start, and what the log says of the asset's mistakes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from parameter_client import ParameterClient
+
+from authoring_mistakes import MISTAKES, Mistake
+
+ROVER = Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"
+DRIVE = "/rover/Controllers/diff_drive"
+LOGGED = ("1", "3", "9", "12", "19", "22b", "23", "24", "25", "28", "29")
+"""Mistakes of which the node's log is read: a file, a schema, an attribute, a type, a sensor, a name, a joint ..."""
+TIMEOUT_S = 60.0
+
+
+class Node:
+    """A node in a process of its own, whose output is read until a line."""
+
+    def __init__(self, *arguments: str) -> None:
+        # The wheels' start-up mark would keep a child Python from finding its libraries.
+        environment = {
+            key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+        }
+        command = [sys.executable, "-m", "usd_ros_bridge.cli", "run", *arguments]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+
+    def output_until(self, text: str) -> str:
+        """Return the output up to the line that has a text; everything if it ends before."""
+        watchdog = threading.Timer(TIMEOUT_S, self.process.kill)
+        watchdog.start()
+        lines = []
+        try:
+            for line in self.process.stdout or ():
+                lines.append(line)
+                if text in line:
+                    break
+        finally:
+            watchdog.cancel()
+        return "".join(lines)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.communicate(timeout=20.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Node]]:
+    started: list[Node] = []
+
+    def start(*arguments: str | Path) -> Node:
+        started.append(Node(*map(str, arguments)))
+        return started[-1]
+
+    yield start
+    for node in started:
+        node.close()
+
+
+def started(node: Node) -> str:
+    output = node.output_until("ready")
+    assert "ready" in output, output
+    return output
+
+
+def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., Node], tmp_path: Path) -> None:
+    file = tmp_path / "parameters.yaml"
+    file.write_text(
+        "/**:\n  ros__parameters:\n    frame_prefx: left_\n"
+        "usd_ros_bridge:\n  ros__parameters:\n    base_transfrm: none\n"
+        "another_node:\n  ros__parameters:\n    clock_rte: 3.0\n"
+    )
+    given = ("-p", "tf_rat:=3.0", "-p", "enabled./rover/lidr_link:=false", "--params-file", str(file))
+    output = started(run(ROVER, "--backend", "null", "--ros-args", *given))
+    for name, meant in (
+        ("tf_rat", "tf_rate"),
+        ("frame_prefx", "frame_prefix"),
+        ("base_transfrm", "base_transform"),
+    ):
+        (line,) = [each for each in output.splitlines() if f"no parameter '{name}'" in each]
+        assert "WARN" in line
+        assert "it is ignored" in line
+        assert f"did you mean {meant}" in line
+    (line,) = [each for each in output.splitlines() if "lidr_link" in each]
+    assert "INFO" in line
+    assert "did you mean enabled./rover/lidar_link" in line
+    assert "clock_rte" not in output
+
+
+def test_known_parameters_are_no_warnings(run: Callable[..., Node]) -> None:
+    given = ("tf_rate:=3.0", f"enabled.{DRIVE}:=false", "rate./rover/imu_link:=20.0", "use_sim_time:=false")
+    arguments = [part for each in given for part in ("-p", each)]
+    output = started(run(ROVER, "--backend", "null", "--ros-args", *arguments))
+    assert "no parameter" not in output
+
+
+@pytest.mark.parametrize("way", ["arguments", "file"])
+def test_integers_count_as_numbers_at_the_start(
+    run: Callable[..., Node], ros_harness: Any, tmp_path: Path, way: str
+) -> None:
+    values = {"tf_rate": 3, f"{DRIVE}.cmd_vel_timeout": 2, "rate./rover/imu_link": 20}
+    if way == "arguments":
+        given = [part for name, value in values.items() for part in ("-p", f"{name}:={value}")]
+    else:
+        file = tmp_path / "parameters.yaml"
+        content = "".join(f"    {name}: {value}\n" for name, value in values.items())
+        file.write_text(f"/**:\n  ros__parameters:\n{content}")
+        given = ["--params-file", str(file)]
+    started(run(ROVER, "--backend", "null", "--ros-args", *given))
+    client = ParameterClient(ros_harness)
+    for name, value in values.items():
+        found = client.get(name)
+        assert isinstance(found, float), name
+        assert found == float(value)
+
+
+def test_integers_count_as_numbers_while_it_runs(run: Callable[..., Node], ros_harness: Any) -> None:
+    started(run(ROVER, "--backend", "null"))
+    client = ParameterClient(ros_harness)
+    for name, value in (("tf_rate", 7), (f"{DRIVE}.cmd_vel_timeout", 2), ("rate./rover/imu_link", 20)):
+        assert client.set(name, value) == ""
+        ros_harness.wait_for(lambda name=name, value=value: client.get(name) == float(value), what=name)
+        assert isinstance(client.get(name), float)
+    # Other types stay wrong: rclpy says so.
+    assert "Wrong parameter type" in client.set("publish_tf", 1)
+
+
+@pytest.mark.parametrize(
+    "mistake", [each for each in MISTAKES if each.number in LOGGED], ids=lambda each: each.number
+)
+def test_the_log_has_the_cause_the_remedy_and_the_place(
+    mistake: Mistake, run: Callable[..., Node], tmp_path: Path
+) -> None:
+    asset = mistake.make(tmp_path)
+    node = run(asset, "--backend", "mujoco", "--no-plan-cache")
+    output = node.output_until(f"[{mistake.code}] {mistake.path}")
+    line = output.splitlines()[-1]
+    assert f"{mistake.severity} [{mistake.code}]" in line, output
+    assert [words for words in mistake.says if words not in line] == []
+    layer = tmp_path / mistake.asset / (mistake.at_layer or mistake.layer)
+    number = int(line.rpartition(f"{layer}:")[2].split()[0])
+    assert mistake.at in layer.read_text().splitlines()[number - 1]
