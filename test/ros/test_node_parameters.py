@@ -20,7 +20,7 @@ ROVER = Path(__file__).parents[2] / "examples" / "rover" / "rover.usda"
 DRIVE = "/rover/Controllers/diff_drive"
 LOGGED = ("1", "3", "9", "12", "19", "22b", "23", "24", "25", "28", "29")
 """Mistakes of which the node's log is read: a file, a schema, an attribute, a type, a sensor, a name, a joint ..."""
-TIMEOUT_S = 60.0
+TIMEOUT_S = 30.0
 
 
 class Node:
@@ -30,7 +30,7 @@ class Node:
         # The wheels' start-up mark would keep a child Python from finding its libraries.
         environment = {
             key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
-        }
+        } | {"PYTHONFAULTHANDLER": "1"}
         command = [sys.executable, "-m", "usd_ros_bridge.cli", "run", *arguments]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
@@ -38,7 +38,8 @@ class Node:
 
     def output_until(self, text: str) -> str:
         """Return the output up to the line that has a text; everything if it ends before."""
-        watchdog = threading.Timer(TIMEOUT_S, self.process.kill)
+        # Aborted, it prints where its threads are.
+        watchdog = threading.Timer(TIMEOUT_S, self.process.send_signal, (signal.SIGABRT,))
         watchdog.start()
         lines = []
         try:
