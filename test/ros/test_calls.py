@@ -299,7 +299,11 @@ def test_messages_are_made_of_mappings():
 @pytest.mark.parametrize(
     ("message_class", "fields", "text"),
     [
-        (JointState, {"names": []}, "no field 'names'; did you mean name? there are: effort, header, name, position, velocity"),
+        (
+            JointState,
+            {"names": []},
+            "no field 'names'; did you mean name? there are: effort, header, name, position, velocity",
+        ),
         (JointState, {"header": {"stamp": {"sec": "3"}}}, "it is int, not str"),
         (JointState, {"header": {"stamp": {"sec": True}}}, "it is int, not bool"),
         (JointState, {"header": {"stamp": {"sec": 2**40}}}, "sec"),
