@@ -302,7 +302,7 @@ def test_messages_are_made_of_mappings():
         (
             JointState,
             {"names": []},
-            "no field 'names'; did you mean name? there are: effort, header, name, position, velocity",
+            "no field 'names'; did you mean name? there are: effort, header, name",
         ),
         (JointState, {"header": {"stamp": {"sec": "3"}}}, "it is int, not str"),
         (JointState, {"header": {"stamp": {"sec": True}}}, "it is int, not bool"),
