@@ -219,12 +219,12 @@ def test_what_is_no_client_is_an_error_that_lists_them(start):
     disabled = client("/there/other", enabled=False, reason="it was switched off")
     bridge = start(plan(client(), server, disabled)).bridge
     with pytest.raises(
-        BridgeError, match=r"'/arm/led' names no client of arm.usda; there are: /arm/there/door"
+        BridgeError, match=r"'/arm/led' names no client of arm.usda; .*there are: /arm/there/door"
     ):
         bridge.call("/arm/led", {})
     with pytest.raises(BridgeError, match="disabled: it was switched off"):
         bridge.call("/there/other", {})
-    with pytest.raises(BridgeError, match="no field 'dat'; there are: data"):
+    with pytest.raises(BridgeError, match=r"no field 'dat'; did you mean data\? there are: data"):
         bridge.call(DOOR, {"dat": True})
     with pytest.raises(BridgeError, match="it gives no feedback"):
         bridge.call(DOOR, {}, feedback=print)
@@ -299,7 +299,11 @@ def test_messages_are_made_of_mappings():
 @pytest.mark.parametrize(
     ("message_class", "fields", "text"),
     [
-        (JointState, {"names": []}, "no field 'names'; there are: effort, header, name, position, velocity"),
+        (
+            JointState,
+            {"names": []},
+            "no field 'names'; did you mean name? there are: effort, header, name",
+        ),
         (JointState, {"header": {"stamp": {"sec": "3"}}}, "it is int, not str"),
         (JointState, {"header": {"stamp": {"sec": True}}}, "it is int, not bool"),
         (JointState, {"header": {"stamp": {"sec": 2**40}}}, "sec"),

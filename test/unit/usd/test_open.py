@@ -84,13 +84,16 @@ def test_variants_are_selected_before_composition(write: Write) -> None:
 @pytest.mark.parametrize(
     ("selection", "says"),
     [
-        (("/Robot", "gripper", "nope"), "no variant 'nope'; it has: none, parallel"),
+        (("/Robot", "gripper", "nope"), "no variant 'nope'; did you mean none? it has: none, parallel"),
         (("/Robot", "gripper", "white space!"), "it has: none, parallel"),
         (("/Robot", "gripper", ""), "it has: none, parallel"),
         (("/Robot", "zzz", "x"), "no variant set 'zzz'; it has: gripper"),
         (("/Robot", "finger", "long"), "no variant set 'finger'; it has: gripper"),
         (("/Robot", "", "x"), "no variant set ''; it has: gripper"),
-        (("/Robot/tool", "colour", "blue"), "no prim '/Robot/tool'; prims with variant sets: /Robot"),
+        (
+            ("/Robot/tool", "colour", "blue"),
+            "no prim '/Robot/tool'; did you mean /Robot? prims with variant sets: /Robot",
+        ),
         (("/Gone", "gripper", "none"), "no prim '/Gone'"),
         (("Robot", "gripper", "none"), "no absolute prim path"),
         (("/", "gripper", "none"), "no absolute prim path"),

@@ -131,7 +131,10 @@ def test_a_savepoint_takes_everything_on_the_session_layer_back(file: str) -> No
     [
         (VariantSelection("/robot", "arm", "short"), "has no variant 'short'; it has: long, none"),
         (VariantSelection("/robot", "leg", "long"), "has no variant set 'leg'; it has: arm, paint"),
-        (VariantSelection("/nobody", "arm", "long"), "no prim '/nobody'; prims with variant sets: /robot"),
+        (
+            VariantSelection("/nobody", "arm", "long"),
+            "no prim '/nobody'; did you mean /robot? prims with variant sets: /robot",
+        ),
         (VariantSelection("robot", "arm", "long"), "is no absolute prim path"),
         (VariantSelection("/ro bot", "arm", "long"), "is no prim path"),
         (VariantSelection("", "arm", "long"), "is no"),
