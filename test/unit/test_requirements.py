@@ -30,7 +30,6 @@ FROM_EVERYWHERE = [
     ("click", MODULE, ("run", ROVER)),
     ("click", CLI_MODULE, ("run", ROVER)),
     ("rich", COMMAND_LINE, ("inspect", ROVER)),
-    ("rich", COMMAND_LINE, ("run", ROVER)),
     ("rclpy", COMMAND_LINE, ("run", ROVER)),
     ("rclpy", MODULE, ("run", ROVER)),
     ("rclpy", BRIDGE, ASSET_PARAMETER),

@@ -32,13 +32,13 @@ def test_a_phase_becomes_a_line_with_its_time() -> None:
         "v = TerminalView(); v.begin('opening a.usda'); v.end('opening a.usda', 1.25); v.close()"
     ) as shown:
         assert shown.finish() == 0
-    assert shown.written == b"opening a.usda ...\r\x1b[Kopening a.usda  1.25 s\r\n"
+    assert shown.written == b"opening a.usda ...\r\r\x1b[Kopening a.usda  1.25 s\r\n"
 
 
 def test_a_phase_that_is_given_up_leaves_no_line() -> None:
     with program("v = TerminalView(); v.begin('opening a.usda'); v.close(); v.close()") as shown:
         assert shown.finish() == 0
-    assert shown.written == b"opening a.usda ...\r\x1b[K"
+    assert shown.written == b"opening a.usda ...\r\r\x1b[K"
 
 
 def test_a_long_name_stays_in_one_line_meanwhile() -> None:
