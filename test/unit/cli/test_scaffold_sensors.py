@@ -35,7 +35,9 @@ def topic(plan: BridgePlan, name: str) -> TopicPlan:
 def findings(result: Scaffolded) -> set[str]:
     """What is wrong with the plan with physics beyond what is wrong with the asset itself."""
     # Without places: the layer over it says the same of the whole stage.
-    before = {text_of(each) for each in load_plan(result.path.parent / "robot.usda", physics=True).diagnostics}
+    before = {
+        text_of(each) for each in load_plan(result.path.parent / "robot.usda", physics=True).diagnostics
+    }
     plan = load_plan(result.path, physics=True)
     return {text_of(each) for each in plan.diagnostics if each.severity != "info"} - before
 
