@@ -21,8 +21,6 @@ DRIVE = "/rover/Controllers/diff_drive"
 LOGGED = ("1", "3", "9", "12", "19", "22b", "23", "24", "25", "28", "29")
 """Mistakes of which the node's log is read: a file, a schema, an attribute, a type, a sensor, a name, a joint ..."""
 TIMEOUT_S = 30.0
-ENGINE = "mujoco"
-"""Backend of tests that change interfaces: it loads OpenUSD at once, others in a thread when a change needs it."""
 
 
 class Node:
@@ -109,7 +107,7 @@ def test_unknown_parameters_are_warnings_with_suggestions(run: Callable[..., Nod
 def test_known_parameters_are_no_warnings(run: Callable[..., Node]) -> None:
     given = ("tf_rate:=3.0", f"enabled.{DRIVE}:=false", "rate./rover/imu_link:=20.0", "use_sim_time:=false")
     arguments = [part for each in given for part in ("-p", each)]
-    output = started(run(ROVER, "--backend", ENGINE, "--ros-args", *arguments))
+    output = started(run(ROVER, "--backend", "null", "--ros-args", *arguments))
     assert "no parameter" not in output
 
 
@@ -125,7 +123,7 @@ def test_integers_count_as_numbers_at_the_start(
         content = "".join(f"    {name}: {value}\n" for name, value in values.items())
         file.write_text(f"/**:\n  ros__parameters:\n{content}")
         given = ["--params-file", str(file)]
-    started(run(ROVER, "--backend", ENGINE, "--ros-args", *given))
+    started(run(ROVER, "--backend", "null", "--ros-args", *given))
     client = ParameterClient(ros_harness)
     for name, value in values.items():
         found = client.get(name)
@@ -134,7 +132,7 @@ def test_integers_count_as_numbers_at_the_start(
 
 
 def test_integers_count_as_numbers_while_it_runs(run: Callable[..., Node], ros_harness: Any) -> None:
-    started(run(ROVER, "--backend", ENGINE))
+    started(run(ROVER, "--backend", "null"))
     client = ParameterClient(ros_harness)
     for name, value in (("tf_rate", 7), (f"{DRIVE}.cmd_vel_timeout", 2), ("rate./rover/imu_link", 20)):
         assert client.set(name, value) == ""

@@ -29,7 +29,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Footer, Input, RichLog, Static
 
-from usd_ros_bridge.cli.live_view import STOP, RobotFrames, ViewUpdate
+from usd_ros_bridge.cli.live_view import STOP, FrameNames, ViewUpdate
 from usd_ros_bridge.cli.topic_echo import TopicEcho
 from usd_ros_bridge.cli.views import SEVERITY_STYLES, plain
 from usd_ros_bridge.errors import escaped
@@ -57,7 +57,7 @@ STATES = ("disabled", "silent", "active", "idle")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class InterfaceColumn:
     """A column of the interfaces.
 
     Attributes:
@@ -100,24 +100,28 @@ def _state_key(row: InterfaceStatus) -> tuple[bool, int]:
 
 
 COLUMNS = (
-    Column("name", lambda row: row.name, lambda row: row.name),
-    Column("Hz", _rate, lambda row: -row.achieved_rate, right=True),
-    Column(
+    InterfaceColumn("name", lambda row: row.name, lambda row: row.name),
+    InterfaceColumn("Hz", _rate, lambda row: -row.achieved_rate, right=True),
+    InterfaceColumn(
         "peers", lambda row: "" if _is_off(row) else str(row.matched), lambda row: -row.matched, right=True
     ),
-    Column("state", state_of, _state_key),
-    Column(
+    InterfaceColumn("state", state_of, _state_key),
+    InterfaceColumn(
         "authored",
         lambda row: "" if row.authored_rate is None else f"{row.authored_rate:g}",
         lambda row: -(row.authored_rate or 0.0),
         right=True,
     ),
-    Column("count", lambda row: "" if _is_off(row) else str(row.count), lambda row: -row.count, right=True),
-    Column("role", _role, _role),
-    Column("type", lambda row: row.type, lambda row: row.type),
-    Column("prim", lambda row: row.path, lambda row: row.path),
+    InterfaceColumn(
+        "count", lambda row: "" if _is_off(row) else str(row.count), lambda row: -row.count, right=True
+    ),
+    InterfaceColumn("role", _role, _role),
+    InterfaceColumn("type", lambda row: row.type, lambda row: row.type),
+    InterfaceColumn("prim", lambda row: row.path, lambda row: row.path),
 )
-_DOMAIN = Column("domain", lambda row: str(row.domain_id or ""), lambda row: row.domain_id or 0, right=True)
+_DOMAIN = InterfaceColumn(
+    "domain", lambda row: str(row.domain_id or ""), lambda row: row.domain_id or 0, right=True
+)
 _NARROWEST = 24
 """Cells that a name has at least."""
 _LIVE_CELLS = 32
@@ -158,7 +162,7 @@ class InterfaceTable(ScrollView, can_focus=True):
         super().__init__()
         self._all: Sequence[InterfaceStatus] = ()
         self._rows: list[InterfaceStatus] = []
-        self._columns: tuple[Column, ...] = COLUMNS
+        self._columns: tuple[InterfaceColumn, ...] = COLUMNS
         self._widths = [len(column.title) for column in COLUMNS]
         self._filter = ""
         self._order: tuple[str, bool] | None = None
@@ -241,7 +245,7 @@ class InterfaceTable(ScrollView, can_focus=True):
         widths[0] = min(widths[0], max(_NARROWEST, self.size.width - _LIVE_CELLS))
         self._widths = widths
 
-    def _title(self, column: Column) -> str:
+    def _title(self, column: InterfaceColumn) -> str:
         if self._order is None or self._order[0] != column.title:
             return column.title
         return f"{column.title} {'v' if self._order[1] else '^'}"
@@ -395,7 +399,7 @@ def findings_title(status: BridgeStatus, diagnostics: Sequence[Diagnostic]) -> s
     return ", ".join(shown) or "no findings"
 
 
-def frames_text(robots: Sequence[RobotFrames], count: int, status: BridgeStatus) -> Text:
+def frames_text(robots: Sequence[FrameNames], count: int, status: BridgeStatus) -> Text:
     """Return the frames of each robot, moving and static ones in different colours."""
     lines = []
     for robot in robots:
@@ -529,7 +533,7 @@ class LiveApp(App[None]):
         super().__init__()
         self._begin, self._end, self._make_echo = begin, end, make_echo
         self._update: ViewUpdate | None = None
-        self._robots: tuple[RobotFrames, ...] = ()
+        self._robots: tuple[FrameNames, ...] = ()
         self._diagnostics: tuple[Diagnostic, ...] = ()
         self._findings: object = None
         self._echo: TopicEcho | None = None

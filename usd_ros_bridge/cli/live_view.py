@@ -60,7 +60,7 @@ MAX_ROBOTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RobotFrames:
+class FrameNames:
     """The frames of one robot, as the view lists them.
 
     Attributes:
@@ -87,7 +87,7 @@ class ViewUpdate:
     """
 
     status: BridgeStatus
-    robots: tuple[RobotFrames, ...] | None = None
+    robots: tuple[FrameNames, ...] | None = None
     robot_count: int = 0
     diagnostics: tuple[Diagnostic, ...] | None = None
     log: tuple[str, ...] = ()
@@ -330,9 +330,9 @@ def update_of(
     )
 
 
-def _frames(robot: RobotPlan) -> RobotFrames:
+def _frames(robot: RobotPlan) -> FrameNames:
     tops = dict.fromkeys(frame.parent for frame in robot.frames if frame.parent_index < 0)
-    return RobotFrames(
+    return FrameNames(
         namespace=robot.namespace,
         tops=tuple(tops),
         frames=tuple((frame.id, frame.static) for frame in robot.frames),

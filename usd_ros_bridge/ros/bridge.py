@@ -91,7 +91,6 @@ class Bridge(HandlerRegistry):
         node: Any = None,
         report: Report | None = None,
         inform: Report | None = None,
-        progress: Progress | None = None,
     ) -> None:
         """Store the arguments; `open` acquires.
 
@@ -105,7 +104,6 @@ class Bridge(HandlerRegistry):
                 `Domains`, which the bridge closes.
             report: Show a warning `(kind, message)`; the node's logger by default.
             inform: Show news `(kind, message)`; the node's logger by default.
-            progress: Called with the name of each phase of the opening when it begins.
         """
         super().__init__(Handlers(plan))
         self._options = options or BridgeOptions()
@@ -115,7 +113,7 @@ class Bridge(HandlerRegistry):
             OnceReporter(report or self._log.warn),
             limited(inform or self._log.inform),
         )
-        self._progress = progress or (lambda _: None)
+        self._progress: Progress = lambda _: None
         self._workers = Workers()
         # Held by ticks, and by the thread that closes the bridge.
         self._lock = threading.RLock()
@@ -133,8 +131,11 @@ class Bridge(HandlerRegistry):
 
     # --- Life cycle --------------------------------------------------------------------------------------------
 
-    def open(self) -> Bridge:
+    def open(self, *, progress: Progress | None = None) -> Bridge:
         """Open the backend and all enabled interfaces. Return the bridge.
+
+        Args:
+            progress: Called with the name of each phase when it begins.
 
         Raises:
             BackendError: The backend is unknown, not installed, or refuses its options.
@@ -144,6 +145,8 @@ class Bridge(HandlerRegistry):
             raise BridgeError("a bridge is opened once; make another one")
         self._options.check()
         self._was_opened = True
+        if progress is not None:
+            self._progress = progress
         try:
             self._opened = self._open()
         except BaseException:

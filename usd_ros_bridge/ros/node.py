@@ -46,7 +46,7 @@ with missing_requirements_explained() if __name__ == "__main__" else nullcontext
     from usd_ros_bridge.ros.backend_choice import AUTO, wants_physics
     from usd_ros_bridge.ros.bridge import Bridge
     from usd_ros_bridge.ros.bridge_status import BridgeStatus
-    from usd_ros_bridge.ros.compat import ROS_ERRORS
+    from usd_ros_bridge.ros.compat import ROS_ERRORS, parameter_overrides
     from usd_ros_bridge.ros.description.robot_description import declare_description
     from usd_ros_bridge.ros.domains import Domains
     from usd_ros_bridge.ros.endpoints.handlers import are_installed
@@ -199,9 +199,7 @@ def run_node(
                 load_backend(options.backend)
             phases.log_to(lambda text: node.get_logger().info(escaped(text)))
             plan = _load(options, node, planner, phases)
-            bridge = Bridge(
-                plan, options.backend, options=options.bridge, node=domains, progress=phases.begin
-            )
+            bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)
             _run(bridge, ending, view, options.bridge, phases)
         finally:
             # Before what the nodes log at their end.
@@ -233,7 +231,7 @@ def _run(
     bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptions, phases: StartPhases
 ) -> None:
     try:
-        bridge.open()
+        bridge.open(progress=phases.begin)
         # What there is by now stays: a search of all of it, now and then, would hold up a tick.
         gc.freeze()
         ending.stop = bridge.stop
@@ -312,10 +310,19 @@ def _plan_elsewhere(
         )
         return None
     stage = plan.stage
-    if isinstance(stage, DeferredStage) and any(topic.source and topic.enabled for topic in plan.topics):
-        # Ticks read these values.
+    if isinstance(stage, DeferredStage) and (
+        any(topic.source and topic.enabled for topic in plan.topics) or _changes_at_start(node)
+    ):
+        # Ticks read these values; a change reads the stage in a thread of its own. To load OpenUSD there, while this
+        # thread opens services and loads their libraries, may never end: each waits for what the other holds.
         run_interruptibly(stage.open)
     return plan
+
+
+def _changes_at_start(node: Any) -> bool:
+    """Return whether the node was given parameters that change interfaces as soon as it runs."""
+    prefixes = (parameters.ENABLED, parameters.RATE)
+    return any(name.startswith(prefixes) for name in parameter_overrides(node))
 
 
 def _plan_here(job: PlanJob, begin: Progress) -> BridgePlan:

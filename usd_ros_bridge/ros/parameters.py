@@ -29,7 +29,10 @@ from usd_ros_bridge.runtime.runtime import Runtime
 ENABLED: Final = "enabled."
 """Prefix of parameters that switch a controller, or enable an interface."""
 
-_OF_PRIMS = (f"{ENABLED}/", "rate./", "/")
+RATE: Final = "rate."
+"""Prefix of parameters that are the rate of a publisher, Hz."""
+
+_OF_PRIMS = (f"{ENABLED}/", f"{RATE}/", "/")
 """How parameters of single interfaces and controllers begin, which appear and go with the plan."""
 
 _NAMES_SHOWN = 3

@@ -18,7 +18,7 @@ from rich.console import RenderableType
 
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.cli.live_app import detail_text, findings_text, frames_text, head_text
-from usd_ros_bridge.cli.live_view import RobotFrames
+from usd_ros_bridge.cli.live_view import FrameNames
 from usd_ros_bridge.cli.main import main
 from usd_ros_bridge.cli.views import TerminalConsole, plain, print_plan
 from usd_ros_bridge.errors import AssetError, escaped
@@ -142,7 +142,7 @@ def test_the_live_view_shows_no_control_characters() -> None:
         kind=EVIL, role=EVIL, path=EVIL, name=EVIL, type=EVIL, state="disabled", reason=EVIL
     )
     finding = Diagnostic(code=EVIL, severity="error", path=EVIL, message=EVIL, remedy=EVIL)
-    robot = RobotFrames(namespace=EVIL, tops=(EVIL,), frames=((EVIL, True), (EVIL, False)))
+    robot = FrameNames(namespace=EVIL, tops=(EVIL,), frames=((EVIL, True), (EVIL, False)))
     status = BridgeStatus(
         asset=EVIL, backend=EVIL, time_ns=1, ticks=1, tick_seconds=0.1, backend_errors=0, interfaces=(row,),
         moving_frames=1, static_frames=1, robots=(), diagnostics=(finding,),

@@ -21,7 +21,7 @@ from usd_ros_bridge.cli.live_app import (
     findings_text,
     head_text,
 )
-from usd_ros_bridge.cli.live_view import RobotFrames, ViewUpdate
+from usd_ros_bridge.cli.live_view import FrameNames, ViewUpdate
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.reporting import Reported
@@ -71,9 +71,7 @@ def status(**changes: object) -> BridgeStatus:
 def update(
     *, diagnostics: tuple[Diagnostic, ...] = (), log: tuple[str, ...] = (), **changes: Any
 ) -> ViewUpdate:
-    robots = (
-        RobotFrames(namespace="/rover", tops=("odom",), frames=(("base_link", False), ("lidar", True))),
-    )
+    robots = (FrameNames(namespace="/rover", tops=("odom",), frames=(("base_link", False), ("lidar", True))),)
     return ViewUpdate(
         status=status(**changes), robots=robots, robot_count=1, diagnostics=diagnostics, log=log
     )

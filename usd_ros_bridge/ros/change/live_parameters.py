@@ -24,7 +24,7 @@ from usd_ros_bridge.ranges import shown
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.change.coordinator import ChangeCoordinator
 from usd_ros_bridge.ros.compat import parameter_overrides
-from usd_ros_bridge.ros.parameters import ENABLED, NodeParameters, as_double, descriptor, remote_refusal
+from usd_ros_bridge.ros.parameters import ENABLED, RATE, NodeParameters, as_double, descriptor, remote_refusal
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 VARIANTS: Final = "variants"
@@ -40,7 +40,6 @@ MAX_DECLARED: Final = 1000
 _NAMES_SHOWN: Final = 3
 _LONGEST_PREFIX: Final = 128
 
-RATE: Final = "rate."
 _SWITCHABLE: Final = (STARTS_DISABLED, SWITCHED_OFF)
 ABOUT_RATE: Final = str(RATES)
 
