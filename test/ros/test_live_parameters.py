@@ -372,7 +372,7 @@ def test_values_given_at_the_start_hold(start: Any, ros_harness: Any, asset: Pat
 
 
 @pytest.mark.parametrize(
-    "given", [{f"rate.{STATES}": -1.0}, {f"rate.{STATES}": 5}, {f"enabled.{FAULTY}": True}]
+    "given", [{f"rate.{STATES}": -1.0}, {f"rate.{STATES}": "fast"}, {f"enabled.{FAULTY}": True}]
 )
 def test_an_impossible_value_at_the_start_is_the_callers_mistake(asset: Path, given: dict[str, Any]) -> None:
     overrides = [Parameter(name, value=value) for name, value in given.items()]

@@ -492,7 +492,6 @@ class LiveApp(App[None]):
     #frames { height: auto; max-height: 30%; border-top: solid $accent; display: none; }
     #frames.-shown { display: block; }
     #filter { height: 1; border: none; padding: 0; display: none; }
-    #filter.-shown { display: block; }
     """
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as textual declares it
         (0, "-narrow"),
@@ -639,8 +638,9 @@ class LiveApp(App[None]):
     def action_filter(self) -> None:
         """Ask for words that the listed interfaces must have."""
         box = self.query_one("#filter", Input)
-        box.add_class("-shown")
-        box.focus()
+        box.display = True
+        # At once: keys that are typed right after belong to the filter.
+        self.screen.set_focus(box)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """List what fits the words so far."""
@@ -653,9 +653,9 @@ class LiveApp(App[None]):
     def action_clear(self) -> None:
         """Clear the filter; without one, close the detail pane."""
         box = self.query_one("#filter", Input)
-        if box.has_class("-shown"):
+        if box.display:
             box.value = ""
-            box.remove_class("-shown")
+            box.display = False
         else:
             self.query_one("#detail").remove_class("-shown")
             self._listen(None)
@@ -719,6 +719,9 @@ def serve(descriptor: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # They reach the whole job. The bridge ends at them, and the view with it.
         signal.signal(number, signal.SIG_IGN)
+    for name in ("COLUMNS", "LINES"):
+        # Of whoever started the bridge. The terminal has a size of its own, which changes.
+        os.environ.pop(name, None)
     connection = Connection(descriptor)
 
     def receive() -> None:
