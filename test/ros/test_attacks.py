@@ -245,10 +245,12 @@ def faults(harness: Any, arguments: list[str], tmp_path: Path, tf: str, chosen: 
         text = log.read_bytes()
         if b"Traceback" in text:
             found.append(f"a traceback: {text[text.index(b'Traceback') :][:2000].decode(errors='replace')}")
-        if re.search(
-            rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", re.sub(rb"\x1b\[\d*m", b"", text)
-        ):
-            found.append(f"control characters in {log.name}")
+        # Fast DDS colours its own errors.
+        plain = re.sub(rb"\x1b\[[\d;]*m", b"", text)
+        control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", plain)
+        if control:
+            near = plain[max(0, control.start() - 300) : control.start() + 100]
+            found.append(f"control characters in {log.name}: {near!r}")
     return "\n".join(found)
 
 
