@@ -85,12 +85,18 @@ class Terminal:
         assert self.output.rindex(LEAVE) > self.output.rindex(b"\x1b[?1049h")
         assert self.output.rindex(SHOW_CURSOR) > self.output.rindex(b"\x1b[?25l")
 
+    def hang_up(self) -> None:
+        """Close the terminal, as a window that is closed."""
+        for number in (self.master, self.slave):
+            if number >= 0:
+                os.close(number)
+        self.master = self.slave = -1
+
     def close(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        os.close(self.master)
-        os.close(self.slave)
+        self.hang_up()
 
 
 @pytest.fixture
@@ -177,6 +183,20 @@ def test_a_bridge_that_is_killed_leaves_no_view_and_a_usable_terminal(
     while select.select([terminal.master], [], [], 0)[0]:
         terminal.read()
     terminal.assert_restored()
+
+
+def test_a_view_ends_with_its_terminal(open_terminal: Callable[..., Terminal]) -> None:
+    terminal = started(open_terminal())
+    view = terminal.view()
+    terminal.hang_up()
+    end = time.monotonic() + WAIT_S
+    while Path(f"/proc/{view}/stat").exists() and time.monotonic() < end:
+        # The bridge's wait for its child ends the entry.
+        select.select([], [], [], 0.1)
+    assert not Path(f"/proc/{view}").exists()
+    assert terminal.process.poll() is None
+    os.kill(terminal.process.pid, signal.SIGINT)
+    assert terminal.process.wait(WAIT_S) == 0
 
 
 @pytest.mark.parametrize(

@@ -716,9 +716,11 @@ def serve(descriptor: int) -> None:
     Args:
         descriptor: File descriptor of the pipe.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         # They reach the whole job. The bridge ends at them, and the view with it.
         signal.signal(number, signal.SIG_IGN)
+    # A bridge under nohup outlives its terminal; a view does not.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for name in ("COLUMNS", "LINES"):
         # Of whoever started the bridge. The terminal has a size of its own, which changes.
         os.environ.pop(name, None)
@@ -728,6 +730,9 @@ def serve(descriptor: int) -> None:
         with suppress(EOFError, OSError, RuntimeError):
             while True:
                 update = connection.recv()
+                if not os.isatty(0):
+                    # Closed, and no signal said so: textual would read its end again and again.
+                    os._exit(1)
                 app.call_from_thread(app.show, update)
         with suppress(RuntimeError):
             app.call_from_thread(app.exit)

@@ -241,10 +241,12 @@ class LiveView:
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
             lines = output.close()
-        for line in lines[-LINES_LEFT:]:
-            print(line, file=sys.stderr)
-        if message:
-            print(f"usd_ros_bridge: {message}", file=sys.stderr)
+        # A terminal that was closed takes nothing.
+        with suppress(OSError):
+            for line in lines[-LINES_LEFT:]:
+                print(line, file=sys.stderr)
+            if message:
+                print(f"usd_ros_bridge: {message}", file=sys.stderr)
 
 
 class _CapturedOutput:
