@@ -336,6 +336,19 @@ def test_findings_of_a_change_name_the_line_of_the_file_that_was_read_again(star
     assert {each.line for each in bridge.plan.diagnostics if each == found} == {found.line + 2}
 
 
+def test_a_misspelt_attribute_that_comes_while_the_bridge_runs_is_a_warning_with_its_place(
+    start, edited_asset
+):
+    running = start(load_plan(edited_asset))
+    text = edited_asset.read_text()
+    edited_asset.write_text(text.replace('ros:topic:name = "upper_pose"', 'ros:topic:nmae = "upper_pose"'))
+    running.bridge.reload().result(TIMEOUT_S)
+    assert running.warnings.containing(
+        "ros:topic:nmae", "did you mean ros:topic:name?", f"{edited_asset.name}:"
+    )
+    assert running.warnings.containing("error [2.3.name]", "there is no name")
+
+
 def test_a_context_that_moves_to_another_domain_takes_its_interfaces_along(step_on, other_domain_id):
     stage = edited_stage()
     stepped = step_on(stage)

@@ -12,6 +12,7 @@ from typing import Any
 
 from usd_ros_bridge.backends.base import Backend, BackendInput, needs_physics
 from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import BridgeOptions, PlanOptions, VariantSelection
@@ -625,7 +626,7 @@ class Bridge(HandlerRegistry):
     def _report_change(self, report: ChangeReport) -> None:
         self._inform(f"change:{report}", str(report))
         for each in report.found:
-            if each.severity == "error":
+            if each.severity != "info" and each.code not in REPORTED_AT_RUN_TIME:
                 self._reporter.report(f"change.found:{each}", str(each))
 
     def _quit(self) -> bool:
