@@ -107,6 +107,13 @@ def test_every_attribute_has_a_field(kind: type[records.Record], schema: dict[st
     assert {spec.name: (spec.type_name, spec.fallback) for _, spec in attribute_fields(kind)} == schema
 
 
+def edited_asset() -> Usd.Stage:
+    """Return a stage of the asset whose edits are its own: other tests may have the asset's layer open."""
+    stage = Usd.Stage.Open(str(ASSET))
+    stage.SetEditTarget(stage.GetSessionLayer())
+    return stage
+
+
 def test_typed_prims_and_what_they_name_are_read() -> None:
     found = physics_of(Usd.Stage.Open(str(ASSET)))
     assert [each.path.rpartition("/")[2] for each in found.tendons] == ["coupling", "string"]
@@ -121,13 +128,13 @@ def test_typed_prims_and_what_they_name_are_read() -> None:
 
 
 def test_a_site_needs_no_schema_where_a_tendon_names_it() -> None:
-    stage = Usd.Stage.Open(str(ASSET))
+    stage = edited_asset()
     prim = stage.GetPrimAtPath("/robot/base/anchor")
     prim.RemoveAppliedSchema("MjcSiteAPI")
     assert "/robot/base/anchor" in {each.path for each in physics_of(stage).sites}
 
 
 def test_a_keyframe_is_noted() -> None:
-    stage = Usd.Stage.Open(str(ASSET))
+    stage = edited_asset()
     stage.DefinePrim("/robot/Physics/home", "MjcKeyframe")
     assert physics_of(stage).keyframes == ("/robot/Physics/home",)
