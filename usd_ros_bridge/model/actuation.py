@@ -28,6 +28,10 @@ INTERFACES: Final[tuple[CommandInterface, ...]] = ("position", "velocity", "effo
 
 NO_DRIVE: Final = "4.2.3.drive"
 NO_BASE: Final = "4.2.3.base"
+_TURNING_WHEELS: Final = (
+    "the base {body} is fixed to the world by {joint}: wheels turn, and the robot does not move"
+)
+_NO_VELOCITY: Final = "no velocity moves the base {body}: it is fixed to the world by {joint}"
 REPORTED_AT_RUN_TIME: Final = frozenset({NO_DRIVE, NO_BASE})
 """Codes of diagnostics that a running bridge reports by itself, for the backend that it has."""
 
@@ -205,7 +209,7 @@ def controller_fault(
         return None
     fault = _joints_fault(controller, unmoved.get(schema.commands, ()), schema.commands)
     if fault is None and controller.schema == DIFF_DRIVE and controller.robot >= 0:
-        return _base_fault(plan, plan.robots[controller.robot])
+        return _base_fault(plan, plan.robots[controller.robot], _TURNING_WHEELS, acts=True)
     return fault
 
 
@@ -257,16 +261,24 @@ def _hangs(plan: BridgePlan, robot: int, body: str) -> bool:
     )
 
 
-def _base_fault(plan: BridgePlan, robot: RobotPlan) -> ActuationFault | None:
+def _base_fault(plan: BridgePlan, robot: RobotPlan, message: str, *, acts: bool) -> ActuationFault | None:
+    """Return the fault of what moves a base that is fixed to the world, None if the base is free.
+
+    Args:
+        plan: The plan.
+        robot: The robot.
+        message: The fault, with `{body}` and `{joint}`.
+        acts: Its commands have an effect all the same.
+    """
     fixed = fixed_base(plan, robot)
     if fixed is None:
         return None
     body, joint = fixed
     return ActuationFault(
         code=NO_BASE,
-        message=f"the base {body} is fixed to the world by {joint}: wheels turn, and the robot does not move",
+        message=message.format(body=body, joint=joint),
         remedy=free_base_remedy(plan.asset),
-        acts=True,
+        acts=acts,
     )
 
 
@@ -288,7 +300,7 @@ def topic_fault(plan: BridgePlan, topic: TopicPlan, unmoved: UnmovedByInterface)
     """Return what the messages of a subscription without a controller cannot move; None where they can."""
     kind = message_type(topic.type).commands
     if kind == "body_twist" and topic.robot >= 0:
-        return _tied_fault(plan, plan.robots[topic.robot])
+        return _base_fault(plan, plan.robots[topic.robot], _NO_VELOCITY, acts=False)
     if kind not in ("joint_targets", "joint_positions"):
         return None
     pairs = list(zip(plan.joint_names(topic), topic.dofs, strict=True))
@@ -330,19 +342,6 @@ def _targets_fault(
         remedy=_remedies(group for group, _ in stuck),
         acts=not whole or pushed,
         remark=not (whole or positions_only),
-    )
-
-
-def _tied_fault(plan: BridgePlan, robot: RobotPlan) -> ActuationFault | None:
-    fixed = fixed_base(plan, robot)
-    if fixed is None:
-        return None
-    body, joint = fixed
-    return ActuationFault(
-        code=NO_BASE,
-        message=f"no velocity moves the base {body}: it is fixed to the world by {joint}",
-        remedy=free_base_remedy(plan.asset),
-        acts=False,
     )
 
 
