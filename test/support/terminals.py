@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import signal
+import time
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -42,7 +43,10 @@ class OnTerminal:
 
     def wait_for(self, text: bytes) -> None:
         """Read until a text is written. Fail after a minute, or if the process ends before."""
+        end = time.monotonic() + READ_S
         while text not in self.written:
+            # A view that draws on and on is never silent.
+            assert time.monotonic() < end, f"no {text!r} within {READ_S:g} s: {self.written!r}"
             assert self._read(), f"the process ended without {text!r}: {self.written!r}"
 
     def type(self, text: bytes) -> None:
