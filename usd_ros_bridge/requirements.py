@@ -70,7 +70,13 @@ NEWTON = Requirement(
     remedy='pip install "usd_ros_bridge[newton]"',
     purpose="the backend newton",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON)
+BAGS = Requirement(
+    label="rosbags",
+    modules=("rosbags",),
+    remedy='pip install "usd_ros_bridge[bags]"',
+    purpose="playing bags",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, BAGS)
 
 
 def is_installed(module: str) -> bool:

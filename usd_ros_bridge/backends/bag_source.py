@@ -1,0 +1,315 @@
+"""What a bag says about motion: joint states and transforms as arrays over time. Independent of any plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from usd_ros_bridge.backends.bag_file import BagFile
+from usd_ros_bridge.backends.cdr_columns import CdrColumns, CdrLayout, UnreadableError
+from usd_ros_bridge.backends.mcap_file import BagChannel
+from usd_ros_bridge.errors import quoted
+from usd_ros_bridge.model.message_types import JOINT_STATE, TF_MESSAGE
+from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.spatial.transforms import FloatArray
+
+TimeArray = NDArray[np.int64]
+FramePair = tuple[str, str]
+"""Parent and child frame id."""
+
+_BATCH: Final = 4096
+_BATCH_BYTES: Final = 8_000_000
+_SECOND_NS: Final = 1_000_000_000
+_FLOAT64: Final = 8
+_POSE_FIELDS: Final = (*(("translation", axis) for axis in "xyz"), *(("rotation", axis) for axis in "xyzw"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JointSeries:
+    """Joint states of one topic that name the same joints in the same order.
+
+    Attributes:
+        topic: Topic name.
+        names: J joint names.
+        stamp_ns: (N,) header stamps, nanoseconds; 0 where a message had none.
+        log_ns: (N,) when the messages were recorded, nanoseconds.
+        position: (N, J) rad or m.
+        velocity: (N, J) rad/s or m/s, NaN where a message had none; None if no message had any.
+        effort: (N, J) N m or N, likewise.
+    """
+
+    topic: str
+    names: tuple[str, ...]
+    stamp_ns: TimeArray
+    log_ns: TimeArray
+    position: FloatArray
+    velocity: FloatArray | None = None
+    effort: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransformSeries:
+    """Transforms of one topic between the same two frames.
+
+    Attributes:
+        topic: Topic name.
+        parent: Frame id of the parent, without a slash in front.
+        child: Frame id of the child, likewise.
+        stamp_ns: (N,) header stamps, nanoseconds; 0 where a transform had none.
+        log_ns: (N,) when the messages were recorded, nanoseconds.
+        parent_from_child: (N, 7) poses as recorded.
+    """
+
+    topic: str
+    parent: str
+    child: str
+    stamp_ns: TimeArray
+    log_ns: TimeArray
+    parent_from_child: FloatArray
+
+
+class BagSource:
+    """Read the motion of a bag: first which topics there are, then their messages.
+
+    Attributes:
+        topics: Interface type by topic name, of all topics.
+    """
+
+    def __init__(self, file: BagFile, report: Report) -> None:
+        """List the topics.
+
+        Args:
+            file: The open bag.
+            report: Told of messages that cannot be read.
+        """
+        self._file = file
+        self._report = report
+        self._columns: dict[BagChannel, CdrColumns | None] = {}
+        self.topics: dict[str, str] = {}
+        for channel in file.channels():
+            # If a topic has two types, the one that can be played counts.
+            if self.topics.get(channel.topic) not in {JOINT_STATE, TF_MESSAGE}:
+                self.topics[channel.topic] = channel.type
+
+    def topics_of(self, type_name: str) -> tuple[str, ...]:
+        """Return the names of the topics of a type, in order."""
+        return tuple(sorted(name for name, each in self.topics.items() if each == type_name))
+
+    def survey(
+        self, joint_topics: Collection[str], tf_topics: Collection[str]
+    ) -> tuple[tuple[JointSeries, ...], Mapping[str, Counter[FramePair]]]:
+        """Read joint states, and count the transforms between each two frames.
+
+        Args:
+            joint_topics: Topics of joint states.
+            tf_topics: Topics of transforms.
+
+        Returns:
+            The joint states, and by topic how many transforms there are of each parent and child.
+        """
+        joints: dict[tuple[str, tuple[str, ...]], _JointParts] = {}
+        pairs: dict[str, Counter[FramePair]] = {topic: Counter() for topic in tf_topics}
+
+        def collect(channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> None:
+            if channel.type == TF_MESSAGE:
+                for pair in _pairs(layout):
+                    pairs[channel.topic][pair] += len(raw)
+                return
+            names = tuple(layout.texts["name", index] for index in range(layout.lengths["name",]))
+            parts = joints.setdefault((channel.topic, names), _JointParts())
+            if fault := parts.add(len(names), log_ns, layout, raw):
+                self._report(
+                    f"playback.bag_messages:{channel.topic}", f"{channel.topic}: messages with {fault} are ignored"
+                )
+
+        def wanted(channel: BagChannel) -> bool:
+            return (channel.type == JOINT_STATE and channel.topic in joint_topics) or (
+                channel.type == TF_MESSAGE and channel.topic in pairs
+            )
+
+        self._read(wanted, collect)
+        series = (parts.series(topic, names) for (topic, names), parts in joints.items())
+        return tuple(each for each in series if each is not None), pairs
+
+    def transforms(self, wanted: Mapping[str, Collection[FramePair]]) -> tuple[TransformSeries, ...]:
+        """Read transforms.
+
+        Args:
+            wanted: Parents and children of interest, by topic.
+        """
+        parts: dict[tuple[str, FramePair], list[tuple[TimeArray, TimeArray, FloatArray]]] = {}
+
+        def collect(channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> None:
+            chosen = wanted[channel.topic]
+            stamps: TimeArray | None = None
+            for index, pair in enumerate(_pairs(layout)):
+                if pair not in chosen:
+                    continue
+                found = _stamps(layout, raw, "transforms", index)
+                # Mostly all have the same stamp: one array serves them.
+                stamps = found if stamps is None or not np.array_equal(stamps, found) else stamps
+                parts.setdefault((channel.topic, pair), []).append((stamps, log_ns, _poses(layout, raw, index)))
+
+        self._read(lambda channel: channel.type == TF_MESSAGE and bool(wanted.get(channel.topic)), collect)
+        shared: dict[tuple[int, ...], TimeArray] = {}
+
+        def joined(arrays: Iterable[TimeArray]) -> TimeArray:
+            """Concatenate; the same arrays give the same array."""
+            each = tuple(arrays)
+            return shared.setdefault(tuple(map(id, each)), np.concatenate(each))
+
+        return tuple(
+            TransformSeries(
+                topic=topic,
+                parent=parent,
+                child=child,
+                stamp_ns=joined(part[0] for part in found),
+                log_ns=joined(part[1] for part in found),
+                parent_from_child=np.concatenate([part[2] for part in found]),
+            )
+            for (topic, (parent, child)), found in parts.items()
+        )
+
+    def _read(
+        self,
+        wanted: Callable[[BagChannel], bool],
+        collect: Callable[[BagChannel, TimeArray, CdrLayout, NDArray[np.uint8]], None],
+    ) -> None:
+        """Read messages in batches, sorted by how they are laid out."""
+        waiting: dict[BagChannel, tuple[list[int], list[bytes]]] = {}
+        sizes: Counter[BagChannel] = Counter()
+
+        def flush(channel: BagChannel) -> None:
+            log_ns, messages = waiting.pop(channel)
+            sizes[channel] = 0
+            columns = self._columns_of(channel)
+            if columns is None:
+                return
+            times = np.array(log_ns, dtype=np.uint64).astype(np.int64)
+            for layout, indices, raw in columns.split(messages):
+                try:
+                    collect(channel, times[indices], layout, raw)
+                except KeyError as error:
+                    self._columns[channel] = None
+                    self._report_ignored(channel, f"its definition has no field {error}")
+                    return
+
+        for channel, log_ns, data in self._file.messages(wanted):
+            times, messages = waiting.setdefault(channel, ([], []))
+            times.append(log_ns)
+            messages.append(data)
+            sizes[channel] += len(data)
+            if len(messages) >= _BATCH or sizes[channel] >= _BATCH_BYTES:
+                flush(channel)
+        for channel in tuple(waiting):
+            flush(channel)
+        for channel, columns in self._columns.items():
+            if columns is not None and columns.unreadable:
+                self._report(
+                    f"playback.bag_unreadable:{channel.topic}",
+                    f"{channel.topic}: {columns.unreadable} messages are no {channel.type} and ignored",
+                )
+
+    def _columns_of(self, channel: BagChannel) -> CdrColumns | None:
+        if channel not in self._columns:
+            try:
+                if channel.encoding != "cdr":
+                    raise UnreadableError(f"its messages have the encoding {quoted(channel.encoding)}, not cdr")
+                self._columns[channel] = CdrColumns(channel)
+            except UnreadableError as error:
+                self._columns[channel] = None
+                self._report_ignored(channel, str(error))
+        return self._columns[channel]
+
+    def _report_ignored(self, channel: BagChannel, why: str) -> None:
+        self._report(f"playback.bag_unreadable:{channel.topic}", f"{channel.topic} is ignored: {why}")
+
+
+class _JointParts:
+    """Joint states of a topic with the same names, batch by batch."""
+
+    def __init__(self) -> None:
+        self._stamps: list[TimeArray] = []
+        self._log: list[TimeArray] = []
+        self._position: list[FloatArray | None] = []
+        self._velocity: list[FloatArray | None] = []
+        self._effort: list[FloatArray | None] = []
+
+    def add(self, count: int, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> str:
+        """Add messages with `count` names, and return what is wrong with them, "" for nothing."""
+        lengths = [layout.lengths[field,] for field in ("position", "velocity", "effort")]
+        if lengths[0] != count or lengths[1] not in {0, count} or lengths[2] not in {0, count}:
+            shown = "/".join(map(str, lengths))
+            return f"{count} names and {shown} positions/velocities/efforts"
+        if not count:
+            return ""
+        self._stamps.append(_stamps(layout, raw))
+        self._log.append(log_ns)
+        parts = (self._position, self._velocity, self._effort)
+        for field, length, part in zip(("position", "velocity", "effort"), lengths, parts, strict=True):
+            part.append(layout.column(raw, field).astype(np.float64, copy=False) if length else None)
+        return ""
+
+    def series(self, topic: str, names: tuple[str, ...]) -> JointSeries | None:
+        """Return all of them as one, and forget them; None for none."""
+        if not self._stamps:
+            return None
+        shapes = [(len(stamps), len(names)) for stamps in self._stamps]
+        position = _joined(self._position, shapes)
+        assert position is not None
+        return JointSeries(
+            topic=topic,
+            names=names,
+            stamp_ns=np.concatenate(self._stamps),
+            log_ns=np.concatenate(self._log),
+            position=position,
+            velocity=_joined(self._velocity, shapes),
+            effort=_joined(self._effort, shapes),
+        )
+
+
+def _joined(arrays: list[FloatArray | None], shapes: list[tuple[int, int]]) -> FloatArray | None:
+    """Concatenate arrays and free them, NaN where there is none; None if there is none at all."""
+    if all(each is None for each in arrays):
+        return None
+    found = np.concatenate(
+        [np.full(shape, np.nan) if each is None else each for each, shape in zip(arrays, shapes, strict=True)]
+    )
+    arrays.clear()
+    return found
+
+
+def _stamps(layout: CdrLayout, raw: NDArray[np.uint8], *path: str | int) -> TimeArray:
+    """Return the stamps (N,) of headers, nanoseconds."""
+    seconds = layout.column(raw, *path, "header", "stamp", "sec")[:, 0].astype(np.int64)
+    found: TimeArray = seconds * _SECOND_NS + layout.column(raw, *path, "header", "stamp", "nanosec")[:, 0]
+    return found
+
+
+def _pairs(layout: CdrLayout) -> list[FramePair]:
+    """Return parent and child of each transform of a message; tf's slash in front is left out, as in tf2."""
+    texts = layout.texts
+    return [
+        (
+            texts["transforms", index, "header", "frame_id"].lstrip("/"),
+            texts["transforms", index, "child_frame_id"].lstrip("/"),
+        )
+        for index in range(layout.lengths["transforms",])
+    ]
+
+
+def _poses(layout: CdrLayout, raw: NDArray[np.uint8], index: int) -> FloatArray:
+    """Return the poses (N, 7) of one transform."""
+    paths = [("transforms", index, "transform", *field) for field in _POSE_FIELDS]
+    first = layout.numbers[paths[0]]
+    if first.dtype.itemsize == _FLOAT64 and all(
+        layout.numbers[path].offset == first.offset + _FLOAT64 * number for number, path in enumerate(paths)
+    ):
+        whole = np.ascontiguousarray(raw[:, first.offset : first.offset + _FLOAT64 * len(paths)])
+        return whole.view(first.dtype).astype(np.float64, copy=False)
+    return np.concatenate([layout.column(raw, *path) for path in paths], axis=1).astype(np.float64, copy=False)
