@@ -91,6 +91,17 @@ def _solvers(text: str) -> tuple[str, ...]:
     return names
 
 
+def _remap(text: str) -> dict[str, str]:
+    """Parse `RECORDED:=PLAYED`, separated by commas; names without a slash in front are absolute, too."""
+    pairs = {}
+    for part in text.split(","):
+        recorded, separator, played = part.partition(":=")
+        if not separator:
+            raise ValueError("RECORDED:=PLAYED, separated by commas")
+        pairs["/" + topic_name(recorded).lstrip("/")] = "/" + topic_name(played).lstrip("/")
+    return pairs
+
+
 _STEP = "length of a step"
 _TIME_SAMPLES = "restart time samples at the end of the stage's range; false stays at the end"
 
@@ -140,14 +151,28 @@ _JOINT_STATES_OPTIONS = {
     "ignore_timestamp": _flag("false", "use every message, however old its stamp is"),
 }
 _PLAYBACK_OPTIONS = {
-    "rate": _number(ranges.PLAYBACK_RATE, "1", "stage seconds per second"),
+    "rate": _number(ranges.PLAYBACK_RATE, "1", "recorded seconds per second"),
     "start": _number(
         ranges.PLAYBACK_TIME,
-        "start of the stage's range, else of its samples",
-        "where it starts, stage seconds",
+        "start of the stage's range, else of its samples; of a bag 0",
+        "where it starts, seconds of the stage, or since the first message of the bag",
     ),
-    "end": _number(ranges.PLAYBACK_TIME, "end of the same", "where it ends, stage seconds"),
+    "end": _number(ranges.PLAYBACK_TIME, "end of the same", "where it ends, likewise"),
     "loop": _flag("true", "go back to the start at the end; false stays at the end"),
+    "bag": BackendOption(
+        kind="text",
+        possible="a .mcap or .db3 file, or a rosbag2 directory",
+        default="none: the stage's time samples",
+        help="bag whose joint states and transforms are played",
+        parse=str.strip,
+    ),
+    "remap": BackendOption(
+        kind="text",
+        possible="RECORDED:=PLAYED, separated by commas",
+        default="none",
+        help="other names for topics of the bag",
+        parse=_remap,
+    ),
 }
 
 BACKENDS: Mapping[str, BackendInfo] = {
@@ -169,7 +194,7 @@ BACKENDS: Mapping[str, BackendInfo] = {
         summary="takes joint positions from a topic, as robot_state_publisher does",
         options=_JOINT_STATES_OPTIONS,
     ),
-    "playback": BackendInfo(summary="plays the stage's time samples", options=_PLAYBACK_OPTIONS),
+    "playback": BackendInfo(summary="plays the stage's time samples, or a bag", options=_PLAYBACK_OPTIONS),
     "null": BackendInfo(summary="shows the state as authored", options={}),
 }
 

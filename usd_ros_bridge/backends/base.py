@@ -48,6 +48,8 @@ class Capabilities:
             at every tick, which returns a new sample as soon as there is one, with the stamp of the measured state.
         unmoved: By kind of command, the degrees of freedom that it does not move, and why. A controller that cannot
             move its joints stays inactive and refuses goals. Empty: every command moves its joint.
+        odometry: Prim paths of the robots whose base the backend poses in the odometry frame: that pose is shown as
+            odometry, instead of what wheels give.
     """
 
     joint_driven: bool = True
@@ -61,6 +63,7 @@ class Capabilities:
     step_ns: int = 0
     async_sensors: frozenset[str] = frozenset()
     unmoved: UnmovedByInterface = field(default_factory=dict)
+    odometry: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

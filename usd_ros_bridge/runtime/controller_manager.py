@@ -127,7 +127,7 @@ class ControllerManager:
         self.runs = any(map(self._needs_ticks, self._slots()))
         self.busy = False
         self.odometry = OdometryTable(
-            (runner.group, [slot.row for slot in runner.slots if slot.plan.switchable])
+            (runner.group, _reckoning_rows(plan, runner, capabilities))
             for runner in self._runners
             if isinstance(runner.group, OdometryGroup)
         )
@@ -526,6 +526,12 @@ def _find_faults(plan: BridgePlan, capabilities: Capabilities) -> dict[tuple[str
             if fault is not None:
                 found[_key(controller)] = fault
     return found
+
+
+def _reckoning_rows(plan: BridgePlan, runner: ControllerGroupRunner, capabilities: Capabilities) -> list[int]:
+    """Return the rows of a group that measure odometry: not those of robots whose odometry the backend gives."""
+    measured = {index for index, robot in enumerate(plan.robots) if robot.path in capabilities.odometry}
+    return [slot.row for slot in runner.slots if slot.plan.switchable and slot.plan.robot not in measured]
 
 
 def _key(plan: ControllerPlan) -> tuple[str, str]:

@@ -247,10 +247,21 @@ def _make_controllers(
 def _make_snapshot(
     plan: BridgePlan, backend: Backend, kinematics: Kinematics, odometry: OdometryTable, report: Report
 ) -> tuple[FrameTable, Snapshot]:
-    joint_driven = backend.capabilities.joint_driven
+    capabilities = backend.capabilities
+    joint_driven = capabilities.joint_driven
     frames = FrameTable(plan, kinematics, joint_driven=joint_driven, report=report, odometry=odometry)
     snapshot = Snapshot(
-        plan, kinematics, frames, joint_driven=joint_driven, sense=find_sense(backend), odometry=odometry
+        plan,
+        kinematics,
+        frames,
+        joint_driven=joint_driven,
+        sense=find_sense(backend),
+        odometry=odometry,
+        odometry_bases=[
+            robot.frames[robot.base].carrier
+            for robot in plan.robots
+            if robot.base >= 0 and robot.path in capabilities.odometry
+        ],
     )
     return frames, snapshot
 

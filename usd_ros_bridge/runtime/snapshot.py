@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isnan
 
@@ -79,6 +79,7 @@ class Snapshot:
         joint_driven: bool,
         sense: Sense | None = None,
         odometry: OdometryTable | None = None,
+        odometry_bases: Sequence[int] = (),
     ) -> None:
         """Store the arguments.
 
@@ -90,6 +91,7 @@ class Snapshot:
             sense: Returns a sensor's newest sample by its prim path, None while there is none; None where the backend
                 serves no sensors.
             odometry: What controllers know of their robots' bases.
+            odometry_bases: Rows of bases whose poses are in their odometry frames: these begin where they are.
         """
         self.tick = 0
         self.first_ns = -1
@@ -116,6 +118,7 @@ class Snapshot:
         self._local_twists: dict[int, Floats] = {}
         self._motions: dict[int, BodyMotion] = {}
         self._start = np.full((bodies, 7), np.nan)
+        self._odometry_bases = list(odometry_bases)
         # Rows of it: a list costs a third of a row of an array.
         self._single_start: dict[int, list[float]] = {}
         self._started = np.zeros(bodies, dtype=bool)
@@ -441,6 +444,8 @@ class Snapshot:
         fresh = ~self._started & (self._body_time() >= 0)
         if fresh.any():
             self._start[fresh] = self.body_pose[fresh]
+            if self._odometry_bases:
+                self._start[self._odometry_bases] = IDENTITY
             self._single_start.clear()
             self._started |= fresh
         self._all_started = bool(self._started.all())

@@ -108,9 +108,7 @@ class McapFile:
                     elif opcode == _CHUNK:
                         yield from self._chunk_messages(offset, content, chosen, wanted)
             except _TruncatedError as error:
-                self.damage = (
-                    f"it was not closed: it ends in the middle of a record, everything before byte {error} is read"
-                )
+                self.damage = f"it was not closed: it ends in the middle of the record at byte {error}"
 
     def _open(self) -> BinaryIO:
         try:
@@ -127,7 +125,7 @@ class McapFile:
         while True:
             start = file.read(_RECORD.size)
             if not start:
-                self.damage = self.damage or "it was not closed: it has no end, everything in it is read"
+                self.damage = self.damage or "it was not closed: it has no end"
                 return
             if len(start) < _RECORD.size:
                 raise _TruncatedError(offset)

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.bag_file import BagFile
-from usd_ros_bridge.backends.cdr_columns import CdrColumns, CdrLayout, UnreadableError
-from usd_ros_bridge.backends.mcap_file import BagChannel
+from usd_ros_bridge.backends.bag.bag_file import BagFile
+from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, CdrLayout, UnreadableError
+from usd_ros_bridge.backends.bag.mcap_file import BagChannel
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.message_types import JOINT_STATE, TF_MESSAGE
 from usd_ros_bridge.reporting import Report
@@ -115,7 +115,9 @@ class BagSource:
         joints: dict[tuple[str, tuple[str, ...]], _JointParts] = {}
         pairs: dict[str, Counter[FramePair]] = {topic: Counter() for topic in tf_topics}
 
-        def collect(channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> None:
+        def collect(
+            channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]
+        ) -> None:
             if channel.type == TF_MESSAGE:
                 for pair in _pairs(layout):
                     pairs[channel.topic][pair] += len(raw)
@@ -124,7 +126,8 @@ class BagSource:
             parts = joints.setdefault((channel.topic, names), _JointParts())
             if fault := parts.add(len(names), log_ns, layout, raw):
                 self._report(
-                    f"playback.bag_messages:{channel.topic}", f"{channel.topic}: messages with {fault} are ignored"
+                    f"playback.bag_messages:{channel.topic}",
+                    f"{channel.topic}: messages with {fault} are ignored",
                 )
 
         def wanted(channel: BagChannel) -> bool:
@@ -144,7 +147,9 @@ class BagSource:
         """
         parts: dict[tuple[str, FramePair], list[tuple[TimeArray, TimeArray, FloatArray]]] = {}
 
-        def collect(channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> None:
+        def collect(
+            channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]
+        ) -> None:
             chosen = wanted[channel.topic]
             stamps: TimeArray | None = None
             for index, pair in enumerate(_pairs(layout)):
@@ -153,7 +158,9 @@ class BagSource:
                 found = _stamps(layout, raw, "transforms", index)
                 # Mostly all have the same stamp: one array serves them.
                 stamps = found if stamps is None or not np.array_equal(stamps, found) else stamps
-                parts.setdefault((channel.topic, pair), []).append((stamps, log_ns, _poses(layout, raw, index)))
+                parts.setdefault((channel.topic, pair), []).append(
+                    (stamps, log_ns, _poses(layout, raw, index))
+                )
 
         self._read(lambda channel: channel.type == TF_MESSAGE and bool(wanted.get(channel.topic)), collect)
         shared: dict[tuple[int, ...], TimeArray] = {}
@@ -219,7 +226,9 @@ class BagSource:
         if channel not in self._columns:
             try:
                 if channel.encoding != "cdr":
-                    raise UnreadableError(f"its messages have the encoding {quoted(channel.encoding)}, not cdr")
+                    raise UnreadableError(
+                        f"its messages have the encoding {quoted(channel.encoding)}, not cdr"
+                    )
                 self._columns[channel] = CdrColumns(channel)
             except UnreadableError as error:
                 self._columns[channel] = None
@@ -312,4 +321,6 @@ def _poses(layout: CdrLayout, raw: NDArray[np.uint8], index: int) -> FloatArray:
     ):
         whole = np.ascontiguousarray(raw[:, first.offset : first.offset + _FLOAT64 * len(paths)])
         return whole.view(first.dtype).astype(np.float64, copy=False)
-    return np.concatenate([layout.column(raw, *path) for path in paths], axis=1).astype(np.float64, copy=False)
+    return np.concatenate([layout.column(raw, *path) for path in paths], axis=1).astype(
+        np.float64, copy=False
+    )

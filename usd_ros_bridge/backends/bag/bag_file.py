@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
-from usd_ros_bridge.backends.mcap_file import BagChannel, BagMessage, McapFile, zstd
+from usd_ros_bridge.backends.bag.mcap_file import BagChannel, BagMessage, McapFile, zstd
 from usd_ros_bridge.errors import BackendError, did_you_mean, error_text, quoted
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.requirements import BAGS
@@ -88,7 +88,9 @@ class BagFile:
                 else:
                     yield channel, log_ns, data
             if file.damage:
-                self._report(f"playback.bag_damaged:{name}", f"bag {quoted(self.path)}: {name}: {file.damage}")
+                self._report(
+                    f"playback.bag_damaged:{name}", f"bag {quoted(self.path)}: {name}: {file.damage}"
+                )
 
     def _storage_files(self) -> list[Path]:
         """Return the files with messages, in the order of recording."""
@@ -133,7 +135,9 @@ class BagFile:
     def _storage(self, path: Path) -> _Storage:
         storage = _STORAGES.get(_ending(path))
         if storage is None:
-            remedy = "convert it with rosbags-convert" if path.suffix == ".bag" else "give a .mcap or .db3 file"
+            remedy = (
+                "convert it with rosbags-convert" if path.suffix == ".bag" else "give a .mcap or .db3 file"
+            )
             kind = "a bag of ROS 1" if path.suffix == ".bag" else "no bag"
             raise BackendError(f"{quoted(path)} is {kind}: {remedy}, or a rosbag2 directory")
         if path.suffix != _COMPRESSED:
@@ -142,7 +146,9 @@ class BagFile:
         damage = _unpack(path, unpacked)
         opened = storage(unpacked)
         if damage:
-            self._report(f"playback.bag_damaged:{path.name}", f"bag {quoted(self.path)}: {path.name}: {damage}")
+            self._report(
+                f"playback.bag_damaged:{path.name}", f"bag {quoted(self.path)}: {path.name}: {damage}"
+            )
         return opened
 
 

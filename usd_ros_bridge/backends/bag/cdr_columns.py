@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.mcap_file import BagChannel
+from usd_ros_bridge.backends.bag.mcap_file import BagChannel
 from usd_ros_bridge.errors import error_text
 
 FieldPath = tuple[str | int, ...]
@@ -22,13 +22,11 @@ FieldPath = tuple[str | int, ...]
 
 _HEADER_SIZE: Final = 4
 _LITTLE, _BIG = b"\x00\x01", b"\x00\x00"
-_SIZES: Final[Mapping[str, int]] = {
-    "bool": 1, "byte": 1, "octet": 1, "char": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4,
-    "uint32": 4, "int64": 8, "uint64": 8, "float32": 4, "float64": 8,
-}
 _NUMPY: Final[Mapping[str, str]] = {
-    "bool": "u1", "byte": "u1", "octet": "u1", "char": "u1", "int8": "i1", "uint8": "u1", "int16": "i2",
-    "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8", "float32": "f4", "float64": "f8",
+    **dict.fromkeys(("bool", "byte", "octet", "char"), "u1"),
+    **{f"int{8 * size}": f"i{size}" for size in (1, 2, 4, 8)},
+    **{f"uint{8 * size}": f"u{size}" for size in (1, 2, 4, 8)},
+    **{f"float{8 * size}": f"f{size}" for size in (4, 8)},
 }
 _MAX_LAYOUTS: Final = 1000
 """Layouts of a type that are kept. A message that is laid out like no other costs a walk."""
@@ -68,7 +66,9 @@ class CdrLayout:
     def column(self, messages: NDArray[np.uint8], *field: str | int) -> NDArray[Any]:
         """Return a field's numbers (N, count) of messages (N, L) with this layout."""
         place = self.numbers[field]
-        part = np.ascontiguousarray(messages[:, place.offset : place.offset + place.count * place.dtype.itemsize])
+        part = np.ascontiguousarray(
+            messages[:, place.offset : place.offset + place.count * place.dtype.itemsize]
+        )
         if not place.count:
             return np.empty((len(messages), 0), dtype=place.dtype.newbyteorder("="))
         found = part.view(place.dtype)
@@ -93,7 +93,9 @@ class CdrColumns:
         self._count = 0
         self.unreadable = 0
 
-    def split(self, messages: Sequence[bytes]) -> Iterator[tuple[CdrLayout, NDArray[np.intp], NDArray[np.uint8]]]:
+    def split(
+        self, messages: Sequence[bytes]
+    ) -> Iterator[tuple[CdrLayout, NDArray[np.intp], NDArray[np.uint8]]]:
         """Sort messages by their layout; those that cannot be read are counted in `unreadable`.
 
         Returns:
@@ -227,9 +229,9 @@ class _Walk:
             self._fixed.append((text, self._at))
             self._texts[path] = self._message[text : self._at].rstrip(b"\0").decode()
             return
-        size = _SIZES[name]
-        start = self._take(count * size, size) if count else self._at
-        self._numbers[path] = Numbers(start, count, np.dtype(self._order + _NUMPY[name]))
+        dtype = np.dtype(self._order + _NUMPY[name])
+        start = self._take(count * dtype.itemsize, dtype.itemsize) if count else self._at
+        self._numbers[path] = Numbers(start, count, dtype)
 
     def _read_length(self) -> int:
         start = self._take(4, 4)
