@@ -118,7 +118,7 @@ def read_motion(plan: BridgePlan, source: BagSource, remap: Mapping[str, str], r
     positions, bodies = transforms.tracks(targets, clock)
     tracks = (*joints.tracks(clock), *positions)
     if not tracks and not bodies:
-        raise BackendError(f"the bag has nothing that moves the asset's robots; {topics.remedy()}")
+        raise BackendError(f"bag {source.name} has nothing that moves the asset's robots; {topics.remedy()}")
     played = covered | {int(row) for each in positions for row in each.rows}
     _report_rest(plan, topics, played, report)
     moved = {body.row for body in bodies}

@@ -141,11 +141,12 @@ class _JointPlayer:
         at = self._columns
         at.locate(time_ns)
         assert self._position is not None
-        before = self._position[at.lower]
-        change = self._position[at.upper] - before
+        before, after = self._position[at.lower], self._position[at.upper]
+        change = after - before
         if self._wraps:
             change -= self._turn * np.round(change / _TURN)
-        state.joint_position[self.rows] = before + at.fraction * change
+        # At the last message the sum would be off by rounding, or by a turn.
+        state.joint_position[self.rows] = np.where(at.fraction < 1.0, before + at.fraction * change, after)
         velocity = at.per_second * change
         if self._velocity is not None:
             given = self._at(self._velocity)
@@ -157,11 +158,11 @@ class _JointPlayer:
     def _at(self, values: FloatArray) -> FloatArray:
         """Return values at the current time, NaN where one of the two is not known."""
         at = self._columns
-        before = values[at.lower]
+        before, after = values[at.lower], values[at.upper]
         with np.errstate(invalid="ignore", over="ignore"):
-            between = before + at.fraction * (values[at.upper] - before)
-        # What comes after a message does not change what it says.
-        found: FloatArray = np.where(at.fraction > 0.0, between, before)
+            between = before + at.fraction * (after - before)
+        # What the other message says does not change what one says at its own time.
+        found: FloatArray = np.where(at.fraction >= 1.0, after, np.where(at.fraction > 0.0, between, before))
         return found
 
 

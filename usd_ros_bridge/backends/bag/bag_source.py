@@ -77,6 +77,7 @@ class BagSource:
     """Read the motion of a bag: first which topics there are, then their messages.
 
     Attributes:
+        name: Name of the bag, for people.
         topics: Interface type by topic name, of all topics.
     """
 
@@ -87,6 +88,7 @@ class BagSource:
             file: The open bag.
             report: Told of messages that cannot be read.
         """
+        self.name = quoted(file.path)
         self._file = file
         self._report = report
         self._columns: dict[BagChannel, CdrColumns | None] = {}

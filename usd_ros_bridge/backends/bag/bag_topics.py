@@ -42,7 +42,7 @@ class BagTopics:
         for name in remap:
             if name not in source.topics:
                 raise BackendError(
-                    f"option remap of backend playback: the bag has no topic {quoted(name)}; "
+                    f"option remap of backend playback: bag {source.name} has no topic {quoted(name)}; "
                     f"{alternatives(name, source.topics)}"
                 )
         self._names = {name: name for name in source.topics if name not in remap}
