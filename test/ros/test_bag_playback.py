@@ -1,0 +1,239 @@
+"""Recordings of live bridges, played back: what a plain subscriber receives is what was recorded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
+pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
+pytest.importorskip("rosbags", reason="rosbags is not installed: make setup-tests")
+
+import rclpy
+import record_controllers
+from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message
+from record_controllers import PERIOD_NS, Stage
+from recorder import Topic
+from rosbags.rosbag2 import Reader
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from bags import SECOND, START, joint_state, transforms, write_rosbag2
+from usd_ros_bridge import Bridge, BridgeOptions, load_plan
+
+DRIVE = ((0.2, 0.0, 0.0), (0.6, 0.6, 0.0), (0.7, 0.5, 0.7))
+CLASSES = {
+    "sensor_msgs/msg/JointState": JointState,
+    "tf2_msgs/msg/TFMessage": TFMessage,
+    "nav_msgs/msg/Odometry": Odometry,
+}
+ROVER = record_controllers.ROVER
+RUN = "import sys; from usd_ros_bridge.entry_points import usd_ros_bridge; sys.exit(usd_ros_bridge())"
+
+
+def stamp_ns(header: Any) -> int:
+    return int(header.stamp.sec) * SECOND + int(header.stamp.nanosec)
+
+
+def numbers_of(message: Any) -> tuple[int, dict[str, list[float]]]:
+    """Returns a message's stamp, and its numbers by what they are of."""
+    if isinstance(message, JointState):
+        columns = zip(message.position, message.velocity, strict=True)
+        return stamp_ns(message.header), dict(zip(message.name, map(list, columns), strict=True))
+    if isinstance(message, Odometry):
+        return stamp_ns(message.header), {
+            "pose": _pose(message.pose.pose.position, message.pose.pose.orientation)
+        }
+    return stamp_ns(message.transforms[0].header), {
+        f"{each.header.frame_id}>{each.child_frame_id}": _pose(
+            each.transform.translation, each.transform.rotation
+        )
+        for each in message.transforms
+    }
+
+
+def _pose(position: Any, rotation: Any) -> list[float]:
+    return [position.x, position.y, position.z, rotation.x, rotation.y, rotation.z, rotation.w]
+
+
+def read(path: Path, topics: dict[str, Any]) -> dict[str, list[tuple[int, dict[str, list[float]]]]]:
+    """Reads a recording: rows of each topic, with times since the first of all."""
+    found: dict[str, list[tuple[int, dict[str, list[float]]]]] = {name: [] for name in topics}
+    with Reader(path) as reader:
+        for connection, _, data in reader.messages([c for c in reader.connections if c.topic in topics]):
+            found[connection.topic].append(numbers_of(deserialize_message(data, CLASSES[connection.msgtype])))
+    first = min(rows[0][0] for rows in found.values())
+    return {name: [(time - first, row) for time, row in rows] for name, rows in found.items()}
+
+
+def play(asset: Path, bag: Path, played: Path, topics: dict[str, Any], ticks: int, static: str) -> list[str]:
+    """Steps a bridge that plays a bag, records it with plain subscriptions, and returns what it warned of."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    warnings: list[str] = []
+    options = BridgeOptions(backend_options={"bag": str(bag), "loop": "false"})
+    try:
+        with Bridge(
+            load_plan(asset),
+            "playback",
+            options=options,
+            report=lambda kind, _message: warnings.append(kind),
+            inform=lambda *_: None,
+        ) as bridge:
+            stage = Stage(bridge, context)
+            try:
+                stage.listen(topics, [Topic(static, TFMessage)])
+                for _ in range(ticks):
+                    stage.step()
+                stage.recorder.write(played)
+            finally:
+                stage.close()
+    finally:
+        rclpy.shutdown(context=context)
+    return warnings
+
+
+def compare(recorded: Path, played: Path, topics: dict[str, Any]) -> int:
+    """Compares every message, and returns how many there were."""
+    before, after = read(recorded, topics), read(played, topics)
+    for name, rows in before.items():
+        assert [time for time, _ in after[name]] == [time for time, _ in rows], name
+        for (_, expected), (_, found) in zip(rows, after[name], strict=True):
+            assert found.keys() == expected.keys()
+            for key, values in expected.items():
+                np.testing.assert_allclose(found[key], values, rtol=0.0, atol=1e-12, err_msg=f"{name} {key}")
+    return sum(map(len, before.values()))
+
+
+def test_the_rover_drives_again_as_it_was_recorded(tmp_path: Path) -> None:
+    topics = {"/rover/joint_states": JointState, "/rover/tf": TFMessage, "/rover/odom": Odometry}
+    recorded, played = tmp_path / "recorded", tmp_path / "played"
+    record_controllers.record_rover(recorded, drive=DRIVE)
+    with Reader(recorded) as reader:
+        ticks = (reader.end_time - record_controllers.START_NS) // PERIOD_NS + 1
+    warnings = play(ROVER, recorded, played, topics, ticks, "/rover/tf_static")
+    assert [kind for kind in warnings if kind.startswith("playback")] == []
+    assert compare(recorded, played, topics) > 400
+    last = read(played, topics)["/rover/tf"][-1][1]["odom>base_link"]
+    assert np.hypot(last[0], last[1]) > 0.5
+
+
+def test_the_arm_moves_again_as_it_was_recorded(tmp_path: Path) -> None:
+    topics = {"/arm/joint_states": JointState, "/arm/tf": TFMessage}
+    recorded, played = tmp_path / "recorded", tmp_path / "played"
+    record_controllers.record_arm(recorded)
+    with Reader(recorded) as reader:
+        ticks = (reader.end_time - record_controllers.START_NS) // PERIOD_NS + 1
+    # A file of the directory is a bag, too.
+    bag = next(recorded.glob("*.mcap"))
+    warnings = play(record_controllers.ARM, bag, played, topics, ticks, "/arm/tf_static")
+    assert [kind for kind in warnings if kind.startswith("playback")] == []
+    assert compare(recorded, played, topics) > 900
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """`run(*arguments)`: `usd_ros_bridge run` on the rover in a process of its own, interrupted at the end."""
+    children: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        environment = {k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"}
+        children.append(
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    RUN,
+                    "run",
+                    str(ROVER),
+                    "--backend",
+                    "playback",
+                    "--no-live",
+                    *arguments,
+                ],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        return children[-1]
+
+    yield begin
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30.0)
+
+
+def options(**given: object) -> list[str]:
+    return [part for key, value in given.items() for part in ("--backend-option", f"{key}={value}")]
+
+
+def test_run_plays_a_bag_at_any_rate_of_its_own(
+    tmp_path: Path, run: Callable[..., subprocess.Popen[str]], ros_harness: Any
+) -> None:
+    """The recording is of linear functions: between messages, too, positions are those of the stamps."""
+    wheels = ("left_wheel_joint", "right_wheel_joint")
+    period = 37_000_000
+    messages = [
+        each
+        for k in range(1500)
+        for each in (
+            joint_state("/bot/joint_states", START + k * period, wheels, [0.37 * k, -0.74 * k]),
+            transforms("/bot/tf", (START + k * period, "odom", "base_link", (0.037 * k, 0, 0, 0, 0, 0, 1))),
+        )
+    ]
+    bag = write_rosbag2(tmp_path / "bag", messages)
+    states: list[JointState] = []
+    moving: list[TFMessage] = []
+    ros_harness.node.create_subscription(JointState, "/rover/joint_states", states.append, 100)
+    ros_harness.node.create_subscription(TFMessage, "/rover/tf", moving.append, 100)
+    remap = "/bot/joint_states:=/rover/joint_states,/bot/tf:=/rover/tf"
+    child = run(*options(bag=bag, remap=remap, rate=2, start=3))
+    ros_harness.wait_for(
+        lambda: (len(states) > 60 and len(moving) > 60) or child.poll() is not None, timeout=60.0, what="/tf"
+    )
+    assert child.poll() is None, child.stdout.read() if child.stdout else ""
+    times = np.array([stamp_ns(each.header) for each in states])
+    positions = np.array([each.position for each in states])
+    np.testing.assert_allclose(positions[:, 0] * -2.0, positions[:, 1], atol=1e-9)
+    np.testing.assert_allclose(np.diff(positions[:, 0]), np.diff(times) * 2e-8, atol=1e-6)
+    assert positions[0, 0] >= 30.0 - 1e-9
+    np.testing.assert_allclose([each.velocity for each in states], [[20.0, -40.0]] * len(states), atol=1e-6)
+    ways = np.array(
+        [
+            next(t.transform.translation.x for t in m.transforms if t.child_frame_id == "base_link")
+            for m in moving
+        ]
+    )
+    stamps = np.array([stamp_ns(each.transforms[0].header) for each in moving])
+    np.testing.assert_allclose(np.diff(ways), np.diff(stamps) * 2e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bag": "nothing.mcap"}, "bag 'nothing.mcap' does not exist"),
+        ({"bg": "a.mcap"}, "backend playback has no option 'bg'; did you mean bag?"),
+        ({"remap": "/a:=/b"}, "option remap of backend playback needs the option bag"),
+    ],
+)
+def test_a_bag_that_cannot_be_played_ends_with_one_line(
+    run: Callable[..., subprocess.Popen[str]], given: dict[str, str], message: str
+) -> None:
+    child = run(*options(**given))
+    output, _ = child.communicate(timeout=60.0)
+    assert child.returncode == 2
+    assert message in output
+    assert "Traceback" not in output
