@@ -44,11 +44,19 @@ class BagClock:
         return series.log_ns if self.fault else series.stamp_ns
 
 
-def in_order(time: TimeArray) -> NDArray[np.intp] | None:
-    """Return which messages to use, by time: the last one of those with equal times. None for all, as they are."""
+def in_order(time: TimeArray, log_ns: TimeArray) -> NDArray[np.intp] | None:
+    """Return which messages to use, by time: of those with equal times the one that was recorded last.
+
+    Args:
+        time: (N,) times of the messages.
+        log_ns: (N,) when they were recorded.
+
+    Returns:
+        Their indices, None for all, as they are.
+    """
     if (time[1:] > time[:-1]).all():
         return None
-    order = np.argsort(time, kind="stable")
+    order = np.lexsort((log_ns, time))
     ordered = time[order]
     last: NDArray[np.intp] = order[np.append(ordered[1:] != ordered[:-1], True)]
     return last

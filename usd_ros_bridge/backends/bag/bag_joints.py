@@ -124,7 +124,8 @@ class RecordedJoints:
                 velocity=self._joined(numbers, rows, "velocity"),
                 effort=self._joined(numbers, rows, "effort"),
             )
-            yield from _finite_tracks(tracks)
+            log_ns = np.concatenate([self._series[number].log_ns for number in numbers])
+            yield from _finite_tracks(tracks, log_ns)
 
     def _joined(self, numbers: Sequence[int], rows: Sequence[int], name: str) -> FloatArray | None:
         """Return the values (N, J) of rows in series, one after another; None if no series has any."""
@@ -143,11 +144,11 @@ class RecordedJoints:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def _finite_tracks(tracks: JointTracks) -> Iterator[JointTracks]:
+def _finite_tracks(tracks: JointTracks, log_ns: TimeArray) -> Iterator[JointTracks]:
     """Return tracks in order of time; a joint with positions that are not finite gets times of its own."""
     finite = np.isfinite(tracks.position)
     whole = finite.all(axis=0)
-    order = in_order(tracks.time_ns)
+    order = in_order(tracks.time_ns, log_ns)
     if whole.all() and order is None:
         yield tracks
         return
@@ -156,5 +157,5 @@ def _finite_tracks(tracks: JointTracks) -> Iterator[JointTracks]:
         yield tracks.select(messages, np.flatnonzero(whole))
     for column in np.flatnonzero(~whole & finite.any(axis=0)):
         kept = np.flatnonzero(finite[:, column])
-        own = in_order(tracks.time_ns[kept])
+        own = in_order(tracks.time_ns[kept], log_ns[kept])
         yield tracks.select(kept if own is None else kept[own], np.array([column]))

@@ -285,10 +285,12 @@ def _track(series: TransformSeries, time: TimeArray | None) -> tuple[TimeArray, 
     finite = np.isfinite(pose).all(axis=1)
     if not finite.any():
         return None
+    log_ns = series.log_ns
     if time is None:
-        last = np.flatnonzero(finite)[-1]
+        recorded = np.flatnonzero(finite)
+        last = recorded[np.argsort(log_ns[recorded], kind="stable")[-1]]
         return np.zeros(1, dtype=np.int64), pose[last : last + 1]
     if not finite.all():
-        time, pose = time[finite], pose[finite]
-    order = in_order(time)
+        time, log_ns, pose = time[finite], log_ns[finite], pose[finite]
+    order = in_order(time, log_ns)
     return (time, pose) if order is None else (time[order], pose[order])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class BagSource:
         Returns:
             The joint states, and by topic how many transforms there are of each parent and child.
         """
-        joints: dict[tuple[str, tuple[str, ...]], _JointParts] = {}
+        joints: dict[tuple[str, tuple[str, ...]], _JointRows] = {}
         pairs: dict[str, Counter[FramePair]] = {topic: Counter() for topic in tf_topics}
 
         def collect(
@@ -125,8 +125,10 @@ class BagSource:
                     pairs[channel.topic][pair] += len(raw)
                 return
             names = tuple(layout.texts["name", index] for index in range(layout.lengths["name",]))
-            parts = joints.setdefault((channel.topic, names), _JointParts())
-            if fault := parts.add(len(names), log_ns, layout, raw):
+            key = (channel.topic, names)
+            if key not in joints:
+                joints[key] = _JointRows(len(names))
+            if fault := joints[key].add(log_ns, layout, raw):
                 self._report(
                     f"playback.bag_messages:{channel.topic}",
                     f"{channel.topic}: messages with {fault} are ignored",
@@ -138,7 +140,7 @@ class BagSource:
             )
 
         self._read(wanted, collect)
-        series = (parts.series(topic, names) for (topic, names), parts in joints.items())
+        series = (rows.series(*key) for key, rows in joints.items())
         return tuple(each for each in series if each is not None), pairs
 
     def transforms(self, wanted: Mapping[str, Collection[FramePair]]) -> tuple[TransformSeries, ...]:
@@ -241,58 +243,91 @@ class BagSource:
         self._report(f"playback.bag_unreadable:{channel.topic}", f"{channel.topic} is ignored: {why}")
 
 
-class _JointParts:
-    """Joint states of a topic with the same names, batch by batch."""
+class _Rows:
+    """Rows of numbers that are added batch by batch. Memory that is not written yet takes no room."""
 
-    def __init__(self) -> None:
-        self._stamps: list[TimeArray] = []
-        self._log: list[TimeArray] = []
-        self._position: list[FloatArray | None] = []
-        self._velocity: list[FloatArray | None] = []
-        self._effort: list[FloatArray | None] = []
+    def __init__(self, *shape: int, dtype: type[np.generic] = np.float64) -> None:
+        """Store the shape of a row."""
+        self._rows: NDArray[Any] = np.empty((_BATCH, *shape), dtype=dtype)
+        self._count = 0
 
-    def add(self, count: int, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> str:
-        """Add messages with `count` names, and return what is wrong with them, "" for nothing."""
+    def add(self, rows: NDArray[Any]) -> None:
+        """Add rows."""
+        self._reserve(len(rows))
+        self._rows[self._count : self._count + len(rows)] = rows
+        self._count += len(rows)
+
+    def add_unknown(self, count: int) -> None:
+        """Add rows of NaN."""
+        self._reserve(count)
+        self._rows[self._count : self._count + count] = np.nan
+        self._count += count
+
+    def array(self) -> NDArray[Any]:
+        """Return all rows."""
+        return self._rows[: self._count]
+
+    def _reserve(self, count: int) -> None:
+        needed = self._count + count
+        if needed > len(self._rows):
+            more = np.empty((2 * needed, *self._rows.shape[1:]), dtype=self._rows.dtype)
+            more[: self._count] = self.array()
+            self._rows = more
+
+
+class _JointRows:
+    """Joint states of a topic with the same names."""
+
+    def __init__(self, count: int) -> None:
+        """Store the number of names."""
+        self._width = count
+        self._stamps, self._log = _Rows(dtype=np.int64), _Rows(dtype=np.int64)
+        self._position = _Rows(count)
+        self._velocity: _Rows | None = None
+        self._effort: _Rows | None = None
+
+    def add(self, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> str:
+        """Add messages, and return what is wrong with them, "" for nothing."""
         lengths = [layout.lengths[field,] for field in ("position", "velocity", "effort")]
-        if lengths[0] != count or lengths[1] not in {0, count} or lengths[2] not in {0, count}:
+        if lengths[0] != self._width or not {0, self._width}.issuperset(lengths):
             shown = "/".join(map(str, lengths))
-            return f"{count} names and {shown} positions/velocities/efforts"
-        if not count:
+            return f"{self._width} names and {shown} positions/velocities/efforts"
+        if not self._width:
             return ""
-        self._stamps.append(_stamps(layout, raw))
-        self._log.append(log_ns)
-        parts = (self._position, self._velocity, self._effort)
-        for field, length, part in zip(("position", "velocity", "effort"), lengths, parts, strict=True):
-            part.append(layout.column(raw, field).astype(np.float64, copy=False) if length else None)
+        before = len(self._log.array())
+        self._stamps.add(_stamps(layout, raw))
+        self._log.add(log_ns)
+        self._position.add(layout.column(raw, "position"))
+        self._velocity = self._add(self._velocity, before, layout, raw, "velocity")
+        self._effort = self._add(self._effort, before, layout, raw, "effort")
         return ""
 
+    def _add(
+        self, rows: _Rows | None, before: int, layout: CdrLayout, raw: NDArray[np.uint8], field: str
+    ) -> _Rows | None:
+        """Add values that not every message has. There are none before the first message with some."""
+        if layout.lengths[field,]:
+            if rows is None:
+                rows = _Rows(self._width)
+                rows.add_unknown(before)
+            rows.add(layout.column(raw, field))
+        elif rows is not None:
+            rows.add_unknown(len(raw))
+        return rows
+
     def series(self, topic: str, names: tuple[str, ...]) -> JointSeries | None:
-        """Return all of them as one, and forget them; None for none."""
-        if not self._stamps:
+        """Return all of them; None for none."""
+        if not len(self._log.array()):
             return None
-        shapes = [(len(stamps), len(names)) for stamps in self._stamps]
-        position = _joined(self._position, shapes)
-        assert position is not None
         return JointSeries(
             topic=topic,
             names=names,
-            stamp_ns=np.concatenate(self._stamps),
-            log_ns=np.concatenate(self._log),
-            position=position,
-            velocity=_joined(self._velocity, shapes),
-            effort=_joined(self._effort, shapes),
+            stamp_ns=self._stamps.array(),
+            log_ns=self._log.array(),
+            position=self._position.array(),
+            velocity=None if self._velocity is None else self._velocity.array(),
+            effort=None if self._effort is None else self._effort.array(),
         )
-
-
-def _joined(arrays: list[FloatArray | None], shapes: list[tuple[int, int]]) -> FloatArray | None:
-    """Concatenate arrays and free them, NaN where there is none; None if there is none at all."""
-    if all(each is None for each in arrays):
-        return None
-    found = np.concatenate(
-        [np.full(shape, np.nan) if each is None else each for each, shape in zip(arrays, shapes, strict=True)]
-    )
-    arrays.clear()
-    return found
 
 
 def _stamps(layout: CdrLayout, raw: NDArray[np.uint8], *path: str | int) -> TimeArray:

@@ -85,7 +85,7 @@ def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path, options: di
     data = whole.read_bytes()
     path = tmp_path / "cut.mcap"
     counts = []
-    for end in range(8, len(data)):
+    for end in range(8, len(data), 7):
         path.write_bytes(data[:end])
         found, damage = read(path)
         assert found == EXPECTED[: len(found)]
