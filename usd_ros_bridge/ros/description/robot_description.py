@@ -27,7 +27,7 @@ from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, WaitForTick
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 PLAN_TOPIC = "~/plan"
@@ -148,7 +148,7 @@ class Descriptions:
         main = self._domains.main
 
         def key(domain: Domain, name: str) -> tuple[int, str]:
-            return domain.domain_id, domain.node.resolve_topic_name(name)
+            return domain.domain_id, domain.resolve(name)
 
         taken = {
             (main.domain_id if topic.domain_id is None else topic.domain_id, topic.name): topic.path
@@ -221,16 +221,14 @@ class LatchedText:
         """Create the publisher, through the node so that remap rules apply."""
         # Without events: no subscriber can ask for more than this offers, and no executor has to serve it.
         callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-        node, profile = self._domain.node, qos_profiles.profile(LATCHED_QOS)
-        self.handle = PublisherHandle(
-            node, node.create_publisher(String, self._name, profile, event_callbacks=callbacks)
-        )
+        profile = qos_profiles.profile(LATCHED_QOS)
+        self.handle = self._domain.open_publisher(String, self._name, profile, event_callbacks=callbacks)
 
     def send(self, text: str) -> bool:
         """Publish a text, unless it is the one sent last. Return whether it was sent."""
         if self.handle is None or text == self._text:
             return False
-        self.handle.publisher.publish(String(data=text))
+        self.handle.publish(String(data=text))
         self._text = text
         self.count += 1
         return True
@@ -288,7 +286,7 @@ class DescriptionTopic:
             kind="topic",
             role="publisher",
             path=self._path,
-            name=self.place.name if handle is None else handle.publisher.topic_name,
+            name=self.place.name if handle is None else handle.topic_name,
             type=STRING,
             domain_id=None if domain is None else domain.domain_id,
             matched=0 if handle is None else handle.matched(),

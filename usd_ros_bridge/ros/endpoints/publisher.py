@@ -20,7 +20,7 @@ from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Bound, SourceFeed
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.wire.cdr_template import pack_stamp
 from usd_ros_bridge.runtime.publications import Publication, Publications, PublicationStatus, Publish
 from usd_ros_bridge.runtime.schedule import mark_each
@@ -112,7 +112,7 @@ class MessagePublisher(Publication):
         if type(message) is bytearray:
             handle.send(message)
         else:
-            handle.publisher.publish(message)
+            handle.publish(message)
 
     def publish_from_source(self, snapshot: Snapshot) -> bool:  # noqa: ARG002 - for subclasses
         """Publish a message that no encoder makes. Return whether there is one."""
@@ -459,17 +459,16 @@ class TopicPublisher(MessagePublisher):
         callbacks = PublisherEventCallbacks(
             incompatible_qos=self._on_incompatible, use_default_callbacks=False
         )
-        publisher = self._domain.node.create_publisher(
+        self.handle = self._domain.open_publisher(
             self._class, self.topic.name, qos_profiles.profile(self.topic.qos), event_callbacks=callbacks
         )
-        self.handle = PublisherHandle(self._domain.node, publisher)
 
     def publish_from_source(self, snapshot: Snapshot) -> bool:
         """Ask the source for a message. Return whether it was free."""
         source, feed, handle = self._source, self._feed, self.handle
         if source is None or feed is None or handle is None:
             return False
-        return feed.ask(source, snapshot.time_ns, handle.publisher.publish)
+        return feed.ask(source, snapshot.time_ns, handle.publish)
 
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
@@ -496,7 +495,7 @@ class TopicPublisher(MessagePublisher):
             kind="topic",
             role="publisher",
             path=self.topic.path,
-            name=handle.publisher.topic_name if handle else self.topic.name,
+            name=handle.topic_name if handle else self.topic.name,
             type=self.topic.type,
             domain_id=self._domain.domain_id,
             authored_rate=self.topic.publish_rate,
