@@ -30,8 +30,10 @@ class TapChannel(Protocol):
 class MessageTap(Protocol):
     """What opens a channel for each publisher."""
 
-    def open_channel(self, *, topic: str, message_class: Any, profile: Any, domain_id: int) -> TapChannel:
-        """Open the channel of a publisher.
+    def open_channel(
+        self, *, topic: str, message_class: Any, profile: Any, domain_id: int
+    ) -> TapChannel | None:
+        """Open the channel of a publisher; None: its messages are not wanted.
 
         Args:
             topic: Resolved name.

@@ -8,10 +8,10 @@ from itertools import repeat
 from typing import Any
 
 from rclpy.exceptions import InvalidHandle
-from rclpy.serialization import serialize_message
 
 from usd_ros_bridge.ros.compat import subscription_count
 from usd_ros_bridge.ros.message_tap import TapChannel
+from usd_ros_bridge.ros.wire.cdr_template import serialize_defined
 
 _LOOK_S = 1.0
 """How often a publisher that counts no subscriptions looks for them in the graph."""
@@ -78,7 +78,7 @@ class PublisherHandle:
         if channel is None:
             self.publisher.publish(message)
         else:
-            self.send(bytearray(serialize_message(message)))
+            self.send(serialize_defined(message))
 
     def has_uncounted(self) -> bool:
         """Return whether the graph has subscriptions though `subscriptions` counts none; see `subscription_count`."""

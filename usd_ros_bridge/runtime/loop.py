@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Protocol
 
-from usd_ros_bridge.model.periods import period_ns
+from usd_ros_bridge.model.periods import duration_to_ns, period_ns
 from usd_ros_bridge.runtime.inbox import Wakeup
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import ClockPeriod
@@ -129,19 +129,25 @@ class Loop:
         self._clock = clock or SystemClock()
         self._wakeup = runtime.inbox.wakeup
         self._stopped = False
+        self._end_ns: int | None = None
 
     def run(self) -> None:
         """Tick until `stop`, in the calling thread. Return at once if it was stopped before."""
         runtime, clock, wakeup = self._runtime, self._clock, self._wakeup
         rest_ns = period_ns(runtime.options.controller_rate)
+        duration_ns = duration_to_ns(runtime.options.duration)
         while not self.stopped():
-            deadline_ns, relay = runtime.next_due_ns(), runtime.relay
+            deadline_ns, relay = self._limited(runtime.next_due_ns()), runtime.relay
             if relay is None or not relay.wait(deadline_ns):
                 clock.wait(deadline_ns, wakeup)
             if self.stopped():
                 return
             now = clock.now_ns()
             if now is not None:
+                if self._end_ns is None and duration_ns:
+                    self._end_ns = now + duration_ns
+                if self._end_ns is not None and now >= self._end_ns:
+                    return
                 runtime.follow_clock(clock.period_ns)
                 runtime.skip_until(now - rest_ns)
                 runtime.tick(now)
@@ -150,6 +156,12 @@ class Loop:
         """End `run` after the tick in progress; from any thread or signal handler, any number of times."""
         self._stopped = True
         self._wakeup.set()
+
+    def _limited(self, deadline_ns: int | None) -> int | None:
+        """Return a time to wait for, nanoseconds, no later than the end of the run."""
+        if self._end_ns is None or deadline_ns is None:
+            return deadline_ns if self._end_ns is None else self._end_ns
+        return min(deadline_ns, self._end_ns)
 
     def stopped(self) -> bool:
         """Return whether `stop` was called."""

@@ -117,6 +117,12 @@ class Descriptions:
             for topic in topics.values():
                 topic.close()
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether each robot is described, or why not is known."""
+        with self._lock:
+            return all(topic.reason != _MAKING for topic in self._topics.values())
+
     def status(self) -> list[InterfaceStatus]:
         """Return the status of each robot's topic."""
         with self._lock:
@@ -389,6 +395,11 @@ class PlanSummary:
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
         self._text.close()
+
+    @property
+    def is_published(self) -> bool:
+        """Return whether a summary was published."""
+        return self._text.count > 0
 
     def _publish(self) -> None:
         if self._text.handle is not None:
