@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from usd_ros_bridge.backends.backend_options import BACKENDS
 from usd_ros_bridge.backends.base import Backend, needs_physics
 from usd_ros_bridge.errors import BridgeError, OptionError, alternatives, quoted
 from usd_ros_bridge.model.periods import SECOND_NS
@@ -14,7 +16,7 @@ from usd_ros_bridge.model.plan import BridgePlan, TopicPlan
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.planning.conflicts import leave_offered
 from usd_ros_bridge.reporting import OnceReporter, Report, limited, log_info, log_warning
-from usd_ros_bridge.ros.backend_choice import choose, open_chosen
+from usd_ros_bridge.ros.backend_choice import Choice, choose, open_chosen
 from usd_ros_bridge.ros.bridge_time import ClockPublisher
 from usd_ros_bridge.ros.codecs import CODECS, NO_CODEC
 from usd_ros_bridge.ros.description.robot_description import Descriptions, PlanSummary
@@ -32,6 +34,8 @@ from usd_ros_bridge.runtime.loop import Loop, SteppedClock
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl, Timekeeper
 from usd_ros_bridge.start_phases import BACKEND, COMPILING, Progress
+
+_LOCKSTEP = "lockstep"
 
 
 class OfflineBridge:
@@ -191,31 +195,38 @@ class OfflineBridge:
         domains = OfflineDomains(channels, node_name=self._options.node_name)
         choice = choose(self._plan, self._backend, inform=self._inform)
         progress(COMPILING if needs_physics(choice.backend) else f"{BACKEND} {choice.name}")
-        runtime, _ = open_chosen(choice, partial(self._make_runtime, domains), report)
+        runtime, _ = open_chosen(choice, partial(self._make_runtime, domains, choice), report)
         self._runtime = runtime
         self._resources.callback(runtime.close)
         self._plan = runtime.plan
         # As with a node: before the first tick, what is latched has the time of that.
         first_ns = runtime.capabilities.step_ns
         channels.time_ns = lambda: runtime.now_ns or first_ns
-        self._open_time(runtime, domains)
+        self._open_time(runtime)
         self._open_publishers(leave_offered(runtime.plan, describes=True, sourced=set()), domains, runtime)
         if self._clock is not None:
             self._clock.open([domains.main])
             self._clock.publish_now()
         channels.start()
 
-    def _make_runtime(self, domains: OfflineDomains, plan: BridgePlan, backend: Backend) -> Runtime:
+    def _make_runtime(
+        self, domains: OfflineDomains, choice: Choice, plan: BridgePlan, backend: Backend
+    ) -> Runtime:
+        options = self._options
+        known = BACKENDS.get(choice.name)
+        if backend is choice.backend and known is not None and _LOCKSTEP in known.options:
+            # Time waits for nobody else here: without, most images and scans would be missing.
+            options = replace(options, backend_options={_LOCKSTEP: "true", **options.backend_options})
         return Runtime(
             plan,
             backend,
-            options=self._options,
+            options=options,
             reporter=self._reporter,
             inform=self._inform,
             deferred_jobs=domains,
         )
 
-    def _open_time(self, runtime: Runtime, domains: OfflineDomains) -> None:
+    def _open_time(self, runtime: Runtime) -> None:
         """Make the loop, and publish /clock where the backend owns time."""
         step_ns = runtime.capabilities.step_ns
         if step_ns <= 0:

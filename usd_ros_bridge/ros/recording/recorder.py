@@ -63,6 +63,8 @@ class Recorder:
                 profile=PROFILE,
             ),
         )
+        # The header, without which nothing that follows can be read.
+        self._file.flush()
         channels.written = self._check
 
     @property
