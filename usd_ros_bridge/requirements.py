@@ -76,7 +76,19 @@ BAGS = Requirement(
     remedy='pip install "usd_ros_bridge[bags]"',
     purpose="playing bags",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, BAGS)
+FOXGLOVE = Requirement(
+    label="foxglove-sdk",
+    modules=("foxglove",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recordings and the server for Foxglove",
+)
+MCAP = Requirement(
+    label="mcap",
+    modules=("mcap",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recovering recordings",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, FOXGLOVE, MCAP, BAGS)
 
 
 def is_installed(module: str) -> bool:
