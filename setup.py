@@ -61,8 +61,8 @@ FEATURES = {
     "watch": ["watchfiles>=0.21"],
     "images": ["pillow"],
     "view": ["viser>=1.0"],
-    "bags": ["rosbags>=0.10"],
-    "record": ["foxglove-sdk>=0.20", "mcap>=1.2", "rosbags>=0.10"],
+    "bags": ["rosbags>=0.11"],
+    "record": ["foxglove-sdk>=0.20", "mcap>=1.2", "rosbags>=0.11"],
 }
 ALL = sorted({requirement for requirements in FEATURES.values() for requirement in requirements})
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
-from usd_ros_bridge.backends.bag.mcap_file import BagChannel, BagMessage, McapFile, zstd
+from usd_ros_bridge.backends.bag.mcap_reader import BagChannel, BagMessage, McapReader, zstd
 from usd_ros_bridge.errors import BackendError, did_you_mean, error_text, quoted
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.requirements import BAGS
@@ -245,4 +245,4 @@ def _channel(connection: Any) -> BagChannel:
     )
 
 
-_STORAGES: Final[dict[str, Callable[[Path], _Storage]]] = {".mcap": McapFile, ".db3": _SqliteFile}
+_STORAGES: Final[dict[str, Callable[[Path], _Storage]]] = {".mcap": McapReader, ".db3": _SqliteFile}

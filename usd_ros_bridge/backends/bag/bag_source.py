@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.bag.bag_file import BagFile
 from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, CdrLayout, UnreadableError
-from usd_ros_bridge.backends.bag.mcap_file import BagChannel
+from usd_ros_bridge.backends.bag.mcap_reader import BagChannel
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.message_types import JOINT_STATE, TF_MESSAGE
 from usd_ros_bridge.reporting import Report

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.bag.mcap_file import BagChannel
+from usd_ros_bridge.backends.bag.mcap_reader import BagChannel
 from usd_ros_bridge.errors import error_text
 
 FieldPath = tuple[str | int, ...]

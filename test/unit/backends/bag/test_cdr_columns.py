@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bags import JOINT_STATE, START, STORE, TF_MESSAGE, joint_state, transforms
 from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, UnreadableError
-from usd_ros_bridge.backends.bag.mcap_file import BagChannel
+from usd_ros_bridge.backends.bag.mcap_reader import BagChannel
 
 floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
 names = st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=6), max_size=4)

@@ -17,7 +17,7 @@ from mcap.writer import CompressionType, IndexType
 from rosbags.rosbag2 import Reader
 
 from bags import START, Message, joint_state, text, transforms, write_mcap
-from usd_ros_bridge.backends.bag.mcap_file import McapFile
+from usd_ros_bridge.backends.bag.mcap_reader import McapReader
 from usd_ros_bridge.errors import BackendError
 
 MESSAGES = [
@@ -33,7 +33,7 @@ EXPECTED = [(each.topic, each.log_ns, each.data) for each in MESSAGES]
 
 
 def read(path: Path) -> tuple[list[tuple[str, int, bytes]], str]:
-    file = McapFile(path)
+    file = McapReader(path)
     found = [(channel.topic, log_ns, data) for channel, log_ns, data in file.messages(lambda _channel: True)]
     return found, file.damage
 
@@ -63,7 +63,7 @@ def test_all_messages_are_read(
             with Reader(path) as reader:
                 read_by_rosbags = [(c.topic, log_ns, data) for c, log_ns, data in reader.messages()]
             assert sorted(read_by_rosbags) == sorted(found)
-    channels = {each.topic: each for each in McapFile(path).channels()}
+    channels = {each.topic: each for each in McapReader(path).channels()}
     assert set(channels) == {"/joint_states", "/chatter", "/tf"}
     assert channels["/tf"].type == "tf2_msgs/msg/TFMessage"
     assert channels["/tf"].definition_format == "ros2msg"
@@ -72,7 +72,7 @@ def test_all_messages_are_read(
 
 def test_only_wanted_channels_are_read_and_again(tmp_path: Path) -> None:
     path = write_mcap(tmp_path / "bag.mcap", MESSAGES, chunk_size=300)
-    file = McapFile(path)
+    file = McapReader(path)
     for _ in range(2):
         for topic in ("/tf", "/joint_states"):
             found = [data for _, _, data in file.messages(lambda channel, name=topic: channel.topic == name)]
@@ -92,7 +92,7 @@ def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path, options: di
         # Behind the end of the data there is only the index.
         assert damage or len(found) == len(EXPECTED)
         counts.append(len(found))
-        McapFile(path).channels()
+        McapReader(path).channels()
     assert counts == sorted(counts)
     assert counts[0] == 0
     assert len(set(counts)) > 6
@@ -111,7 +111,7 @@ def test_changed_bytes_never_raise_anything_else(tmp_path: Path, data: st.DataOb
     changed.write_bytes(content)
     try:
         found, _ = read(changed)
-        McapFile(changed).channels()
+        McapReader(changed).channels()
     except BackendError:
         return
     assert len(found) <= len(EXPECTED)
@@ -135,14 +135,14 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, what: str) -> N
     path = tmp_path / "bag.mcap"
     path.write_bytes(content)
     with pytest.raises(BackendError, match=what):
-        McapFile(path)
+        McapReader(path)
 
 
 def test_an_empty_recording_has_no_messages(tmp_path: Path) -> None:
     nothing: list[Message] = []
     path = write_mcap(tmp_path / "bag.mcap", nothing)
     assert read(path) == ([], "")
-    assert McapFile(path).channels() == ()
+    assert McapReader(path).channels() == ()
 
 
 def test_messages_out_of_order_are_read_in_the_order_of_the_file(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class _TruncatedError(Exception):
     """A record ends before its length says so."""
 
 
-class McapFile:
+class McapReader:
     """Channels and messages of an MCAP file, in the order of the file.
 
     Attributes:
