@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or source ROS 2")
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 pytest.importorskip("rosbags", reason="rosbags is not installed: make setup-tests")
+pytest.importorskip("foxglove", reason="foxglove-sdk is not installed: make setup")
 
 import rclpy
 import record_controllers
@@ -29,7 +30,8 @@ from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from bags import SECOND, START, joint_state, transforms, write_rosbag2
-from usd_ros_bridge import Bridge, BridgeOptions, load_plan
+from usd_ros_bridge import Bridge, BridgeOptions, PlanOptions, load_plan
+from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
 
 DRIVE = ((0.2, 0.0, 0.0), (0.6, 0.6, 0.0), (0.7, 0.5, 0.7))
 CLASSES = {
@@ -38,6 +40,7 @@ CLASSES = {
     "nav_msgs/msg/Odometry": Odometry,
 }
 ROVER = record_controllers.ROVER
+EXAMPLES = ROVER.parents[1]
 RUN = "import sys; from usd_ros_bridge.entry_points import usd_ros_bridge; sys.exit(usd_ros_bridge())"
 
 
@@ -139,6 +142,69 @@ def test_the_arm_moves_again_as_it_was_recorded(tmp_path: Path) -> None:
     warnings = play(record_controllers.ARM, bag, played, topics, ticks, "/arm/tf_static")
     assert [kind for kind in warnings if kind.startswith("playback")] == []
     assert compare(recorded, played, topics) > 900
+
+
+def record(
+    path: Path,
+    plan: Any,
+    backend: str,
+    commands: dict[str, dict[str, Any]],
+    ticks: int,
+    **backend_options: str,
+) -> list[str]:
+    """Writes what a bridge without a participant publishes, and returns what it warned of."""
+    warnings: list[str] = []
+    options = BridgeOptions(record=str(path), backend_options=backend_options)
+    with OfflineBridge(
+        plan,
+        backend,
+        options=options,
+        report=lambda kind, _message: warnings.append(kind),
+        inform=lambda *_: None,
+    ) as bridge:
+        for tick in range(ticks):
+            for topic, command in commands.items() if tick % 10 == 0 else ():
+                bridge.send(topic, command)
+            bridge.step(time_ns=tick * PERIOD_NS)
+    return [kind for kind in warnings if kind.startswith("playback")]
+
+
+def motion_topics(path: Path) -> dict[str, Any]:
+    with Reader(path) as reader:
+        return {
+            c.topic: CLASSES[c.msgtype]
+            for c in reader.connections
+            if c.msgtype in CLASSES and not c.topic.endswith("tf_static")
+        }
+
+
+@pytest.mark.parametrize("tf_output", ["namespaced", "global", "both"])
+def test_recordings_of_a_fleet_play_back_as_they_are(tmp_path: Path, tf_output: Any) -> None:
+    """Two rovers that drive and an arm; recorded and played without DDS, so that every message is compared."""
+    plan = load_plan(EXAMPLES / "fleet" / "fleet.usda", plan_options=PlanOptions(tf_output=tf_output))
+    commands: dict[str, dict[str, Any]] = {
+        f"/rover_{n}/cmd_vel": {"linear": {"x": 0.2 * n}, "angular": {"z": 0.3 * n}} for n in (1, 2)
+    }
+    commands["/arm/joint_commands"] = {"name": ["joint_1", "joint_3"], "position": [0.7, -0.4]}
+    recorded, played = tmp_path / "recorded.mcap", tmp_path / "played.mcap"
+    record(recorded, plan, "kinematic", commands, 150)
+    assert record(played, plan, "playback", {}, 150, bag=str(recorded), loop="false") == []
+    topics = motion_topics(recorded)
+    assert {"/rover_1/joint_states", "/arm/joint_states"} <= topics.keys()
+    compare(recorded, played, topics)
+    ends = {name: rows[-1][1] for name, rows in read(played, topics).items()}
+    assert ends["/arm/joint_states"]["joint_1"][0] == pytest.approx(0.7)
+    assert max(abs(value) for values in ends["/rover_2/odom"].values() for value in values[:2]) > 0.2
+
+
+def test_a_simulation_plays_back_without_physics(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed: make setup-tests")
+    asset = EXAMPLES / "rover" / "world.usda"
+    command = {"/rover/cmd_vel": {"linear": {"x": 0.5}, "angular": {"z": 0.4}}}
+    recorded, played = tmp_path / "recorded.mcap", tmp_path / "played.mcap"
+    record(recorded, load_plan(asset, physics=True), "mujoco", command, 200)
+    assert record(played, load_plan(asset), "playback", {}, 200, bag=str(recorded), loop="false") == []
+    compare(recorded, played, motion_topics(recorded))
 
 
 @pytest.fixture

@@ -65,7 +65,8 @@ def in_order(time: TimeArray, log_ns: TimeArray) -> NDArray[np.intp] | None:
 def _find_fault(series: Sequence[JointSeries | TransformSeries]) -> str:
     """Return why header stamps cannot be used, "" if they can."""
     for each in series:
-        if not each.stamp_ns.all():
+        # One message at zero is the first one of a simulation.
+        if len(each.stamp_ns) > 1 and not each.stamp_ns.any():
             return f"messages of {each.topic} have no stamp"
         # Files of a bag may be read in any order, but their messages are compared as they were recorded.
         recorded = np.argsort(each.log_ns, kind="stable")

@@ -437,6 +437,16 @@ def test_without_stamps_the_times_of_recording_count(tmp_path: Path) -> None:
     )
 
 
+def test_a_simulation_begins_at_zero(tmp_path: Path) -> None:
+    messages = [
+        joint_state(TOPIC, k * SECOND, NAMES[:1], [1.0 * k], log_ns=START + k * 300 * MS) for k in range(4)
+    ]
+    messages.append(transforms("/tf", (0, "world", "base_link", arc(3)), log_ns=START))
+    bench = Bench(rover().build(), as_sqlite(tmp_path / "bag", messages))
+    assert_allclose(bench.positions(0, SECOND, 2500 * MS)[:, 0], [0.0, 1.0, 2.5])
+    assert "playback.bag_stamps" not in bench.reports
+
+
 def test_where_time_started_over_the_times_of_recording_count(tmp_path: Path) -> None:
     stamps = [100 * SECOND, 101 * SECOND, SECOND, 2 * SECOND]
     messages = [
