@@ -192,39 +192,39 @@ class BagSource:
         collect: Callable[[BagChannel, TimeArray, CdrLayout, NDArray[np.uint8]], None],
     ) -> None:
         """Read messages in batches, sorted by how they are laid out."""
-        waiting: dict[BagChannel, tuple[list[int], list[bytes]]] = {}
-        sizes: Counter[BagChannel] = Counter()
-
-        def flush(channel: BagChannel) -> None:
-            log_ns, messages = waiting.pop(channel)
-            sizes[channel] = 0
-            columns = self._columns_of(channel)
-            if columns is None:
-                return
-            times = np.array(log_ns, dtype=np.uint64).astype(np.int64)
-            for layout, indices, raw in columns.split(messages):
-                try:
-                    collect(channel, times[indices], layout, raw)
-                except KeyError as error:
-                    self._columns[channel] = None
-                    self._report_ignored(channel, f"its definition has no field {error}")
-                    return
-
+        # By identity: the hash of a channel is that of its definition.
+        batches: dict[int, _Batch] = {}
         for channel, log_ns, data in self._file.messages(wanted):
-            times, messages = waiting.setdefault(channel, ([], []))
-            times.append(log_ns)
-            messages.append(data)
-            sizes[channel] += len(data)
-            if len(messages) >= _BATCH or sizes[channel] >= _BATCH_BYTES:
-                flush(channel)
-        for channel in tuple(waiting):
-            flush(channel)
+            batch = batches.get(id(channel))
+            if batch is None:
+                batch = batches[id(channel)] = _Batch(channel)
+            batch.log_ns.append(log_ns)
+            batch.messages.append(data)
+            batch.size += len(data)
+            if len(batch.messages) >= _BATCH or batch.size >= _BATCH_BYTES:
+                self._collect(batch, collect)
+        for batch in batches.values():
+            self._collect(batch, collect)
         for channel, columns in self._columns.items():
             if columns is not None and columns.unreadable:
                 self._report(
                     f"playback.bag_unreadable:{channel.topic}",
                     f"{channel.topic}: {columns.unreadable} messages are no {channel.type} and ignored",
                 )
+
+    def _collect(
+        self, batch: _Batch, collect: Callable[[BagChannel, TimeArray, CdrLayout, NDArray[np.uint8]], None]
+    ) -> None:
+        """Read the messages of a batch, and empty it."""
+        channel, columns = batch.channel, self._columns_of(batch.channel)
+        times = np.array(batch.log_ns, dtype=np.uint64).astype(np.int64)
+        try:
+            for layout, indices, raw in columns.split(batch.messages) if columns is not None else ():
+                collect(channel, times[indices], layout, raw)
+        except KeyError as error:
+            self._columns[channel] = None
+            self._report_ignored(channel, f"its definition has no field {error}")
+        batch.clear()
 
     def _columns_of(self, channel: BagChannel) -> CdrColumns | None:
         if channel not in self._columns:
@@ -241,6 +241,20 @@ class BagSource:
 
     def _report_ignored(self, channel: BagChannel, why: str) -> None:
         self._report(f"playback.bag_unreadable:{channel.topic}", f"{channel.topic} is ignored: {why}")
+
+
+class _Batch:
+    """Messages of a channel that wait to be read together."""
+
+    def __init__(self, channel: BagChannel) -> None:
+        self.channel = channel
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the messages."""
+        self.log_ns: list[int] = []
+        self.messages: list[bytes] = []
+        self.size = 0
 
 
 class _Rows:
