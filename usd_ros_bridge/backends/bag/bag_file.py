@@ -18,6 +18,8 @@ from usd_ros_bridge.requirements import BAGS
 METADATA: Final = "metadata.yaml"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _COMPRESSED: Final = ".zstd"
+_LONGEST_ERROR: Final = 300
+_END_OF_TIME_NS: Final = 2**63
 
 
 class _Storage(Protocol):
@@ -128,7 +130,7 @@ class BagFile:
             return [self.path / PurePath(name).name for name in names]
         except Exception as error:  # noqa: BLE001 - YAML and what a file may say in it
             self._report(
-                "playback.bag_files", f"bag {quoted(self.path)}: {METADATA} is ignored: {error_text(error)}"
+                "playback.bag_files", f"bag {quoted(self.path)}: {METADATA} is ignored: {_one_line(error)}"
             )
             return []
 
@@ -167,9 +169,9 @@ def _unpack(packed: Path, unpacked: Path) -> str:
         with packed.open("rb") as source, zstd().open(source, "rb") as file, unpacked.open("wb") as target:
             shutil.copyfileobj(file, target)
     except OSError as error:
-        raise BackendError(f"bag {quoted(packed)} cannot be unpacked: {error_text(error)}") from None
+        raise BackendError(f"bag {quoted(packed)} cannot be unpacked: {_one_line(error)}") from None
     except Exception as error:  # noqa: BLE001 - what zstd raises differs between its modules
-        return f"it cannot be unpacked to its end: {error_text(error)}"
+        return f"it cannot be unpacked to its end: {_one_line(error)}"
     return ""
 
 
@@ -189,8 +191,6 @@ class _SqliteFile:
 
     def messages(self, wanted: Callable[[BagChannel], bool]) -> Iterator[BagMessage]:
         """Return the messages of channels; those before a damaged page."""
-        from rosbags.rosbag2 import ReaderError
-
         self.damage = ""
         chosen = {number: channel for number, channel in self._channels.items() if wanted(channel)}
         if not chosen:
@@ -199,9 +199,16 @@ class _SqliteFile:
             connections = [each for each in reader.connections if each.id in chosen]
             try:
                 for connection, log_ns, data in reader.messages(connections):
-                    yield chosen[connection.id], log_ns, data
-            except (ReaderError, _sqlite_error()) as error:
-                self.damage = f"it is damaged: {error_text(error)}"
+                    # SQLite keeps any type in any column.
+                    if isinstance(log_ns, int) and isinstance(data, bytes) and 0 <= log_ns < _END_OF_TIME_NS:
+                        yield chosen[connection.id], log_ns, data
+            except Exception as error:  # noqa: BLE001 - rosbags trusts what a database says
+                self.damage = f"it is damaged: {_one_line(error)}"
+
+
+def _one_line(error: Exception) -> str:
+    """Return what an error of a library says, in one line."""
+    return " ".join(error_text(error).split())[:_LONGEST_ERROR]
 
 
 @contextmanager
@@ -211,25 +218,17 @@ def _open_reader(path: Path) -> Iterator[Any]:
     Raises:
         BackendError: It cannot be read.
     """
-    from rosbags.rosbag2 import Reader, ReaderError
+    from rosbags.rosbag2 import Reader
 
     try:
         reader = Reader(path)
         reader.open()
-    except (ReaderError, OSError, _sqlite_error()) as error:
-        raise BackendError(f"bag {quoted(path)} cannot be read: {error_text(error)}") from None
+    except Exception as error:  # noqa: BLE001 - rosbags trusts what a database says
+        raise BackendError(f"bag {quoted(path)} cannot be read: {_one_line(error)}") from None
     try:
         yield reader
     finally:
         reader.close()
-
-
-def _sqlite_error() -> type[Exception]:
-    """Return the exception of the SQLite module that rosbags uses."""
-    import apsw
-
-    error: type[Exception] = apsw.Error
-    return error
 
 
 def _channel(connection: Any) -> BagChannel:

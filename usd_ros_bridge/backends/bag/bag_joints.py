@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.backends.bag.bag_clock import BagClock, in_order
+from usd_ros_bridge.backends.bag.bag_clock import LARGEST, BagClock, in_order
 from usd_ros_bridge.backends.bag.bag_source import JointSeries, TimeArray
 from usd_ros_bridge.backends.kinematic import MimicRules
 from usd_ros_bridge.errors import did_you_mean, quoted
@@ -146,7 +146,7 @@ class RecordedJoints:
 
 def _finite_tracks(tracks: JointTracks, log_ns: TimeArray) -> Iterator[JointTracks]:
     """Return tracks in order of time; a joint with positions that are not finite gets times of its own."""
-    finite = np.isfinite(tracks.position)
+    finite = np.abs(tracks.position) <= LARGEST
     whole = finite.all(axis=0)
     order = in_order(tracks.time_ns, log_ns)
     if whole.all() and order is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from usd_ros_bridge.backends.bag.bag_clock import BagClock, in_order
+from usd_ros_bridge.backends.bag.bag_clock import LARGEST, BagClock, in_order
 from usd_ros_bridge.backends.bag.bag_frames import FrameTree, RecordedLink, frame_tree
 from usd_ros_bridge.backends.bag.bag_joints import JointTracks, RecordedJoints
 from usd_ros_bridge.backends.bag.bag_source import BagSource, FramePair, TimeArray, TransformSeries
@@ -29,6 +29,8 @@ from usd_ros_bridge.spatial.transforms import (
 )
 
 _SECONDS: Final = 1e-9
+_UNIT_TOLERANCE: Final = 1e-2
+"""Most that the square of a quaternion's length differs from 1: tf2 refuses others, too."""
 _SHOWN: Final = 5
 """Names in a report."""
 
@@ -274,15 +276,17 @@ class _Transforms:
 
 
 def _track(series: TransformSeries, time: TimeArray | None) -> tuple[TimeArray, FloatArray] | None:
-    """Return the times and poses of a transform in order, without those that are not finite; None without any.
+    """Return the times and poses of a transform in order, without those that are none; None without any.
 
     Args:
         series: The transforms.
         time: Their times, None for a static one: the last one holds all the time.
     """
-    rotation = normalized(series.parent_from_child[:, 3:])
-    pose = np.concatenate((series.parent_from_child[:, :3], rotation), axis=1)
-    finite = np.isfinite(pose).all(axis=1)
+    rotation = series.parent_from_child[:, 3:]
+    with np.errstate(invalid="ignore", over="ignore"):
+        unit = np.abs(np.einsum("ij,ij->i", rotation, rotation) - 1.0) <= _UNIT_TOLERANCE
+    pose = np.concatenate((series.parent_from_child[:, :3], normalized(rotation)), axis=1)
+    finite = unit & (np.abs(pose[:, :3]) <= LARGEST).all(axis=1)
     if not finite.any():
         return None
     log_ns = series.log_ns

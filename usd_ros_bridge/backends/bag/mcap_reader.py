@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from zlib import crc32
 
-from usd_ros_bridge.errors import BackendError, error_text, quoted
+from usd_ros_bridge.errors import BackendError, quoted
 
 MAGIC: Final = b"\x89MCAP0\r\n"
 _HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x0F
@@ -231,7 +231,7 @@ class McapReader:
         try:
             records = unpack(packed)
         except Exception as error:  # noqa: BLE001 - each compression has exceptions of its own
-            self.damage = f"a chunk at byte {offset} cannot be read: {error_text(error)}"
+            self.damage = f"a chunk at byte {offset} cannot be read: {type(error).__name__}"
             return None
         if len(records) != size or (checksum and crc32(records) != checksum):
             self.damage = f"a chunk at byte {offset} is damaged"

@@ -840,3 +840,38 @@ except BackendError as error:
         "rosbags is not installed (no module rosbags), which is needed for playing bags: "
         'pip install "usd_ros_bridge[bags]"\n'
     )
+
+
+@same_folder
+@given(st.sampled_from([as_database, as_mcap, as_compressed_mcap_file]), st.data())
+def test_a_damaged_bag_is_played_or_refused_in_one_line(
+    tmp_path: Path, write: Callable[[Path, Sequence[Message]], Path], data: st.DataObject
+) -> None:
+    folder = tmp_path / write.__name__
+    if not folder.exists():
+        folder.mkdir()
+        messages = [
+            *drive(30),
+            transforms("/tf", (START, "world", "base_link", arc(3))),
+            text("/chatter", START),
+        ]
+        written = write(folder / "bag", messages)
+        (folder / "whole").write_bytes(
+            (next(written.glob("*.zstd")) if written.is_dir() else written).read_bytes()
+        )
+    content = bytearray((folder / "whole").read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + 4] = data.draw(st.binary(min_size=4, max_size=4))
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content))) :]
+    suffix = {as_database: "db3", as_mcap: "mcap", as_compressed_mcap_file: "mcap.zstd"}[write]
+    changed = folder / f"changed.{suffix}"
+    changed.write_bytes(content)
+    try:
+        bench = Bench(rover().build(), changed)
+    except BackendError as error:
+        assert "\n" not in str(error)
+        return
+    assert np.isfinite(bench.at(55 * MS).joint_position).all()
+    assert np.isfinite(bench.at(55 * MS).body_pose).all()
