@@ -577,9 +577,10 @@ class Bridge(HandlerRegistry):
         """Stamp what is recorded with bridge time, in real time with that of publishing."""
         clock, runtime = parts.clock, parts.runtime
 
-        def time_ns() -> int:
+        def time_ns() -> int | None:
+            # Before the first tick, it is not known yet whether a host steps the bridge, and in which time.
             simulated = isinstance(clock, SimTime)
-            return (clock.now_ns() if simulated or self._spinning else runtime.time_ns) or 0
+            return clock.now_ns() if simulated or self._spinning else runtime.time_ns
 
         recording.set_time(time_ns)
         if self._is_unpaced(clock):
