@@ -578,9 +578,11 @@ class Bridge(HandlerRegistry):
         clock, runtime = parts.clock, parts.runtime
 
         def time_ns() -> int | None:
+            if isinstance(clock, SimTime):
+                # What /clock says, also before the first tick: players keep no order of messages of one time.
+                return runtime.now_ns
             # Before the first tick, it is not known yet whether a host steps the bridge, and in which time.
-            simulated = isinstance(clock, SimTime)
-            return clock.now_ns() if simulated or self._spinning else runtime.time_ns
+            return clock.now_ns() if self._spinning else runtime.time_ns
 
         recording.set_time(time_ns)
         if self._is_unpaced(clock):
