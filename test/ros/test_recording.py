@@ -221,6 +221,15 @@ def test_latched_messages_have_the_time_of_a_hosts_first_tick(domain_id: int, tm
     assert times["/arm/tf_static"] == times["/arm/robot_description"] == times["/arm/tf"] == first_ns
 
 
+def test_latched_messages_have_the_time_of_the_first_tick_without_ros(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    first_ns = 1_700_000_000_000_000_000
+    options = BridgeOptions(record=path)
+    with OfflineBridge(load_plan(ARM), "kinematic", options=options, inform=lambda *_: None) as bridge:
+        bridge.step(first_ns)
+    assert {time_ns for _, time_ns, _ in messages_of(path)} == {first_ns}
+
+
 def test_latched_messages_have_the_time_of_the_start_in_wall_time(domain_id: int, tmp_path: Path) -> None:
     # A player would wait for decades between a message of 1970 and the next one.
     path = tmp_path / "run.mcap"
