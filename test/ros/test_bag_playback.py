@@ -25,7 +25,7 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
 from record_controllers import PERIOD_NS, Stage
 from recorder import Topic
-from rosbags.rosbag2 import Reader
+from rosbags.rosbag2 import Reader, ReaderError
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
@@ -41,7 +41,7 @@ CLASSES = {
 }
 ROVER = record_controllers.ROVER
 EXAMPLES = ROVER.parents[1]
-RUN = "import sys; from usd_ros_bridge.entry_points import usd_ros_bridge; sys.exit(usd_ros_bridge())"
+COMMAND = "import sys; from usd_ros_bridge.entry_points import usd_ros_bridge; sys.exit(usd_ros_bridge())"
 
 
 def stamp_ns(header: Any) -> int:
@@ -207,6 +207,43 @@ def test_a_simulation_plays_back_without_physics(tmp_path: Path) -> None:
     compare(recorded, played, motion_topics(recorded))
 
 
+KILLED = """
+import os, signal, sys
+from usd_ros_bridge import BridgeOptions, load_plan
+from usd_ros_bridge.ros.recording.offline_bridge import OfflineBridge
+bridge = OfflineBridge(load_plan(sys.argv[1]), "kinematic", options=BridgeOptions(record=sys.argv[2])).open()
+for tick in range(int(sys.argv[3])):
+    if tick % 20 == 0:
+        bridge.send("/rover/cmd_vel", {"linear": {"x": 0.5}, "angular": {"z": 0.3}})
+    bridge.step(time_ns=tick * 10_000_000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_recording_that_was_killed_is_played_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "killed.mcap"
+    code = subprocess.run(
+        [sys.executable, "-c", KILLED, str(ROVER), str(path), "9000"], check=False
+    ).returncode
+    assert code == -signal.SIGKILL
+    with pytest.raises(ReaderError):
+        Reader(path).open()
+    plan = load_plan(ROVER)
+    played = tmp_path / "played.mcap"
+    assert record(played, plan, "playback", {}, 3000, bag=str(path)) == ["playback.bag_damaged:killed.mcap"]
+    again = tmp_path / "again.mcap"
+    subprocess.run(
+        [sys.executable, "-c", COMMAND, "recover", str(path), "-o", str(again)],
+        check=True,
+        capture_output=True,
+    )
+    repeated = tmp_path / "repeated.mcap"
+    assert record(repeated, plan, "playback", {}, 3000, bag=str(again)) == []
+    topics = {"/rover/joint_states": JointState, "/rover/tf": TFMessage}
+    assert compare(played, repeated, topics) > 1000
+    assert read(played, topics)["/rover/joint_states"][-1][1]["left_wheel_joint"][0] > 10.0
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
     """`run(*arguments)`: `usd_ros_bridge run` on the rover in a process of its own, interrupted at the end."""
@@ -219,7 +256,7 @@ def run(tmp_path: Path) -> Any:
                 [
                     sys.executable,
                     "-c",
-                    RUN,
+                    COMMAND,
                     "run",
                     str(ROVER),
                     "--backend",

@@ -37,7 +37,9 @@ from usd_ros_bridge.errors import BackendError
 from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.model.plan import BridgePlan, TfOutput
 from usd_ros_bridge.model.state import Commands, State
+from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.runtime.kinematics import Kinematics
+from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.spatial.pose import Pose
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, exponential, pose, relative, to_matrix
 
@@ -583,6 +585,23 @@ def test_the_base_of_a_robot_with_odometry_is_posed_in_its_odometry_frame(tmp_pa
     assert bench.backend.capabilities.odometry == {"/rover"}
 
 
+def test_recorded_odometry_is_shown_from_where_it_was_recorded(tmp_path: Path) -> None:
+    """The recording begins in the middle of a drive; without it, odometry begins at zero."""
+    builder = rover()
+    builder.robots[0].options.update(base_transform="odometry", odom_frame="odom")
+    plan = builder.build()
+    messages = [
+        transforms("/rover/tf", (START + k * 10 * MS, "odom", "base_link", arc(k + 5))) for k in range(9)
+    ]
+    backend = PlaybackBackend()
+    options = BridgeOptions(backend_options={"bag": str(as_sqlite(tmp_path / "bag", messages))})
+    with Runtime(plan, backend, options=options) as runtime:
+        for k in (0, 3, 7):
+            runtime.tick(SECOND + k * 10 * MS)
+            same(runtime.snapshot.frame_poses(0)[0], arc(k + 5))
+            same(relative(np.array(runtime.snapshot.start_pose(0)), runtime.snapshot.pose(0)), arc(k + 5))
+
+
 def chain() -> PlanBuilder:
     """A robot of a revolute, an inverted, a prismatic and a continuous joint, with turned joint frames."""
     builder = PlanBuilder()
@@ -870,8 +889,9 @@ def test_a_damaged_bag_is_played_or_refused_in_one_line(
     changed.write_bytes(content)
     try:
         bench = Bench(rover().build(), changed)
-    except BackendError as error:
-        assert "\n" not in str(error)
+    except BackendError as refused:
+        if "\n" in str(refused):
+            raise
         return
     assert np.isfinite(bench.at(55 * MS).joint_position).all()
     assert np.isfinite(bench.at(55 * MS).body_pose).all()
