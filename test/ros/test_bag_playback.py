@@ -291,7 +291,8 @@ def test_run_plays_a_bag_at_any_rate_of_its_own(
     period = 37_000_000
     messages = [
         each
-        for k in range(1500)
+        # Longer than the test may take.
+        for k in range(6000)
         for each in (
             joint_state("/bot/joint_states", START + k * period, wheels, [0.37 * k, -0.74 * k]),
             transforms("/bot/tf", (START + k * period, "odom", "base_link", (0.037 * k, 0, 0, 0, 0, 0, 1))),

@@ -146,7 +146,7 @@ def _definitions(channel: BagChannel) -> Mapping[str, Any]:
     Raises:
         UnreadableError: The definition cannot be read, or there is none.
     """
-    from rosbags.typesys import Stores, TypesysError, get_types_from_idl, get_types_from_msg, get_typestore
+    from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
     known: Mapping[str, Any] = get_typestore(Stores.LATEST).fielddefs
     try:
@@ -156,7 +156,7 @@ def _definitions(channel: BagChannel) -> Mapping[str, Any]:
             for part in channel.definition.split("=" * 80 + "\n"):
                 text = part.partition("\n")[2] if part.startswith("IDL: ") else part
                 known = {**known, **(get_types_from_idl(text) if text.strip() else {})}
-    except (TypesysError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - what parsers raise for a text from outside
         raise UnreadableError(f"its definition cannot be read: {error_text(error)}") from None
     if channel.type not in known:
         raise UnreadableError("its definition is missing")

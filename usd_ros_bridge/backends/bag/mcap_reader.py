@@ -25,6 +25,8 @@ _SIZE = struct.Struct("<Q")
 _ID = struct.Struct("<H")
 _IDS = struct.Struct("<HH")
 
+_REMEDY: Final = "`usd_ros_bridge recover FILE` gives it its end"
+
 BagMessage = tuple["BagChannel", int, bytes]
 """A channel, when the message was received (nanoseconds), and its bytes."""
 
@@ -108,7 +110,9 @@ class McapReader:
                     elif opcode == _CHUNK:
                         yield from self._chunk_messages(offset, content, chosen, wanted)
             except _TruncatedError as error:
-                self.damage = f"it was not closed: it ends in the middle of the record at byte {error}"
+                self.damage = (
+                    f"it was not closed and ends in the middle of the record at byte {error}; {_REMEDY}"
+                )
 
     def _open(self) -> BinaryIO:
         try:
@@ -125,7 +129,7 @@ class McapReader:
         while True:
             start = file.read(_RECORD.size)
             if not start:
-                self.damage = self.damage or "it was not closed: it has no end"
+                self.damage = self.damage or f"it was not closed; {_REMEDY}"
                 return
             if len(start) < _RECORD.size:
                 raise _TruncatedError(offset)

@@ -748,7 +748,7 @@ def test_a_killed_recording_is_played_up_to_its_last_chunk(tmp_path: Path) -> No
     assert 150 < last < 350
     assert last == pytest.approx(round(last))
     assert (
-        "was not closed: it ends in the middle of the record at byte"
+        "was not closed and ends in the middle of the record at byte"
         in bench.reports["playback.bag_damaged:bag.mcap"]
     )
 

@@ -111,6 +111,35 @@ def test_big_endian_messages_are_read() -> None:
     assert layout.column(raw, "position").dtype.isnative
 
 
+IDL = """{line}
+IDL: builtin_interfaces/msg/Time
+module builtin_interfaces {{ module msg {{ struct Time {{ int32 sec; uint32 nanosec; }}; }}; }};
+{line}
+IDL: std_msgs/msg/Header
+module std_msgs {{ module msg {{ struct Header {{ builtin_interfaces::msg::Time stamp; string frame_id; }}; }}; }};
+{line}
+IDL: sensor_msgs/msg/JointState
+module sensor_msgs {{ module msg {{ struct JointState {{
+  std_msgs::msg::Header header;
+  sequence<string> name;
+  sequence<double> position;
+  sequence<double> velocity;
+  sequence<double> effort;
+}}; }}; }};
+""".format(line="=" * 80)
+
+
+@pytest.mark.parametrize(
+    "definition", [IDL, IDL.replace("sequence<double> effort", "sequence<float> effort")]
+)
+def test_definitions_in_idl_are_followed(definition: str) -> None:
+    described = BagChannel(topic="/t", type=JOINT_STATE, definition=definition, definition_format="ros2idl")
+    data = joint_state("/j", START, ["a", "b"], [1.5, 2.5], [3.5, 4.5]).data
+    ((layout, _, raw),) = CdrColumns(described).split([data])
+    expect_joint_state(data, layout, raw)
+    assert layout.numbers["effort",].dtype == ("<f4" if "float>" in definition else "<f8")
+
+
 def test_alike_messages_are_walked_once() -> None:
     messages = [joint_state("/j", START + k, ["a", "b"], [k, 0.0]).data for k in range(100)]
     ((layout, indices, raw),) = CdrColumns(channel(JOINT_STATE)).split(messages)
