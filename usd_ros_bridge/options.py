@@ -269,6 +269,7 @@ class PlanOptions:
         "all",
         "Serve the asset's topics, services, actions and controllers; none: only transforms and descriptions.",
         choices=get_args(Interfaces),
+        flag="--interfaces",
         launch=True,
         live=True,
     )
@@ -317,16 +318,23 @@ class PlanOptions:
         "Send transforms to the robot's namespace, to /tf with prefixed frame ids (global), to both, or to /tf with "
         "plain frame ids (shared).",
         choices=get_args(TfOutput),
+        flag="--tf-output",
         launch=True,
         live=True,
     )
     frame_prefix: str = _parameter(
-        "", "Prefix of every frame id, as in robot_state_publisher.", launch=True, live=True
+        "",
+        "Prefix of every frame id, as in robot_state_publisher.",
+        flag="--frame-prefix",
+        metavar="PREFIX",
+        launch=True,
+        live=True,
     )
     base_transform: BaseTransform = _parameter(
         "auto",
         "Source of the base's transform; auto: odometry if a differential drive publishes it, else ground_truth.",
         choices=get_args(BaseTransform),
+        flag="--base-transform",
         launch=True,
         live=True,
     )
