@@ -50,8 +50,9 @@ def rviz(
         raise StrictError(f"{options['asset']} has errors")
     config = rviz_config(plan)
     use_sim_time = _owns_time(plan, options["backend"])
-    for remark in config.remarks:
-        print(escaped(remark), file=sys.stderr)
+    for remark in (*config.remarks, *([] if as_json else [config.link_remark])):
+        if remark:
+            print(escaped(remark), file=sys.stderr)
     if output is None:
         sys.stdout.write(config.text)
         return

@@ -67,7 +67,14 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 @click.command()
 @asset_options
 @table_options(
-    "backend", "backend_options", "real_time_factor", "beyond_limits", "start_paused", "watch", "plan_cache"
+    "backend",
+    "backend_options",
+    "real_time_factor",
+    "beyond_limits",
+    "start_paused",
+    "watch",
+    "tf_output",
+    "plan_cache",
 )
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."

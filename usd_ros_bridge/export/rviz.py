@@ -78,6 +78,17 @@ class RvizConfig:
     links: tuple[StaticLink, ...] = ()
     remarks: tuple[str, ...] = ()
 
+    @property
+    def link_remark(self) -> str:
+        """Return what happens without `links`, "" for none."""
+        if not self.links:
+            return ""
+        frames = listed([each.child for each in self.links])
+        return (
+            f"nothing connects {frames} to {self.fixed_frame}: RViz cannot show what is in them; the launch files do "
+            "it with rviz:=true; base_transform ground_truth puts all robots in one tree"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StaticLink:
@@ -115,11 +126,6 @@ def rviz_config(plan: BridgePlan) -> RvizConfig:
     """
     robots, domain_id, remarks = _shown_robots(plan)
     fixed_frame, links = _fixed_frame(robots)
-    if links:
-        remarks.append(
-            f"nothing connects {_listed([each.child for each in links])} to {fixed_frame}: the launch files do it with "
-            "rviz:=true; base_transform ground_truth puts all robots in one tree"
-        )
     output = robots[0].output if robots else TfOutput(tf=_TF, tf_static=_TF_STATIC)
     displays, of_displays = _displays(plan, robots, domain_id)
     remarks += of_displays
@@ -226,7 +232,7 @@ def _shown_robots(plan: BridgePlan) -> tuple[list[_Shown], int | None, list[str]
     hidden = [r.path for r in plan.robots if r.domain_id == domain_id and not _has_topic(r, topic, plain)]
     if hidden:
         remarks.append(
-            f"RViz shows the transforms of one topic, {topic}: {_listed(hidden)} "
+            f"RViz shows the transforms of one topic, {topic}: {listed(hidden)} "
             f"{'is' if len(hidden) == 1 else 'are'} left out; tf_output both has all robots on /tf"
         )
     if count > MAX_ROBOTS:
@@ -277,7 +283,8 @@ def _fixed_frame(robots: Sequence[_Shown]) -> tuple[str, list[StaticLink]]:
     ]
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names for people, not more than a line holds."""
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
@@ -323,7 +330,7 @@ def _displays(
         found += [] if display is None else [display]
     if unknown:
         remarks.append(
-            f"the frames of {_listed(unknown)} are not on the topic that RViz shows: their displays are off; "
+            f"the frames of {listed(unknown)} are not on the topic that RViz shows: their displays are off; "
             "tf_output global puts the prefix of /tf in headers, too"
         )
     return found, remarks
