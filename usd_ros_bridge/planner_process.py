@@ -393,14 +393,15 @@ class _Planner:
         """
         from usd_ros_bridge.api import read_physics
         from usd_ros_bridge.errors import BridgeError
-        from usd_ros_bridge.export.mesh_files import MeshCache
+        from usd_ros_bridge.export.mesh_files import MeshCache, installed_meshes
         from usd_ros_bridge.export.urdf import UrdfExporter
         from usd_ros_bridge.reporting import describe
 
         try:
             whole = read_physics(plan, plan.options)()
             try:
-                self._meshes = MeshCache(self._job.mesh_directory)
+                directory, asset = self._job.mesh_directory, self._job.asset
+                self._meshes = MeshCache(directory, installed=None if directory else installed_meshes(asset))
             except BridgeError:
                 self._send(_NO_MESHES)
             exporter = UrdfExporter(whole, meshes=self._meshes)

@@ -41,6 +41,7 @@ TWIST: Final = "geometry_msgs/msg/Twist"
 TWIST_STAMPED: Final = "geometry_msgs/msg/TwistStamped"
 WRENCH_STAMPED: Final = "geometry_msgs/msg/WrenchStamped"
 
+GET_RESOURCE: Final = "rviz_resource_interfaces/srv/GetResource"
 SET_BOOL: Final = "std_srvs/srv/SetBool"
 TRIGGER: Final = "std_srvs/srv/Trigger"
 SIMULATOR_FEATURES: Final = "simulation_interfaces/srv/GetSimulatorFeatures"
