@@ -35,6 +35,7 @@ NODE_PARAMETERS = {
     "frame_prefix": str,
     "publish_description": bool,
     "mesh_directory": str,
+    "mesh_uris": str,
     "publish_diagnostics": bool,
     "controller_rate": float,
     "beyond_limits": str,
@@ -233,6 +234,12 @@ def generate_launch_description() -> LaunchDescription:
                 "mesh_directory",
                 default_value="",
                 description="Directory for the mesh files of descriptions. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "mesh_uris",
+                default_value="",
+                description="How viewers get the mesh files: auto, package, file, service, http, http:PORT or "
+                "http:ADDRESS:PORT. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "publish_diagnostics",

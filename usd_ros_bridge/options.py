@@ -45,6 +45,7 @@ _KINDS: Final[Mapping[type, Kind]] = {
 _FRAMES_FROM_XFORMS: Final[Mapping[str, FramesFromXforms]] = {"auto": "auto", "true": True, "false": False}
 _ROW = "option"
 _MAX_PORT: Final = 65535
+_LOOPBACK: Final = "127.0.0.1"
 _Group = TypeVar("_Group")
 
 
@@ -125,13 +126,13 @@ class MeshUris:
     """How viewers get the mesh files of descriptions.
 
     Attributes:
-        kind: Where the URIs lead. auto: to a package where possible, else to files, and RViz may ask the bridge for both.
+        kind: Where the URIs lead. auto: to a package where possible, else to files; RViz may ask the bridge for both.
         host: Address of the HTTP server.
         port: Its port, 0 for a free one.
     """
 
     kind: MeshUriKind
-    host: str = "127.0.0.1"
+    host: str = _LOOPBACK
     port: int = 0
 
     @property
@@ -153,7 +154,7 @@ def parse_mesh_uris(text: str) -> MeshUris:
         possible = (*get_args(MeshUriKind), "http:PORT", "http:ADDRESS:PORT")
         raise OptionError(f"mesh_uris {quoted(text)} is not possible; {alternatives(text, possible)}")
     host, _, port = rest.rpartition(":")
-    host = host.strip("[]") or MeshUris.host
+    host = host.strip("[]") or _LOOPBACK
     if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
         raise OptionError(
             f"mesh_uris {quoted(text)}: {quoted(port)} is no port: use 0 (a free one) to {_MAX_PORT}"

@@ -48,6 +48,7 @@ ARGUMENTS = {
     "frame_prefix",
     "publish_description",
     "mesh_directory",
+    "mesh_uris",
     "publish_diagnostics",
     "controller_rate",
     "beyond_limits",
@@ -67,6 +68,8 @@ ARGUMENTS = {
     "params_file",
     "respawn",
     "log_level",
+    "rviz",
+    "rviz_config",
 }
 TIMEOUT_S = 90.0
 

@@ -242,9 +242,9 @@ def _run(
             bridge.node.get_logger().info(
                 f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
             )
-        bridge.node.get_logger().info(escaped(phases.finish()))
         for line in _rviz_lines(bridge, options):
             bridge.node.get_logger().info(escaped(line))
+        bridge.node.get_logger().info(escaped(phases.finish()))
         bridge.node.get_logger().info(escaped(bridge.summary()))
         with view(bridge.status) if view is not None else nullcontext():
             if not ending.asked:

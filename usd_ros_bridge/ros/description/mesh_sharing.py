@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from xml.sax.saxutils import escape
 
 from usd_ros_bridge.errors import BridgeError, OptionError, quoted
 from usd_ros_bridge.export.mesh_files import default_directory, directory_uri, installed_meshes
@@ -79,8 +80,6 @@ class MeshSharing:
         kind = self._wanted.kind
         if kind == "http":
             self._open_server(self._store)
-        elif kind == "file":
-            self._base = _file_uri(directory)
         elif kind == "package":
             self._check_package(directory)
         if kind in ("auto", "service") and self._options.remote_control != "none":
@@ -105,7 +104,12 @@ class MeshSharing:
 
     def text(self, urdf: str) -> str:
         """Return a description with the URIs that viewers get."""
-        return with_base(urdf, self._base) if self._base else urdf
+        if self._base:
+            return with_base(urdf, self._base)
+        if self._wanted.kind == "file":
+            for uri, directory in self._paths.items():
+                urdf = urdf.replace(f'filename="{escape(uri)}/', f'filename="{_file_uri(directory)}/')
+        return urdf
 
     def status(self) -> list[InterfaceStatus]:
         """Return the status of the services."""
@@ -141,8 +145,8 @@ class MeshSharing:
     def _check_package(self, directory: Path) -> None:
         if not any(uri.startswith("package://") for uri in self._paths):
             raise OptionError(
-                f"mesh_uris package: {quoted(directory)} is not in the share of a ROS package; set mesh_directory to one "
-                "that is, or install the files there (docs/meshes.md)"
+                f"mesh_uris package: {quoted(directory)} is not in the share of a ROS package; set mesh_directory to "
+                "one that is, or install the files there (docs/meshes.md)"
             )
 
     def _find_class(self, *, is_needed: bool) -> Any:
