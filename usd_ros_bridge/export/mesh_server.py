@@ -57,6 +57,11 @@ class MeshServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
+    @property
+    def process_id(self) -> int | None:
+        """Return the id of the process, None while it does not run."""
+        return None if self._process is None else self._process.pid
+
     def open(self) -> None:
         """Start to serve.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 _PLAIN: Final = re.compile(r"[A-Za-z/<][A-Za-z0-9_/<>() .-]*\Z")
+_PAIRS: Final = 0x10000
 _RESERVED: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 
 
@@ -19,7 +20,7 @@ def yaml_text(value: Mapping[str, Any], *, title: str = "") -> str:
         value: Mappings with texts as keys, sequences, texts, numbers, bools and None.
         title: Comment at the top.
     """
-    top = [f"# {json.dumps(title)[1:-1]}"] if title else []
+    top = [f"# {_quoted(title)[1:-1]}"] if title else []
     return "\n".join([*top, *_mapping(value, ""), ""])
 
 
@@ -63,8 +64,13 @@ def _scalar(value: object) -> str:
         return "[]"
     text = str(value)
     is_plain = _PLAIN.match(text) and text == text.strip() and text.lower() not in _RESERVED
-    # JSON's quoted texts are YAML's.
-    return text if is_plain else json.dumps(text)
+    return text if is_plain else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in quotes. JSON's are YAML's, but for characters that JSON writes as a pair of surrogates."""
+    inside = (json.dumps(each)[1:-1] if ord(each) < _PAIRS else f"\\U{ord(each):08x}" for each in text)
+    return f'"{"".join(inside)}"'
 
 
 def _number(value: float) -> str:
