@@ -26,7 +26,7 @@ from usd_ros_bridge.ros.description import mesh_sharing
 pytest.importorskip(
     "rviz_resource_interfaces", reason="rviz_resource_interfaces is not installed: make setup"
 )
-from rviz_resource_interfaces.srv import GetResource  # noqa: E402
+from rviz_resource_interfaces.srv import GetResource
 
 ROOT = Path(__file__).parents[2]
 ARM = ROOT / "examples" / "arm" / "arm.usda"

@@ -135,7 +135,7 @@ def serve() -> None:
     directory, installed, host, port = json.loads(sys.stdin.buffer.readline())
     store = MeshStore(Path(directory), Path(installed) if installed else None)
     with suppress(OSError):
-        os.nice(5)
+        os.nice(10)
     try:
         server = _Server(host, port, store)
     except OSError as error:
