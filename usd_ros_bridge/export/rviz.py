@@ -133,7 +133,7 @@ def rviz_config(plan: BridgePlan) -> RvizConfig:
         "Panels": _panels(),
         "Visualization Manager": {
             "Class": "",
-            "Displays": [_grid(), _tf_display(len(robots)), *displays],
+            "Displays": [_grid(), _tf_display(len(plan.robots)), *displays],
             "Enabled": True,
             "Global Options": {
                 "Background Color": "48; 48; 48",
@@ -192,15 +192,13 @@ def start_lines(robots: Sequence[RobotPlan], *, use_sim_time: bool = False) -> t
     named = [(robot, robot.tf_outputs[0]) for robot in robots if robot.tf_outputs]
     if not named:
         return ()
-    commands = [
-        rviz_command(_remaps(output), domain_id=robot.domain_id, use_sim_time=use_sim_time)
-        for robot, output in named
-    ]
-    if len(commands) == 1:
-        return (f"RViz: {commands[0]}",)
+    robot, output = named[0]
+    command = rviz_command(_remaps(output), domain_id=robot.domain_id, use_sim_time=use_sim_time)
+    if len(named) == 1:
+        return (f"RViz: {command}",)
     line = (
-        f"RViz: {len(named)} robots, each with transforms of its own; for {named[0][0].path}: {commands[0]}; "
-        "for all on /tf: tf_output both"
+        f"RViz: {len(named)} robots, each with transforms of its own; for {robot.path}: {command}; for all on /tf: "
+        "tf_output both"
     )
     return (line,)
 
@@ -372,7 +370,7 @@ def _grid() -> dict[str, Any]:
 
 
 def _tf_display(robots: int) -> dict[str, Any]:
-    enabled = robots < MAX_ROBOTS
+    enabled = robots <= MAX_ROBOTS
     return {
         "Class": plugin("TF"),
         "Enabled": enabled,
