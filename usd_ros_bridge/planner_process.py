@@ -69,7 +69,12 @@ class PlanJob:
 
     def key(self) -> str:
         """Return the name of this job's entry in the plan cache."""
-        meshes = self.mesh_directory and str(self.mesh_directory)
+        from usd_ros_bridge.export.mesh_files import installed_meshes
+
+        meshes: object = self.mesh_directory and str(self.mesh_directory)
+        if not meshes and self.describes and (installed := installed_meshes(self.asset)) is not None:
+            # Files that are added to it are used, too.
+            meshes = str(installed), installed.stat().st_mtime_ns
         return plan_key(
             self.asset,
             self.read_options,
