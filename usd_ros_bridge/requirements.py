@@ -70,7 +70,19 @@ NEWTON = Requirement(
     remedy='pip install "usd_ros_bridge[newton]"',
     purpose="the backend newton",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON)
+FOXGLOVE = Requirement(
+    label="foxglove-sdk",
+    modules=("foxglove",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recordings and the server for Foxglove",
+)
+MCAP = Requirement(
+    label="mcap",
+    modules=("mcap",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recovering recordings",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, FOXGLOVE, MCAP)
 
 
 def is_installed(module: str) -> bool:

@@ -51,6 +51,8 @@ ARGUMENTS = {
     "mesh_uris",
     "publish_diagnostics",
     "controller_rate",
+    "record",
+    "duration",
     "beyond_limits",
     "massless_bodies",
     "payloads",

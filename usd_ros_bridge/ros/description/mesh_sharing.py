@@ -33,13 +33,15 @@ _READ_BYTES: Final = 2**20
 class MeshSharing:
     """Serve the mesh files of descriptions, and give the descriptions URIs by which viewers find them."""
 
-    def __init__(self, asset: str, options: BridgeOptions, *, workers: Workers, report: Report) -> None:
+    def __init__(
+        self, asset: str, options: BridgeOptions, *, workers: Workers | None, report: Report
+    ) -> None:
         """Store the arguments; `open` starts.
 
         Args:
             asset: The asset as the caller named it.
             options: Options of the bridge.
-            workers: Run requests to the service.
+            workers: Run requests to the service; None: serve nothing, give URIs alone.
             report: For what cannot be served.
         """
         self._options = options
@@ -78,16 +80,17 @@ class MeshSharing:
             for uri in (directory_uri(each), _file_uri(each))
         }
         kind = self._wanted.kind
-        if kind == "http":
+        if kind == "http" and self._workers is not None:
             self._open_server(self._store)
         elif kind == "package":
             self._check_package(directory)
-        if kind in ("auto", "service") and self._options.remote_control != "none":
+        may_serve = self._workers is not None and self._options.remote_control != "none"
+        if kind in ("auto", "service") and may_serve:
             self._service_class = self._find_class(is_needed=kind == "service")
 
     def serve(self, domain: Domain) -> None:
         """Offer the service in a domain, unless it is there already."""
-        if self._service_class is None or domain.domain_id in self._services:
+        if self._service_class is None or self._workers is None or domain.domain_id in self._services:
             return
         server = make_built_in_server(
             SERVICE,

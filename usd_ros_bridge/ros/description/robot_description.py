@@ -28,7 +28,7 @@ from usd_ros_bridge.ros.description.description_builder import DescriptionBuilde
 from usd_ros_bridge.ros.description.mesh_sharing import MeshSharing
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
@@ -48,10 +48,10 @@ class Descriptions:
         domains: Domains,
         *,
         options: BridgeOptions,
-        workers: Workers,
         in_tick: InTick,
         wait_for_tick: WaitForTick,
         report: Report,
+        workers: Workers | None = None,
     ) -> None:
         """Store the arguments.
 
@@ -59,10 +59,10 @@ class Descriptions:
             plan: The plan.
             domains: Domains of the robots.
             options: Options of the bridge.
-            workers: Run requests for mesh files.
             in_tick: Run a job in the tick thread, to read a host's stage.
             wait_for_tick: Wait until the tick in progress ends.
             report: For what cannot be described.
+            workers: Run requests for mesh files; None: serve none.
         """
         self._plan = plan
         self._domains = domains
@@ -131,6 +131,12 @@ class Descriptions:
             for topic in topics.values():
                 topic.close()
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether each robot is described, or why not is known."""
+        with self._lock:
+            return all(topic.reason != _MAKING for topic in self._topics.values())
+
     def status(self) -> list[InterfaceStatus]:
         """Return the status of each robot's topic, and of the services for mesh files."""
         with self._lock:
@@ -163,7 +169,7 @@ class Descriptions:
         main = self._domains.main
 
         def key(domain: Domain, name: str) -> tuple[int, str]:
-            return domain.domain_id, domain.node.resolve_topic_name(name)
+            return domain.domain_id, domain.resolve(name)
 
         taken = {
             (main.domain_id if topic.domain_id is None else topic.domain_id, topic.name): topic.path
@@ -236,16 +242,14 @@ class LatchedText:
         """Create the publisher, through the node so that remap rules apply."""
         # Without events: no subscriber can ask for more than this offers, and no executor has to serve it.
         callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-        node, profile = self._domain.node, qos_profiles.profile(LATCHED_QOS)
-        self.handle = PublisherHandle(
-            node, node.create_publisher(String, self._name, profile, event_callbacks=callbacks)
-        )
+        profile = qos_profiles.profile(LATCHED_QOS)
+        self.handle = self._domain.open_publisher(String, self._name, profile, event_callbacks=callbacks)
 
     def send(self, text: str) -> bool:
         """Publish a text, unless it is the one sent last. Return whether it was sent."""
         if self.handle is None or text == self._text:
             return False
-        self.handle.publisher.publish(String(data=text))
+        self.handle.publish(String(data=text))
         self._text = text
         self.count += 1
         return True
@@ -303,7 +307,7 @@ class DescriptionTopic:
             kind="topic",
             role="publisher",
             path=self._path,
-            name=self.place.name if handle is None else handle.publisher.topic_name,
+            name=self.place.name if handle is None else handle.topic_name,
             type=STRING,
             domain_id=None if domain is None else domain.domain_id,
             matched=0 if handle is None else handle.matched(),
@@ -341,7 +345,7 @@ class DescriptionParameter:
     def open(self) -> None:
         """Refuse requests of others from here on."""
         node = self._domain.node
-        if node.has_parameter(ROBOT_DESCRIPTION):
+        if node is not None and node.has_parameter(ROBOT_DESCRIPTION):
             node.add_on_set_parameters_callback(self._check)
             self._watched = True
 
@@ -406,6 +410,11 @@ class PlanSummary:
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
         self._text.close()
+
+    @property
+    def is_published(self) -> bool:
+        """Return whether a summary was published."""
+        return self._text.count > 0
 
     def _publish(self) -> None:
         if self._text.handle is not None:

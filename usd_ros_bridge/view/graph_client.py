@@ -1,0 +1,111 @@
+"""Graph client: what the page needs of ROS 2, in contexts of its own. To the bridge it is a peer as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.reporting import Report
+from usd_ros_bridge.ros.domains import Domain, Domains
+from usd_ros_bridge.ros.endpoints import qos_profiles
+from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface
+
+NODE_NAME = "usd_ros_bridge_view"
+
+
+class GraphClient:
+    """Create subscriptions, publishers and clients, and destroy them. Callbacks run in the thread of their domain."""
+
+    def __init__(self, *, domain_id: int | None = None, report: Report) -> None:
+        """Store the arguments; `open` makes the node.
+
+        Args:
+            domain_id: The default domain; None for the process's (ROS_DOMAIN_ID).
+            report: For callbacks that raise.
+        """
+        self._domains = Domains(node_name=NODE_NAME, domain_id=domain_id, report=report)
+        self._catalog = AmentCatalog()
+        self._opened: dict[int, tuple[Domain, Any]] = {}
+
+    def open(self) -> GraphClient:
+        """Make the node of the default domain."""
+        self._domains.get(None)
+        return self
+
+    def close(self) -> None:
+        """Destroy everything. Idempotent."""
+        for _, entity in tuple(self._opened.values()):
+            self.destroy(entity)
+        self._domains.stop()
+        self._domains.close()
+
+    def node(self, domain_id: int | None = None) -> Any:
+        """Return the rclpy node of a domain, for what this class has no method for, such as the graph's names."""
+        return self._domains.get(domain_id).node
+
+    def type_of(self, name: str) -> Any:
+        """Return the class of a message, service or action type.
+
+        Raises:
+            InterfaceTypeError: It is not installed.
+        """
+        return import_interface(name, self._catalog)
+
+    def subscribe(
+        self,
+        topic: str,
+        type_name: str,
+        callback: Callable[[Any], object],
+        *,
+        qos: QosPlan | None = None,
+        raw: bool = False,
+        domain_id: int | None = None,
+    ) -> Any:
+        """Subscribe to a topic. Return the rclpy subscription, for `destroy`.
+
+        Args:
+            topic: Absolute name.
+            type_name: As `sensor_msgs/msg/LaserScan`.
+            callback: Called with each message, or with its bytes, in the thread of the domain.
+            qos: What is asked for; None: best effort and volatile, which any publisher matches.
+            raw: Call with the serialized message.
+            domain_id: The domain, None for the default one.
+
+        Raises:
+            InterfaceTypeError: The type is not installed.
+        """
+        domain = self._domains.get(domain_id)
+        profile = qos_profiles.profile(qos or qos_profiles.permissive(QosPlan()))
+        entity = domain.node.create_subscription(self.type_of(type_name), topic, callback, profile, raw=raw)
+        return self._keep(domain, entity)
+
+    def publisher(
+        self, topic: str, type_name: str, *, qos: QosPlan | None = None, domain_id: int | None = None
+    ) -> Any:
+        """Return a new rclpy publisher; arguments and errors as of `subscribe`, reliable by default."""
+        domain = self._domains.get(domain_id)
+        profile = qos_profiles.profile(qos or QosPlan())
+        return self._keep(domain, domain.node.create_publisher(self.type_of(type_name), topic, profile))
+
+    def client(self, service: str, type_name: str, *, domain_id: int | None = None) -> Any:
+        """Return a new rclpy service client; arguments and errors as of `subscribe`."""
+        domain = self._domains.get(domain_id)
+        return self._keep(domain, domain.node.create_client(self.type_of(type_name), service))
+
+    def action_client(self, action: str, type_name: str, *, domain_id: int | None = None) -> Any:
+        """Return a new rclpy action client; arguments and errors as of `subscribe`."""
+        from rclpy.action import ActionClient
+
+        domain = self._domains.get(domain_id)
+        return self._keep(domain, ActionClient(domain.node, self.type_of(type_name), action))
+
+    def destroy(self, entity: Any) -> None:
+        """Destroy what a method of this class returned. A second call has no effect."""
+        found = self._opened.pop(id(entity), None)
+        if found is not None:
+            found[0].destroy(entity)
+
+    def _keep(self, domain: Domain, entity: Any) -> Any:
+        self._opened[id(entity)] = (domain, entity)
+        return entity
