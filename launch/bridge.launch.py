@@ -8,8 +8,12 @@ precedence over the file.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.conditions import IfCondition
+from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration, TextSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
@@ -31,6 +35,7 @@ NODE_PARAMETERS = {
     "frame_prefix": str,
     "publish_description": bool,
     "mesh_directory": str,
+    "mesh_uris": str,
     "publish_diagnostics": bool,
     "controller_rate": float,
     "record": str,
@@ -233,6 +238,12 @@ def generate_launch_description() -> LaunchDescription:
                 description="Directory for the mesh files of descriptions. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
+                "mesh_uris",
+                default_value="",
+                description="How viewers get the mesh files: auto, package, file, service, http, http:PORT or "
+                "http:ADDRESS:PORT. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
                 "publish_diagnostics",
                 default_value="",
                 description="Publish /diagnostics (true or false). Empty: as in params_file.",
@@ -355,6 +366,23 @@ def generate_launch_description() -> LaunchDescription:
                 "log_level",
                 default_value="info",
                 description="The node's log level: debug, info, warn, error or fatal; or LOGGER:=LEVEL.",
+            ),
+            DeclareLaunchArgument(
+                "rviz",
+                default_value="false",
+                choices=["true", "false"],
+                description="Start RViz, with a configuration that is made from the asset. With several "
+                "robots, an empty tf_output is then both.",
+            ),
+            DeclareLaunchArgument(
+                "rviz_config",
+                default_value="",
+                description="An .rviz file of your own for rviz:=true. Empty: made from the asset.",
+            ),
+            # Before the bridge: it may choose tf_output. The arguments have the same names there.
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(str(Path(__file__).resolve().with_name("rviz.launch.py"))),
+                condition=IfCondition(LaunchConfiguration("rviz")),
             ),
             OpaqueFunction(function=bridge_node),
         ]

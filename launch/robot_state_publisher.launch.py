@@ -10,9 +10,12 @@ argument `package`. The other package's node gets its robot_description from the
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.conditions import IfCondition
+from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import Command, LaunchConfiguration, TextSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -167,6 +170,28 @@ def generate_launch_description() -> LaunchDescription:
                 "log_level",
                 default_value="info",
                 description="The node's log level: debug, info, warn, error or fatal; or LOGGER:=LEVEL.",
+            ),
+            DeclareLaunchArgument(
+                "rviz",
+                default_value="false",
+                choices=["true", "false"],
+                description="Start RViz, with a configuration that is made from the asset.",
+            ),
+            DeclareLaunchArgument(
+                "rviz_config",
+                default_value="",
+                description="An .rviz file of your own for rviz:=true. Empty: made from the asset.",
+            ),
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(str(Path(__file__).resolve().with_name("rviz.launch.py"))),
+                # What both nodes send, whatever the asset declares.
+                launch_arguments={
+                    "tf_output": "shared",
+                    "base_transform": "none",
+                    "interfaces": "none",
+                    "backend": "joint_states",
+                }.items(),
+                condition=IfCondition(LaunchConfiguration("rviz")),
             ),
             OpaqueFunction(function=publisher),
         ]

@@ -129,7 +129,7 @@ class Setup:
             numpy = re.findall(r"^numpy.*$", (REQUIREMENTS / "run.txt").read_text(), re.MULTILINE)
             origin = [sys.version, sysconfig.get_platform(), self.distro, *version, *numpy]
             self.interfaces_key = digest(*origin, *parts)
-            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, "
+            title = "interfaces tf2_msgs, control_msgs, simulation_interfaces, rviz_resource_interfaces, "
             title += "from the cache" if self.kept_interfaces() else "by the rosidl generators"
             key = digest(venv_key, self.interfaces_key)
             steps.append(("interfaces", title, key, self.install_interfaces))

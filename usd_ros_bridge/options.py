@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
@@ -28,6 +29,7 @@ BeyondLimits = Literal["reject", "clamp"]
 MasslessBodies = Literal["auto", "unit_mass", "weightless"]
 FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
+MeshUriKind = Literal["auto", "package", "file", "service", "http"]
 
 SOLVERS: tuple[str, ...] = ("newton", "physx", "mjc")
 
@@ -42,6 +44,8 @@ _KINDS: Final[Mapping[type, Kind]] = {
 }
 _FRAMES_FROM_XFORMS: Final[Mapping[str, FramesFromXforms]] = {"auto": "auto", "true": True, "false": False}
 _ROW = "option"
+_MAX_PORT: Final = 65535
+_LOOPBACK: Final = "127.0.0.1"
 _Group = TypeVar("_Group")
 
 
@@ -115,6 +119,62 @@ def parse_key_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
             raise OptionError(f"{what} {text!r} has not the form key=value")
         values[key] = value
     return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshUris:
+    """How viewers get the mesh files of descriptions.
+
+    Attributes:
+        kind: Where the URIs lead. auto: to a package where possible, else to files; RViz may ask the bridge for both.
+        host: Address of the HTTP server.
+        port: Its port, 0 for a free one.
+    """
+
+    kind: MeshUriKind
+    host: str = _LOOPBACK
+    port: int = 0
+
+    @property
+    def is_loopback(self) -> bool:
+        """Return whether only this machine reaches the HTTP server."""
+        return self.host == "localhost" or ip_address(self.host).is_loopback
+
+
+def parse_mesh_uris(text: str) -> MeshUris:
+    """Return the meaning of `auto`, `package`, `file`, `service`, `http`, `http:PORT` or `http:ADDRESS:PORT`.
+
+    Raises:
+        OptionError: It is something else.
+    """
+    if text in get_args(MeshUriKind):
+        return MeshUris(kind=cast(MeshUriKind, text))
+    kind, _, rest = text.partition(":")
+    if kind != "http" or not rest:
+        possible = (*get_args(MeshUriKind), "http:PORT", "http:ADDRESS:PORT")
+        raise OptionError(f"mesh_uris {quoted(text)} is not possible; {alternatives(text, possible)}")
+    host, _, port = rest.rpartition(":")
+    host = host.strip("[]") or _LOOPBACK
+    if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
+        raise OptionError(
+            f"mesh_uris {quoted(text)}: {quoted(port)} is no port: use 0 (a free one) to {_MAX_PORT}"
+        )
+    try:
+        is_any = host != "localhost" and ip_address(host).is_unspecified
+    except ValueError as error:
+        raise OptionError(
+            f"mesh_uris {quoted(text)}: {quoted(host)} is no IP address: give one of this machine"
+        ) from error
+    if is_any:
+        raise OptionError(
+            f"mesh_uris {quoted(text)}: descriptions need the address by which viewers reach this machine, not {host}"
+        )
+    return MeshUris(kind="http", host=host, port=int(port))
+
+
+def _mesh_uris_text(text: str) -> str:
+    parse_mesh_uris(text)
+    return text
 
 
 # --- The table -------------------------------------------------------------------------------------------------
@@ -269,6 +329,7 @@ class PlanOptions:
         "all",
         "Serve the asset's topics, services, actions and controllers; none: only transforms and descriptions.",
         choices=get_args(Interfaces),
+        flag="--interfaces",
         launch=True,
         live=True,
     )
@@ -317,16 +378,23 @@ class PlanOptions:
         "Send transforms to the robot's namespace, to /tf with prefixed frame ids (global), to both, or to /tf with "
         "plain frame ids (shared).",
         choices=get_args(TfOutput),
+        flag="--tf-output",
         launch=True,
         live=True,
     )
     frame_prefix: str = _parameter(
-        "", "Prefix of every frame id, as in robot_state_publisher.", launch=True, live=True
+        "",
+        "Prefix of every frame id, as in robot_state_publisher.",
+        flag="--frame-prefix",
+        metavar="PREFIX",
+        launch=True,
+        live=True,
     )
     base_transform: BaseTransform = _parameter(
         "auto",
         "Source of the base's transform; auto: odometry if a differential drive publishes it, else ground_truth.",
         choices=get_args(BaseTransform),
+        flag="--base-transform",
         launch=True,
         live=True,
     )
@@ -434,6 +502,14 @@ class BridgeOptions:
         launch=True,
         parse=lambda text: text or None,
     )
+    mesh_uris: str = _parameter(
+        "auto",
+        "URIs of mesh files: auto, package, file, service, http, http:PORT or http:ADDRESS:PORT.",
+        flag="--mesh-uris",
+        metavar="URIS",
+        launch=True,
+        parse=_mesh_uris_text,
+    )
     publish_diagnostics: bool = _parameter(True, "Publish /diagnostics.", launch=True)
     diagnostics_rate: float = _parameter(
         1.0, "Rate of /diagnostics, Hz of wall time.", range=ranges.DIAGNOSTICS_RATE
@@ -484,6 +560,7 @@ class BridgeOptions:
             value = getattr(self, row.name)
             if value is not None and (fault := row.fault(value)):
                 raise OptionError(f"{row.name} {fault}")
+        parse_mesh_uris(self.mesh_uris)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

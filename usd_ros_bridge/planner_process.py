@@ -69,7 +69,12 @@ class PlanJob:
 
     def key(self) -> str:
         """Return the name of this job's entry in the plan cache."""
-        meshes = self.mesh_directory and str(self.mesh_directory)
+        from usd_ros_bridge.export.mesh_files import installed_meshes
+
+        meshes: object = self.mesh_directory and str(self.mesh_directory)
+        if not meshes and self.describes and (installed := installed_meshes(self.asset)) is not None:
+            # Files that are added to it are used, too.
+            meshes = str(installed), installed.stat().st_mtime_ns
         return plan_key(
             self.asset,
             self.read_options,
@@ -393,14 +398,15 @@ class _Planner:
         """
         from usd_ros_bridge.api import read_physics
         from usd_ros_bridge.errors import BridgeError
-        from usd_ros_bridge.export.mesh_files import MeshCache
+        from usd_ros_bridge.export.mesh_files import MeshCache, installed_meshes
         from usd_ros_bridge.export.urdf import UrdfExporter
         from usd_ros_bridge.reporting import describe
 
         try:
             whole = read_physics(plan, plan.options)()
             try:
-                self._meshes = MeshCache(self._job.mesh_directory)
+                directory, asset = self._job.mesh_directory, self._job.asset
+                self._meshes = MeshCache(directory, installed=None if directory else installed_meshes(asset))
             except BridgeError:
                 self._send(_NO_MESHES)
             exporter = UrdfExporter(whole, meshes=self._meshes)

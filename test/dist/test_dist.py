@@ -216,7 +216,8 @@ def test_package_is_not_the_repository(clean: Clean) -> None:
 def test_ament_index_finds_the_packages(clean: Clean) -> None:
     code = (
         "from ament_index_python.packages import get_package_prefix as f\n"
-        "print(*map(f, ('usd_ros_bridge', 'tf2_msgs', 'control_msgs', 'simulation_interfaces')), sep='\\n')"
+        "names = ('usd_ros_bridge', 'tf2_msgs', 'control_msgs', 'simulation_interfaces', 'rviz_resource_interfaces')\n"
+        "print(*map(f, names), sep='\\n')"
     )
     done = clean.run("bin/python", "-c", code)
     assert set(done.stdout.split()) == {str(clean.venv)}, done.stderr

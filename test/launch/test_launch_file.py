@@ -48,6 +48,7 @@ ARGUMENTS = {
     "frame_prefix",
     "publish_description",
     "mesh_directory",
+    "mesh_uris",
     "publish_diagnostics",
     "controller_rate",
     "record",
@@ -69,6 +70,8 @@ ARGUMENTS = {
     "params_file",
     "respawn",
     "log_level",
+    "rviz",
+    "rviz_config",
 }
 TIMEOUT_S = 90.0
 

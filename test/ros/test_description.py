@@ -20,6 +20,7 @@ from usd_ros_bridge.planning.conflicts import BRIDGES_OWN
 from usd_ros_bridge.ros.bridge import Bridge
 from usd_ros_bridge.ros.description.robot_description import Descriptions
 from usd_ros_bridge.ros.domains import Domains
+from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.usd.edit.lock import lock_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -254,16 +255,21 @@ class Moved:
         self.reports = []
         self.domains = Domains(report=self.report)
         self.descriptions = Descriptions(
-            first, self.domains, options=BridgeOptions(), in_tick=None, wait_for_tick=lambda _: None,
+            first,
+            self.domains,
+            options=BridgeOptions(),
+            workers=Workers(),
+            in_tick=None,
+            wait_for_tick=lambda _: None,
             report=self.report,
-        )  # fmt: skip
+        )
         self.descriptions.open()
 
     def report(self, kind, message):
         self.reports.append((kind, message))
 
     def rows(self):
-        return {row.path: row for row in self.descriptions.status()}
+        return {row.path: row for row in self.descriptions.status() if row.kind == "topic"}
 
     def close(self):
         self.descriptions.close()
@@ -349,6 +355,7 @@ def test_who_is_to_edit_the_stage_interrupts_its_reading_and_it_is_described_aft
         first,
         domains,
         options=BridgeOptions(),
+        workers=Workers(),
         in_tick=None,
         wait_for_tick=wait_for_tick,
         report=lambda *_: None,

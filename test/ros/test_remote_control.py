@@ -28,7 +28,7 @@ def offered_by_the_table(level: str) -> set[str]:
     for line in PAGE.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `") and len(cells) == 5 and cells[2 + LEVELS.index(level)] == "yes":
-            names.update(re.findall(r"`(~/\w+|\w+)`", cells[0]))
+            names.update(re.findall(r"`(~/\w+|/rviz/\w+|\w+)`", cells[0]))
     return names - {"robot_description", "~/plan"}
 
 

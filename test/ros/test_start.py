@@ -86,6 +86,20 @@ def test_a_start_from_the_plan_cache_says_so(environment: dict[str, str]) -> Non
     assert "planning" not in lines
 
 
+def test_the_log_says_how_rviz_is_started(environment: dict[str, str]) -> None:
+    """With the remaps that it needs, as remap rules of the bridge change them; nothing where it needs none."""
+    remaps = "-r /tf:=/arm/tf -r /tf_static:=/arm/tf_static"
+    moved = "-r /tf:=/here/tf -r /tf_static:=/arm/tf_static"
+    for arguments, expected in (
+        (("--backend", "kinematic"), [f"RViz: rviz2 --ros-args {remaps}"]),
+        ((), [f"RViz: rviz2 --ros-args {remaps} -p use_sim_time:=true"]),
+        (("--backend", "null", "--ros-args", "-r", "/arm/tf:=/here/tf"), [f"RViz: rviz2 --ros-args {moved}"]),
+        (("--backend", "null", "--tf-output", "both"), []),
+    ):
+        lines = started([*RUN, str(ARM), *arguments], environment)
+        assert [line for line in lines if line.startswith("RViz: ")] == expected
+
+
 def test_without_physics_the_backend_is_named(environment: dict[str, str]) -> None:
     assert "starting the backend null" in started([*RUN, str(ARM), "--backend", "null"], environment)
 

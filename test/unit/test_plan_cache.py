@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -312,6 +313,31 @@ def test_mesh_files_are_made_again_where_they_are_gone(tmp_path, change):
     change(sorted(meshes.iterdir())[0])
     assert not is_cached(ARM, **described)
     assert {each.name: each.read_bytes() for each in meshes.iterdir()} == before
+
+
+def test_meshes_that_a_package_installs_are_named_by_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    share = tmp_path / "share" / "arm_description"
+    index = tmp_path / "share" / "ament_index" / "resource_index" / "packages"
+    index.mkdir(parents=True)
+    (index / "arm_description").touch()
+    share.mkdir()
+    (share / "usd").symlink_to(ARM.parent)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    asset = share / "usd" / ARM.name
+
+    def described():
+        _, descriptions, cached = planned(asset, describes=True)
+        bases = set(re.findall(r'filename="([^"]*)/', descriptions[0][1].text))
+        return {base.partition(":")[0] for base in bases}, cached
+
+    assert described() == ({"file"}, False)
+    assert described() == ({"file"}, True)
+    UrdfExporter(load_plan(str(ARM), physics=True), meshes=MeshCache(share / "meshes")).robot(0)
+    assert described() == ({"package"}, False)
+    assert described() == ({"package"}, True)
+    min((share / "meshes").iterdir()).unlink()
+    assert described() == ({"file", "package"}, False)
 
 
 def test_installed_types_count():

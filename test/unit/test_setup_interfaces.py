@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # By the version of an installed package: the prefix of a pip environment does not say its distribution.
 DISTRO = os.environ.get("ROS_DISTRO") or ("jazzy" if "-jazzy" in Path(sys.prefix).name else "kilted")
 STORE = typesys.get_typestore(typesys.Stores[f"ROS2_{DISTRO.upper()}"])
-PACKAGES = ("tf2_msgs", "control_msgs", "simulation_interfaces")
+PACKAGES = ("tf2_msgs", "control_msgs", "simulation_interfaces", "rviz_resource_interfaces")
 # rosbags reads `char` as uint8, which has another number in a type description.
 CHAR_FIELDS = ("service_msgs/msg/ServiceEventInfo",)
 INDEX_FIELDS = ("index", "multi_dof_index")
@@ -64,6 +64,13 @@ def test_messages_of_other_packages_hash_as_their_own_packages_say() -> None:
 def test_transform_message_has_the_hash_of_every_release() -> None:
     expected = "RIHS01_e369d0f05a23ae52508854b66f6aa0437f3449d652e8cbf22d5abe85d020f087"
     assert described("tf2_msgs", "msg/TFMessage.msg")["tf2_msgs/msg/TFMessage"] == expected
+
+
+def test_the_service_of_rviz_has_the_hash_of_kilted() -> None:
+    """As the released package's own generated code has it (get_resource__description.c)."""
+    expected = "RIHS01_f21666bca3a1354cd35a1d747d5c66a699a6a9ce79729550106d00825835a3a6"
+    name = "rviz_resource_interfaces/srv/GetResource"
+    assert described("rviz_resource_interfaces", "srv/GetResource.srv")[name] == expected
 
 
 @pytest.mark.parametrize("package", ["control_msgs", "simulation_interfaces"])

@@ -15,6 +15,7 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     from usd_ros_bridge.cli.environment import backends, doctor, examples
     from usd_ros_bridge.cli.import_command import import_robot
     from usd_ros_bridge.cli.recover_command import recover
+    from usd_ros_bridge.cli.rviz_command import rviz
     from usd_ros_bridge.cli.scaffold_command import scaffold
     from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, urdf
     from usd_ros_bridge.errors import BridgeError
@@ -34,6 +35,7 @@ for command in (
     scaffold,
     resolver,
     urdf,
+    rviz,
     recover,
     examples,
     backends,

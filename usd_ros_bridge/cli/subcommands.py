@@ -73,6 +73,8 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "beyond_limits",
     "start_paused",
     "watch",
+    "tf_output",
+    "mesh_uris",
     "plan_cache",
     "record",
     "duration",
@@ -248,7 +250,7 @@ def urdf(
     Links are the frames of /tf and joints those of joint_states, of the selected variants. Standard output gets only
     the document, diagnostics go to standard error.
     """
-    from usd_ros_bridge.export.mesh_files import MeshCache
+    from usd_ros_bridge.export.mesh_files import MeshCache, installed_meshes
     from usd_ros_bridge.export.urdf import robot_urdf
 
     read, plan_options = split_options(options)
@@ -256,7 +258,8 @@ def urdf(
         plan_options = replace(plan_options, frames_from_xforms=frames_from_xforms)
     plan = load_asset(options["asset"], read_options=read, plan_options=plan_options, physics=True)
     number = _robot_index(options["asset"], plan.robots, robot)
-    found = robot_urdf(plan, number, meshes=MeshCache(meshes))
+    cache = MeshCache(meshes, installed=installed_meshes(options["asset"]) if meshes is None else None)
+    found = robot_urdf(plan, number, meshes=cache)
     of_asset = [each for each in plan.diagnostics if each.severity != "info"]
     _print_diagnostics([*of_asset, *found.diagnostics])
     if strict and has_errors([*of_asset, *found.diagnostics]):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.errors import OptionError, quoted
+from usd_ros_bridge.export.mesh_store import DIGITS
 from usd_ros_bridge.model.appearance import GREY, Color, Look, Skin, srgb
 from usd_ros_bridge.model.diagnostics import Diagnostic
 from usd_ros_bridge.model.physics import Mesh
@@ -45,8 +46,6 @@ MAX_TRIANGLES: Final = 1_000_000
 
 _FORMAT: Final = b"1"
 """Version of the files' content, part of the digest that names them."""
-_DIGITS: Final = 32
-"""Hexadecimal digits in the name of a file."""
 _MAX_REMEMBERED: Final = 1024
 """Meshes whose files are remembered, without hashing them again."""
 _numbers = count()
@@ -73,12 +72,18 @@ class MeshCache:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None = None, *, max_triangles: int = MAX_TRIANGLES
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        installed: Path | None = None,
+        max_triangles: int = MAX_TRIANGLES,
     ) -> None:
         """Choose the directory.
 
         Args:
             directory: Directory of the files, created with the first file. None: see `default_directory`.
+            installed: Directory whose files are used where it has them; it is never written to. See
+                `installed_meshes`.
             max_triangles: Triangles of the largest mesh that is written.
 
         Raises:
@@ -87,6 +92,8 @@ class MeshCache:
         self.directory = default_directory() if directory is None else Path(directory)
         self._max_triangles = max_triangles
         self._uri = directory_uri(self.directory)
+        self._installed = installed
+        self._installed_uri = "" if installed is None else directory_uri(installed)
         self._images: dict[str, str | Diagnostic] = {}
         self._known: dict[tuple[int, bool], tuple[Mesh, MeshFile]] = {}
         self._unwritable: Diagnostic | None = None
@@ -95,8 +102,7 @@ class MeshCache:
     @property
     def files(self) -> frozenset[str]:
         """Return the absolute paths of all files that meshes were found in or written to."""
-        directory = _absolute(self.directory)
-        return frozenset(str(directory / name) for name in self._files)
+        return frozenset(self._files)
 
     @property
     def is_writable(self) -> bool:
@@ -142,6 +148,9 @@ class MeshCache:
         if skin is not None:
             skin, faults = self._with_images(skin, path, color or GREY)
         name = _digest(mesh, skin, self._images)
+        found = self._installed_file(name, mesh, skin)
+        if found is not None:
+            return replace(found, diagnostics=faults)
         fault = ""
         if skin is None:
             name += ".stl"
@@ -159,6 +168,20 @@ class MeshCache:
             return _left_out(path, fault, "author finite points and faces that name them")
         name += ".obj" if skin is not None else ""
         return MeshFile(uri=f"{self._uri}/{name}", has_colors=skin is not None, diagnostics=faults)
+
+    def _installed_file(self, name: str, mesh: Mesh, skin: Skin | None) -> MeshFile | None:
+        """Return the file of a mesh in the directory of installed files, None if it is not there with all it needs."""
+        directory = self._installed
+        if directory is None:
+            return None
+        if skin is None:
+            needed: dict[str, int | None] = {f"{name}.stl": stl_size(len(mesh.triangles))}
+        else:
+            images = {self._images[look.texture] for look in skin.looks if look.texture}
+            needed = dict.fromkeys((f"{name}.obj", f"{name}.mtl", *map(str, images)))
+        if not all(self._is_complete(each, size, directory) for each, size in needed.items()):
+            return None
+        return MeshFile(uri=f"{self._installed_uri}/{next(iter(needed))}", has_colors=skin is not None)
 
     # --- Images ---
 
@@ -200,21 +223,22 @@ class MeshCache:
                 message=f"{quoted(texture)} is left out: {error}",
                 remedy="use a PNG or JPEG image",
             )
-        name = f"{hashlib.sha256(content).hexdigest()[:_DIGITS]}{suffix}"
+        name = f"{hashlib.sha256(content).hexdigest()[:DIGITS]}{suffix}"
         if not self._is_complete(name, len(content)):
             self._write_file(name, content)
         return name
 
     # --- Files ---
 
-    def _is_complete(self, name: str, size: int | None = None) -> bool:
+    def _is_complete(self, name: str, size: int | None = None, directory: Path | None = None) -> bool:
+        file = (directory or self.directory) / name
         try:
-            found = (self.directory / name).stat().st_size
+            found = file.stat().st_size
         except OSError:
             return False
         is_complete = found > 0 if size is None else found == size
         if is_complete:
-            self._files.add(name)
+            self._files.add(str(_absolute(file)))
         return is_complete
 
     def _write_file(self, name: str, content: bytes) -> None:
@@ -230,7 +254,7 @@ class MeshCache:
         try:
             part.write_bytes(content)
             part.replace(self.directory / name)
-            self._files.add(name)
+            self._files.add(str(_absolute(self.directory / name)))
         except BaseException:
             part.unlink(missing_ok=True)
             raise
@@ -250,7 +274,7 @@ def _digest(mesh: Mesh, skin: Skin | None, images: dict[str, str | Diagnostic]) 
         else:
             digest.update(f" {array.dtype} {array.shape} ".encode())
             digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:DIGITS]
 
 
 def _fault(mesh: Mesh) -> str:
@@ -296,20 +320,48 @@ def directory_uri(directory: Path) -> str:
     machines that have the package find it. The index is read from its files: no ROS installation is needed. Any other
     directory is `file:///path` (RFC 8089).
     """
-    for path in dict.fromkeys((_absolute(directory), directory.resolve())):
-        for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
-            if prefix and (found := _in_share(path, Path(prefix))):
-                return found
+    for path, share in _shares(directory):
+        return f"package://{path.relative_to(share.parent).as_posix()}"
     return _absolute(directory).as_uri()
 
 
-def _in_share(path: Path, prefix: Path) -> str:
-    for share in (prefix / "share", prefix.resolve() / "share"):
-        if path.is_relative_to(share) and path != share:
-            name = path.relative_to(share).parts[0]
-            if (prefix / "share/ament_index/resource_index/packages" / name).is_file():
-                return f"package://{path.relative_to(share).as_posix()}"
-    return ""
+def installed_meshes(asset: str | os.PathLike[str]) -> Path | None:
+    """Return the directory `meshes` in the share of the asset's package, None if there is none.
+
+    A package that installs the files of `usd_ros_bridge urdf ASSET --meshes meshes` there lets every machine that has
+    it find them.
+
+    Args:
+        asset: Path of the asset, or `package://NAME/PATH`.
+    """
+    name, _, _ = str(asset).removeprefix(_PACKAGE).partition("/")
+    if str(asset).startswith(_PACKAGE):
+        shares = [prefix / "share" / name for prefix in _prefixes() if _has_package(prefix, name)]
+    else:
+        shares = [share for _, share in _shares(Path(asset))]
+    return next((share / "meshes" for share in shares if (share / "meshes").is_dir()), None)
+
+
+_PACKAGE: Final = "package://"
+
+
+def _shares(path: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield a path and the share directory of a package that it is in, for each way in which it is."""
+    for each in dict.fromkeys((_absolute(path), path.resolve())):
+        for prefix in _prefixes():
+            for share in dict.fromkeys((prefix / "share", prefix.resolve() / "share")):
+                if each.is_relative_to(share) and each != share:
+                    name = each.relative_to(share).parts[0]
+                    if _has_package(prefix, name):
+                        yield each, share / name
+
+
+def _prefixes() -> list[Path]:
+    return [Path(each) for each in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if each]
+
+
+def _has_package(prefix: Path, name: str) -> bool:
+    return bool(name) and (prefix / "share/ament_index/resource_index/packages" / name).is_file()
 
 
 def _absolute(path: Path) -> Path:

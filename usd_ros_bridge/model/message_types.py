@@ -26,9 +26,12 @@ JOINT_TRAJECTORY: Final = "trajectory_msgs/msg/JointTrajectory"
 LASER_SCAN: Final = "sensor_msgs/msg/LaserScan"
 MAGNETIC_FIELD: Final = "sensor_msgs/msg/MagneticField"
 NAV_SAT_FIX: Final = "sensor_msgs/msg/NavSatFix"
+OCCUPANCY_GRID: Final = "nav_msgs/msg/OccupancyGrid"
 ODOMETRY: Final = "nav_msgs/msg/Odometry"
 POINT_CLOUD: Final = "sensor_msgs/msg/PointCloud2"
+POINT_STAMPED: Final = "geometry_msgs/msg/PointStamped"
 POSE_STAMPED: Final = "geometry_msgs/msg/PoseStamped"
+POSE_WITH_COVARIANCE_STAMPED: Final = "geometry_msgs/msg/PoseWithCovarianceStamped"
 RANGE: Final = "sensor_msgs/msg/Range"
 STRING: Final = "std_msgs/msg/String"
 TEMPERATURE: Final = "sensor_msgs/msg/Temperature"
@@ -38,6 +41,7 @@ TWIST: Final = "geometry_msgs/msg/Twist"
 TWIST_STAMPED: Final = "geometry_msgs/msg/TwistStamped"
 WRENCH_STAMPED: Final = "geometry_msgs/msg/WrenchStamped"
 
+GET_RESOURCE: Final = "rviz_resource_interfaces/srv/GetResource"
 SET_BOOL: Final = "std_srvs/srv/SetBool"
 TRIGGER: Final = "std_srvs/srv/Trigger"
 SIMULATOR_FEATURES: Final = "simulation_interfaces/srv/GetSimulatorFeatures"
@@ -68,6 +72,7 @@ class MessageType:
         commands: Target of a subscription of the type that no controller names, "" for none.
         sensor: Second part of the names of sensor attributes (`usd_ros_bridge:lidar:...`), "" for no sensor.
         shows: USD value types of the attributes that its messages can show (`rel usd_ros_bridge:source`).
+        display: Name of RViz's display (in rviz_default_plugins), "" for none.
     """
 
     best_effort: bool = False
@@ -80,6 +85,7 @@ class MessageType:
     commands: CommandKind = ""
     sensor: str = ""
     shows: frozenset[str] = frozenset()
+    display: str = ""
 
 
 _INTEGERS: Final = frozenset({"uchar", "int", "uint", "int64", "uint64"})
@@ -96,27 +102,27 @@ _NUMBER_ARRAYS: Final = frozenset(f"{name}[]" for name in _NUMBERS)
 _INTEGER_NAMES: Final = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 
 MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
-    ACCEL_STAMPED: MessageType(of_body=True),
-    POSE_STAMPED: MessageType(of_body=True, in_world=True, commands="body_pose"),
+    ACCEL_STAMPED: MessageType(of_body=True, display="AccelStamped"),
+    POSE_STAMPED: MessageType(of_body=True, in_world=True, commands="body_pose", display="Pose"),
     TRANSFORM_STAMPED: MessageType(of_body=True, in_world=True, has_child_frame=True),
     TWIST: MessageType(of_body=True, commands="body_twist"),
-    TWIST_STAMPED: MessageType(of_body=True, commands="body_twist"),
-    WRENCH_STAMPED: MessageType(of_body=True, sensor="wrench"),
-    "nav_msgs/msg/OccupancyGrid": MessageType(latched=True),
-    ODOMETRY: MessageType(of_body=True, has_child_frame=True),
+    TWIST_STAMPED: MessageType(of_body=True, commands="body_twist", display="TwistStamped"),
+    WRENCH_STAMPED: MessageType(of_body=True, sensor="wrench", display="Wrench"),
+    OCCUPANCY_GRID: MessageType(latched=True, display="Map"),
+    ODOMETRY: MessageType(of_body=True, has_child_frame=True, display="Odometry"),
     CAMERA_INFO: MessageType(best_effort=True),
-    COMPRESSED_IMAGE: MessageType(best_effort=True, sensor="camera"),
+    COMPRESSED_IMAGE: MessageType(best_effort=True, sensor="camera", display="Image"),
     FLUID_PRESSURE: MessageType(best_effort=True, sensor="barometer"),
     "sensor_msgs/msg/Illuminance": MessageType(best_effort=True, shows=_NUMBERS),
-    IMAGE: MessageType(best_effort=True, sensor="camera"),
+    IMAGE: MessageType(best_effort=True, sensor="camera", display="Image"),
     IMU: MessageType(best_effort=True, of_body=True, sensor="imu"),
     JOINT_STATE: MessageType(of_joints=True, commands="joint_targets"),
-    LASER_SCAN: MessageType(best_effort=True, sensor="lidar"),
+    LASER_SCAN: MessageType(best_effort=True, sensor="lidar", display="LaserScan"),
     MAGNETIC_FIELD: MessageType(best_effort=True, sensor="magnetometer"),
     "sensor_msgs/msg/MultiEchoLaserScan": MessageType(best_effort=True),
     NAV_SAT_FIX: MessageType(best_effort=True, sensor="gnss"),
-    POINT_CLOUD: MessageType(best_effort=True, sensor="lidar"),
-    RANGE: MessageType(best_effort=True, sensor="range"),
+    POINT_CLOUD: MessageType(best_effort=True, sensor="lidar", display="PointCloud2"),
+    RANGE: MessageType(best_effort=True, sensor="range", display="Range"),
     "sensor_msgs/msg/RelativeHumidity": MessageType(best_effort=True, shows=_NUMBERS),
     TEMPERATURE: MessageType(best_effort=True, sensor="thermometer", shows=_NUMBERS),
     BOOL: MessageType(sensor="contact", shows=frozenset({"bool"})),
@@ -130,6 +136,13 @@ MESSAGE_TYPES: Final[Mapping[str, MessageType]] = {
     **{f"std_msgs/msg/{name}MultiArray": MessageType(shows=_INTEGER_ARRAYS) for name in _INTEGER_NAMES},
     STRING: MessageType(latched_name="robot_description", shows=_TEXTS),
     TF_MESSAGE: MessageType(latched_name="tf_static"),
+    POINT_STAMPED: MessageType(display="PointStamped"),
+    POSE_WITH_COVARIANCE_STAMPED: MessageType(display="PoseWithCovariance"),
+    "geometry_msgs/msg/PolygonStamped": MessageType(display="Polygon"),
+    "geometry_msgs/msg/PoseArray": MessageType(display="PoseArray"),
+    "nav_msgs/msg/Path": MessageType(display="Path"),
+    "visualization_msgs/msg/Marker": MessageType(display="Marker"),
+    "visualization_msgs/msg/MarkerArray": MessageType(display="MarkerArray"),
 }
 
 _OTHER: Final = MessageType()

@@ -522,6 +522,7 @@ class Bridge(HandlerRegistry):
             served,
             domains,
             options=options,
+            workers=self._workers,
             in_tick=partial(run_in_tick, runtime),
             wait_for_tick=runtime.wait_for_tick,
             report=report,

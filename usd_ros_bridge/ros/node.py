@@ -27,6 +27,7 @@ with missing_requirements_explained() if __name__ == "__main__" else nullcontext
     from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from dataclasses import replace
     from functools import partial
     from typing import Any, NoReturn
 
@@ -35,9 +36,10 @@ with missing_requirements_explained() if __name__ == "__main__" else nullcontext
     from usd_ros_bridge.api import load_plan
     from usd_ros_bridge.backends.registry import load_backend
     from usd_ros_bridge.errors import BridgeError, OptionError, StrictError, escaped
+    from usd_ros_bridge.export.rviz import start_lines
     from usd_ros_bridge.model.actuation import REPORTED_AT_RUN_TIME
     from usd_ros_bridge.model.diagnostics import has_errors
-    from usd_ros_bridge.model.plan import BridgePlan
+    from usd_ros_bridge.model.plan import BridgePlan, TfOutput
     from usd_ros_bridge.options import BRIDGE, OPTIONS, BridgeOptions, NodeOptions, Role, make_node_options
     from usd_ros_bridge.planner_process import PlanJob, PlannerError, PlannerProcess
     from usd_ros_bridge.planning.names import namespace_fault
@@ -240,6 +242,8 @@ def _run(
             bridge.node.get_logger().info(
                 f"real_time_factor and pause mean nothing here: the backend {bridge.status().backend} follows time"
             )
+        for line in _rviz_lines(bridge, options):
+            bridge.node.get_logger().info(escaped(line))
         bridge.node.get_logger().info(escaped(phases.finish()))
         bridge.node.get_logger().info(escaped(bridge.summary()))
         with view(bridge.status) if view is not None else nullcontext():
@@ -247,6 +251,17 @@ def _run(
                 bridge.spin()
     finally:
         bridge.close()
+
+
+def _rviz_lines(bridge: Bridge, options: BridgeOptions) -> tuple[str, ...]:
+    """Return how RViz is started for robots whose transforms are not on /tf."""
+
+    def named(output: TfOutput) -> TfOutput:
+        resolve = bridge.node.resolve_topic_name
+        return replace(output, tf=resolve(output.tf), tf_static=resolve(output.tf_static))
+
+    robots = [replace(each, tf_outputs=tuple(map(named, each.tf_outputs))) for each in bridge.plan.robots]
+    return start_lines(robots, use_sim_time=bridge.time is not None and options.publish_clock)
 
 
 def _log_unknown_parameters(node: Any) -> None:

@@ -32,7 +32,13 @@ def needs_ros(block: Block) -> bool:
 
 def test_known_languages_only() -> None:
     """A block in a language that no test knows would be one that nothing checks."""
-    assert {block.language for page in PAGES for block in blocks(page)} <= {"python", "usda", "text", "toml"}
+    assert {block.language for page in PAGES for block in blocks(page)} <= {
+        "python",
+        "usda",
+        "text",
+        "toml",
+        "yaml",
+    }
 
 
 @pytest.mark.parametrize("block", [b for b in python_blocks() if not needs_ros(b)], ids=str)

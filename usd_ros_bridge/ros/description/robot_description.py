@@ -25,9 +25,11 @@ from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, WaitForTick
+from usd_ros_bridge.ros.description.mesh_sharing import MeshSharing
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 PLAN_TOPIC = "~/plan"
@@ -49,6 +51,7 @@ class Descriptions:
         in_tick: InTick,
         wait_for_tick: WaitForTick,
         report: Report,
+        workers: Workers | None = None,
     ) -> None:
         """Store the arguments.
 
@@ -59,6 +62,7 @@ class Descriptions:
             in_tick: Run a job in the tick thread, to read a host's stage.
             wait_for_tick: Wait until the tick in progress ends.
             report: For what cannot be described.
+            workers: Run requests for mesh files; None: serve none.
         """
         self._plan = plan
         self._domains = domains
@@ -67,6 +71,7 @@ class Descriptions:
         self._lock = threading.Lock()
         self._topics: dict[str, DescriptionTopic] = {}
         self._parameter = DescriptionParameter(domains.main)
+        self._sharing = MeshSharing(plan.asset, options, workers=workers, report=report)
         self._closed = False
         self._builder: DescriptionBuilder | None = DescriptionBuilder(
             self,
@@ -77,8 +82,13 @@ class Descriptions:
         )
 
     def open(self) -> None:
-        """Create the publishers, and start to build the descriptions."""
+        """Create the publishers, and start to build the descriptions.
+
+        Raises:
+            OptionError: Mesh files cannot be served as `mesh_uris` says.
+        """
         if self._options.publish_description:
+            self._sharing.open()
             self._parameter.open()
             self._describe(self._plan)
 
@@ -102,6 +112,9 @@ class Descriptions:
                 path: self._topics.get(path) or DescriptionTopic(path, place).open()
                 for path, place in wanted.items()
             }
+        for place in wanted.values():
+            if place.domain is not None:
+                self._sharing.serve(place.domain)
         if (builder := self._builder) is not None:
             builder.request(plan)
 
@@ -111,6 +124,7 @@ class Descriptions:
         if builder is not None:
             builder.close()
         self._parameter.close()
+        self._sharing.close()
         with self._lock:
             self._closed = True
             topics, self._topics = self._topics, {}
@@ -124,21 +138,22 @@ class Descriptions:
             return all(topic.reason != _MAKING for topic in self._topics.values())
 
     def status(self) -> list[InterfaceStatus]:
-        """Return the status of each robot's topic."""
+        """Return the status of each robot's topic, and of the services for mesh files."""
         with self._lock:
-            return [topic.status() for topic in self._topics.values()]
+            rows = [topic.status() for topic in self._topics.values()]
+        return [*rows, *self._sharing.status()]
 
     def receive(self, plan: BridgePlan, robot: int, urdf: Urdf) -> None:
         """Publish a description, unless the same was sent last."""
-        path = plan.robots[robot].path
+        path, text = plan.robots[robot].path, self._sharing.text(urdf.text)
         with self._lock:
             topic = self._topics.get(path)
             if self._closed or plan is not self._plan or topic is None:
                 return
-            sent = topic.send(urdf.text)
+            sent = topic.send(text)
         self._show_faults(path, urdf)
         if sent and robot == 0:
-            self._parameter.show(urdf.text)
+            self._parameter.show(text)
 
     def fail(self, plan: BridgePlan, reason: str) -> None:
         """Report why there is no description."""
@@ -178,7 +193,7 @@ class Descriptions:
 
     def _mesh_files(self) -> MeshCache | None:
         try:
-            return MeshCache(self._options.mesh_directory)
+            return MeshCache(self._options.mesh_directory, installed=self._sharing.installed)
         except BridgeError as error:
             self._report("description.meshes", f"{ROBOT_DESCRIPTION} has no meshes: {error}")
             return None

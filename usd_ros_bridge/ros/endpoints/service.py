@@ -38,6 +38,7 @@ _TEXTS = (
     "error_string",
     "failure_reason",
     "reason",
+    "error_reason",
 )
 _CODES = ("result", "error_code", "val")
 _FAILED = ("RESULT_UNDEFINED_FAILURE", "RESULT_OPERATION_FAILED", "FAILURE", "UNKNOWN")

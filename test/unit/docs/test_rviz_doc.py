@@ -1,0 +1,55 @@
+"""docs/rviz.md against the example assets: every name in its YAML is one that the bridge has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from markdown_docs import DOCS, ROOT, blocks
+
+from usd_ros_bridge.api import load_plan
+from usd_ros_bridge.export.rviz import start_lines
+from usd_ros_bridge.model.plan import BridgePlan
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: make setup-tests")
+
+
+def documents() -> list[dict[str, Any]]:
+    return [yaml.safe_load(block.text) for block in blocks(DOCS / "rviz.md") if block.language == "yaml"]
+
+
+def example(path: str) -> BridgePlan:
+    return load_plan(ROOT / "examples" / path)
+
+
+def test_the_costmap_listens_to_the_rovers_scan_in_the_rovers_frames() -> None:
+    (costmap,) = [each for each in documents() if "local_costmap" in each]
+    parameters = costmap["local_costmap"]["local_costmap"]["ros__parameters"]
+    rover = example("rover/world.usda")
+    (robot,) = rover.robots
+    assert parameters["global_frame"] == robot.odom_frame
+    assert parameters["robot_base_frame"] == robot.frames[robot.base].id
+    source = parameters["obstacle_layer"]["scan"]
+    (scan,) = [topic for topic in rover.topics if topic.name == source["topic"]]
+    assert scan.type.endswith(f"/{source['data_type']}")
+
+
+def test_moveits_controllers_are_the_arms() -> None:
+    (moveit,) = [
+        each["moveit_simple_controller_manager"]
+        for each in documents()
+        if len(each) == 1 and "moveit" in str(each)
+    ]
+    arm = example("arm/arm.usda")
+    actions = {action.name: action.type for action in arm.actions}
+    joints = {controller.joints for controller in arm.controllers if controller.interfaces}
+    assert len(moveit["controller_names"]) == len(actions)
+    for name in moveit["controller_names"]:
+        controller = moveit[name]
+        assert actions[f"/arm/{name}/{controller['action_ns']}"].endswith(f"/{controller['type']}")
+        assert tuple(controller["joints"]) in joints
+
+
+def test_the_line_of_the_log_is_what_the_bridge_says() -> None:
+    (line,) = start_lines(example("rover/world.usda").robots, use_sim_time=True)
+    assert line in (DOCS / "rviz.md").read_text()
