@@ -14,6 +14,7 @@ import click
 from usd_ros_bridge.cli.common import (
     PLAN,
     READ,
+    BareValueCommand,
     asset_options,
     given_options,
     installed_types,
@@ -64,7 +65,7 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
         raise StrictError(f"{options['asset']} has errors")
 
 
-@click.command()
+@click.command(cls=BareValueCommand)
 @asset_options
 @table_options(
     "backend",
@@ -76,6 +77,8 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "plan_cache",
     "record",
     "duration",
+    "foxglove",
+    "foxglove_host",
 )
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."

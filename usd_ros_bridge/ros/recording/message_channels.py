@@ -245,6 +245,11 @@ class MessageFeed:
         self.takes_all = channels.takes_all
         self.is_wanted: Callable[[], bool] = channel.channel.has_sinks
 
+    @property
+    def topic(self) -> str:
+        """Name of the channel: that of the topic, or one that tells domains apart."""
+        return str(self._channel.channel.topic())
+
     def write(self, data: bytes | bytearray) -> None:
         """Copy a serialized message."""
         self._channels.put(self._channel, bytes(data))
