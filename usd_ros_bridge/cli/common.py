@@ -94,8 +94,8 @@ def _click_option(option: Option) -> Decorator:
     elif option.choices:
         more = {"type": click.Choice(option.choices)}
     elif option.kind == "int":
-        low, high = option.range.limits if option.range is not None else (1, None)
-        more |= {"type": click.IntRange(min=int(low), max=None if option.bare is None else high)}
+        low, high = (1, None) if option.range is None else map(int, option.range.limits)
+        more |= {"type": click.IntRange(min=low, max=None if option.bare is None else high)}
         default = f"{default:,}" if option.bare is None else str(option.bare)
     elif option.kind == "double":
         more |= {"type": float, "callback": lambda _context, _parameter, value: _checked(option, value)}
@@ -118,7 +118,9 @@ class BareValueCommand(click.Command):
         for number, argument in enumerate(args):
             following = args[number + 1 : number + 2]
             has_value = bool(following) and following[0].removeprefix("-").isdigit()
-            complete.append(f"{argument}={bare[argument]}" if argument in bare and not has_value else argument)
+            complete.append(
+                f"{argument}={bare[argument]}" if argument in bare and not has_value else argument
+            )
         return super().parse_args(ctx, complete)
 
 

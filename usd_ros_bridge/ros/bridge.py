@@ -623,7 +623,9 @@ class Bridge(HandlerRegistry):
             refused = parts.interfaces.refused()
             # Others may call them as they may set parameters, here: a reader changes nothing.
             planned = () if self._options.remote_control != "all" else runtime.plan.services
-            return offered_services((each for each in planned if each.path not in refused), own, parts.domains)
+            return offered_services(
+                (each for each in planned if each.path not in refused), own, parts.domains
+            )
 
         self._stops.append(server.close)
         if isinstance(clock, SimTime) or clock.simulated:

@@ -45,8 +45,9 @@ _MAX_WAITING = 20
 _MATCH_S, _LOOK_S = 1.0, 0.02
 """How long the first messages wait for a subscription to be discovered, and how often it is looked for, seconds."""
 
-_SLOW_DOWN_S = 0.001
-"""How long a message beyond the rate holds up its client, seconds."""
+_SLOW_DOWN_S = 0.005
+"""How long a message beyond the rate holds up its client, seconds: each message that is looked at takes Python's global
+lock from the ticks."""
 
 _OWN = frozenset({"/rosout", "/parameter_events"})
 """Topics that every node publishes."""
@@ -181,7 +182,9 @@ class ClientPublishers:
                 f"the encoding {quoted(publisher.encoding)} is not known: use {' or '.join(ENCODINGS)}"
             )
         if topic == "/clock" or type_name == CLOCK or is_of_simulation(type_name):
-            raise BridgeError(f"{topic} ({type_name}) is an interface of the simulator: clients do not publish it")
+            raise BridgeError(
+                f"{topic} ({type_name}) is an interface of the simulator: clients do not publish it"
+            )
         planned = self._subscription(topic)
         domain = self._domains.get(None if planned is None else planned.domain_id)
         resolved = domain.resolve(topic)
@@ -293,7 +296,9 @@ class ClientPublisher:
         try:
             message = self._decode(data)
         except Exception as error:  # noqa: BLE001 - bytes from a network; rclpy raises what it likes
-            self._warn(f"a message cannot be read: {error if isinstance(error, BridgeError) else describe(error)}")
+            self._warn(
+                f"a message cannot be read: {error if isinstance(error, BridgeError) else describe(error)}"
+            )
             return
         try:
             # Not the client's bytes: other nodes get what rclpy has read and written.

@@ -1,4 +1,4 @@
-"""Server for the Foxglove app: the bridge's topics, parameters, services and meshes, and topics that the app publishes."""
+"""Server for the Foxglove app: what a bridge publishes, its parameters and services, and what the app publishes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _MOST_STATUSES = 1000
 class FoxgloveServer:
     """foxglove-sdk's WebSocket server for a bridge.
 
-    foxglove-sdk calls `Listener` in threads of its own. What creates and destroys ROS entities is done in the threads of
-    their domains.
+    foxglove-sdk calls `Listener` in threads of its own. ROS entities are created and destroyed in the threads of their
+    domains.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class FoxgloveServer:
             inform: For the address of the server.
         """
         self._options = options
+        self._main = domains.main
         self._report = report
         self._inform = inform
         self._plan = plan
@@ -131,7 +132,9 @@ class FoxgloveServer:
                 f"({describe(error)}): choose another port (foxglove) or address (foxglove_host)"
             ) from None
         _stop_logging()
-        self._push = PushConnection(_reachable(options.foxglove_host), self._server.port, failed=self._warn_of_push)
+        self._push = PushConnection(
+            _reachable(options.foxglove_host), self._server.port, failed=self._warn_of_push
+        )
         self._tell_address()
 
     def close(self) -> None:
@@ -144,7 +147,9 @@ class FoxgloveServer:
         with self._lock:
             server, self._server = self._server, None
         if server is not None:
-            stopping = threading.Thread(target=_stop, args=(server,), name="usd_ros_bridge-foxglove-stop", daemon=True)
+            stopping = threading.Thread(
+                target=_stop, args=(server,), name="usd_ros_bridge-foxglove-stop", daemon=True
+            )
             stopping.start()
             stopping.join(STOP_S)
         if push is not None:
@@ -190,7 +195,11 @@ class FoxgloveServer:
         self._channels.send_latched(topic)
 
     def warn(self, key: str, message: str) -> None:
-        """Show clients a warning, which replaces that of the same key."""
+        """Show clients a warning, which replaces that of the same key. From any thread.
+
+        The executor's thread sends it. Sent by a thread of foxglove-sdk's, the connections of other clients would wait
+        until that thread has no more to do for this one.
+        """
         now = time.monotonic()
         with self._lock:
             if now - self._statuses.get(key, -_STATUS_S) < _STATUS_S:
@@ -198,7 +207,11 @@ class FoxgloveServer:
             if len(self._statuses) > _MOST_STATUSES:
                 self._statuses.clear()
             self._statuses[key] = now
-        self._call(lambda server: server.publish_status(escaped(message), StatusLevel.Warning, key))
+        self._main.defer(
+            lambda: self._call(
+                lambda server: server.publish_status(escaped(message), StatusLevel.Warning, key)
+            )
+        )
 
     # --- Own ---------------------------------------------------------------------------------------------------
 
@@ -221,7 +234,8 @@ class FoxgloveServer:
 
     def _warn_of_push(self, reason: str) -> None:
         self._report(
-            "foxglove.push", f"Foxglove is not told of changed parameters, only when it asks for them: {reason}"
+            "foxglove.push",
+            f"Foxglove is not told of changed parameters, only when it asks for them: {reason}",
         )
 
     def _tell_address(self) -> None:
@@ -232,7 +246,9 @@ class FoxgloveServer:
         )
         if not is_loopback(host):
             can = "drive the robots, call services and set parameters" if self._drives else "read everything"
-            self._report("foxglove.open", f"everybody who reaches {shown}:{self.port} can {can}: there is no password")
+            self._report(
+                "foxglove.open", f"everybody who reaches {shown}:{self.port} can {can}: there is no password"
+            )
 
     @property
     def _drives(self) -> bool:
@@ -273,13 +289,19 @@ class Listener:
         self._server.publishers.receive(client.id, channel, data)
 
     def on_get_parameters(
-        self, client: Any, names: list[str], request: str | None = None  # noqa: ARG002 - foxglove-sdk's
+        self,
+        client: Any,  # noqa: ARG002 - foxglove-sdk's
+        names: list[str],
+        request: str | None = None,  # noqa: ARG002
     ) -> list[Any]:
         """Return parameters."""
         return self._server.parameters.get(names)
 
     def on_set_parameters(
-        self, client: Any, parameters: list[Any], request: str | None = None  # noqa: ARG002 - foxglove-sdk's
+        self,
+        client: Any,  # noqa: ARG002 - foxglove-sdk's
+        parameters: list[Any],
+        request: str | None = None,  # noqa: ARG002
     ) -> list[Any]:
         """Set parameters. Return them as they are: foxglove-sdk sends them to the clients that subscribe to them."""
         changed = self._server.take_pushed([each.name for each in parameters])
@@ -339,4 +361,3 @@ def _stop_logging() -> None:
     from foxglove._foxglove_py import disable_logging
 
     disable_logging()
-

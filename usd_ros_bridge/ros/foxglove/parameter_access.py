@@ -40,9 +40,7 @@ class ParameterAccess:
     Requests are carried out in the thread of the node's callbacks, as those of other nodes.
     """
 
-    def __init__(
-        self, main: Domain, *, changed: Callable[[frozenset[str]], object], notify: Notify
-    ) -> None:
+    def __init__(self, main: Domain, *, changed: Callable[[frozenset[str]], object], notify: Notify) -> None:
         """Store the arguments.
 
         Args:

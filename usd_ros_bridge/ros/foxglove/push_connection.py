@@ -1,10 +1,10 @@
 """Push connection: how changed parameters reach the clients of foxglove-sdk's server.
 
-`WebSocketServer.publish_parameter_values` of foxglove-sdk (up to 0.30.3) waits for a lock while it holds Python's
-global lock. A client that subscribes to parameters at that moment holds the former and waits for the latter: the process
-stands still for ever. The server publishes what `on_set_parameters` returns without Python's lock. So this module is a
-client of the server, over the loopback: it "sets" a parameter whose name is a secret, and the server's listener returns
-what has changed.
+`WebSocketServer.publish_parameter_values` of foxglove-sdk (up to 0.30.3) waits for a lock of the server while it holds
+Python's global lock. A client that subscribes to parameters at that moment holds the first and waits for the second.
+The process would stand still for ever. The server publishes what `on_set_parameters` returns without Python's lock. So
+this module is a client of the server, on the same machine: it "sets" a parameter whose name is a secret, and the
+server's listener returns what has changed.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class PushConnection:
                     _discard(connection)
                     if asked and not self._stopped.is_set():
                         self._wakeup.clear()
+                        connection.settimeout(_TIMEOUT_S)
                         connection.sendall(_text_frame(_request(self.token)))
         except (OSError, ValueError) as error:
             if not self._stopped.is_set():
@@ -108,7 +109,8 @@ def _shake_hands(connection: socket.socket) -> None:
     key = base64.b64encode(os.urandom(16)).decode()
     connection.sendall(
         f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: foxglove.sdk.v1\r\n\r\n".encode()
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Protocol: foxglove.sdk.v1\r\n\r\n".encode()
     )
     answer = b""
     while b"\r\n\r\n" not in answer and len(answer) < _HEADERS:
@@ -126,9 +128,10 @@ def _discard(connection: socket.socket) -> None:
     Raises:
         ConnectionError: The server has ended the connection.
     """
+    connection.setblocking(False)
     with suppress(BlockingIOError):
         while True:
-            if not connection.recv(_LARGEST, socket.MSG_DONTWAIT):
+            if not connection.recv(_LARGEST):
                 raise ConnectionError("the server has ended its own connection")
 
 
@@ -136,8 +139,6 @@ def _text_frame(text: bytes) -> bytes:
     """Return a WebSocket frame (RFC 6455) with a text of less than 64 KiB."""
     mask = os.urandom(4)
     length = (
-        bytes([0x80 | len(text)])
-        if len(text) < 126
-        else bytes([0x80 | 126]) + struct.pack(">H", len(text))
+        bytes([0x80 | len(text)]) if len(text) < 126 else bytes([0x80 | 126]) + struct.pack(">H", len(text))
     )
     return b"\x81" + length + mask + bytes(each ^ mask[index % 4] for index, each in enumerate(text))

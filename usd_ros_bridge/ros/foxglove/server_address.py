@@ -71,5 +71,7 @@ def _fault(host: str, port: int, error: OSError) -> str:
             f"(--foxglove {port + 1}, foxglove:={port + 1})"
         )
     if error.errno == errno.EACCES:
-        return f"the port {port} for Foxglove is not permitted: choose one above 1023 (--foxglove, foxglove:=)"
+        return (
+            f"the port {port} for Foxglove is not permitted: choose one above 1023 (--foxglove, foxglove:=)"
+        )
     return f"foxglove_host {quoted(host)} cannot be used ({reason}): use 127.0.0.1, or an address of this machine"

@@ -60,10 +60,8 @@ def offered_services(
             node = domains.get(each.domain_id).node
             name = str(node.resolve_service_name(each.name))
             services.append(OfferedService(name=name, type=each.type, domain_id=each.domain_id))
-    for row in own:
-        if row.kind == "service" and row.role == "server":
-            services.append(OfferedService(name=row.name, type=row.type))
-    return services
+    rows = [row for row in own if row.kind == "service" and row.role == "server"]
+    return [*services, *(OfferedService(name=row.name, type=row.type) for row in rows)]
 
 
 class ServiceCalls:
@@ -127,11 +125,11 @@ class ServiceCalls:
                 response=_schema(service_class.Response),
             )
         except (InterfaceTypeError, ImportError, AttributeError) as error:
-            self._report(f"foxglove.service:{offered.name}", f"{offered.name} is not offered to Foxglove: {error}")
+            self._report(
+                f"foxglove.service:{offered.name}", f"{offered.name} is not offered to Foxglove: {error}"
+            )
             return None
-        return Service(
-            offered.name, schema=schema, handler=partial(self._answer, offered, service_class)
-        )
+        return Service(offered.name, schema=schema, handler=partial(self._answer, offered, service_class))
 
     def _answer(self, offered: OfferedService, service_class: Any, request: ServiceRequest) -> bytes:
         """Call a service, in a thread of foxglove-sdk's. What it raises is what the client gets."""
@@ -225,4 +223,3 @@ def _settle(future: Future[Any], result: Any, error: BaseException | None) -> No
         future.set_result(result)
     else:
         future.set_exception(error)
-
