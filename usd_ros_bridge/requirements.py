@@ -76,7 +76,13 @@ FOXGLOVE = Requirement(
     remedy='pip install "usd_ros_bridge[record]"',
     purpose="recordings and the server for Foxglove",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, FOXGLOVE)
+MCAP = Requirement(
+    label="mcap",
+    modules=("mcap",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recovering recordings",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, FOXGLOVE, MCAP)
 
 
 def is_installed(module: str) -> bool:

@@ -83,12 +83,24 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."
 )
+@click.option(
+    "--no-ros",
+    is_flag=True,
+    help="Open no ROS 2 participant: record to the file of --record, as fast as possible.",
+)
 @click.pass_obj
-def run(ros_args: list[str] | None, /, *, no_live: bool, **options: Any) -> None:
+def run(ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2.
 
     On a terminal, a live view shows its findings, its interfaces and its log.
     """
+    if no_ros:
+        if ros_args:
+            raise OptionError("--no-ros and --ros-args exclude each other")
+        from usd_ros_bridge.cli.offline_run import run_offline
+
+        run_offline(given_options(options))
+        return
     with ending_at_once():
         from usd_ros_bridge.cli.live_view import live_view, reason_against
         from usd_ros_bridge.cli.start_view import TerminalView

@@ -142,16 +142,20 @@ class TapHandle(PublisherHandle):
 
     __slots__ = ()
 
-    def __init__(self, topic_name: str, channel: TapChannel) -> None:
-        """Args: topic_name: The topic. channel: Takes the messages."""
+    def __init__(self, topic_name: str, channel: TapChannel | None) -> None:
+        """Args: topic_name: The topic. channel: Takes the messages; None: nothing does."""
         # Not the constructor of the base, which needs a publisher.
         self.publisher = self._node = self._handle = None
         self._look_at, self._uncounted = float("inf"), False
         self.topic_name = topic_name
         self._channel = channel
         self._count = repeat(0).__next__
-        self.subscriptions = repeat(1).__next__
-        self.send = channel.write
+        self.subscriptions = repeat(int(channel is not None)).__next__
+        self.send = _drop if channel is None else channel.write
+
+    def publish(self, message: Any) -> None:
+        """Write a message object to the tap."""
+        self.send(serialize_defined(message))
 
     def matched(self) -> int:
         """Return 0: there is no graph."""
@@ -167,6 +171,10 @@ class TapHandle(PublisherHandle):
         self.send, self.subscriptions = _refuse, self._count
         if self._channel is not None:
             self._channel.close()
+
+
+def _drop(data: bytearray) -> None:
+    pass
 
 
 def _refuse(data: bytearray) -> None:  # noqa: ARG001 - send's

@@ -62,6 +62,26 @@ class SystemClock:
             wakeup.wait(remaining * 1e-9)
 
 
+class SteppedClock:
+    """Time that follows no clock: it begins at 0, and each wait ends at once, at its deadline."""
+
+    period_ns = 0
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def now_ns(self) -> int:
+        """Return the time of the last deadline."""
+        return self._now
+
+    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
+        """Go to `deadline_ns`; without one, wait for `wakeup`."""
+        if deadline_ns is None:
+            wakeup.wait()
+        else:
+            self._now = max(self._now, deadline_ns)
+
+
 class ExternalClock:
     """Time of a simulator's /clock. Unknown until the first `advance`."""
 
@@ -146,7 +166,7 @@ class Loop:
             if now is not None:
                 if self._end_ns is None and duration_ns:
                     self._end_ns = now + duration_ns
-                if self._end_ns is not None and now >= self._end_ns:
+                if self._end_ns is not None and now > self._end_ns:
                     return
                 runtime.follow_clock(clock.period_ns)
                 runtime.skip_until(now - rest_ns)
@@ -158,10 +178,10 @@ class Loop:
         self._wakeup.set()
 
     def _limited(self, deadline_ns: int | None) -> int | None:
-        """Return a time to wait for, nanoseconds, no later than the end of the run."""
-        if self._end_ns is None or deadline_ns is None:
-            return deadline_ns if self._end_ns is None else self._end_ns
-        return min(deadline_ns, self._end_ns)
+        """Return a time to wait for, nanoseconds, no later than just after the end of the run."""
+        if self._end_ns is None:
+            return deadline_ns
+        return self._end_ns + 1 if deadline_ns is None else min(deadline_ns, self._end_ns + 1)
 
     def stopped(self) -> bool:
         """Return whether `stop` was called."""

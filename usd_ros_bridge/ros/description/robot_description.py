@@ -330,7 +330,7 @@ class DescriptionParameter:
     def open(self) -> None:
         """Refuse requests of others from here on."""
         node = self._domain.node
-        if node.has_parameter(ROBOT_DESCRIPTION):
+        if node is not None and node.has_parameter(ROBOT_DESCRIPTION):
             node.add_on_set_parameters_callback(self._check)
             self._watched = True
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.event_handler import PublisherEventCallbacks
 
+from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
@@ -421,6 +422,19 @@ class TopicPublisher(MessagePublisher):
     def has_source(self) -> bool:
         """Return whether a source is bound."""
         return self._source is not None
+
+    def schedule(self, can: Capabilities) -> tuple[float | None, int | None]:
+        """Return its rate, Hz, None for every tick, and the robot whose state alone it shows.
+
+        Args:
+            can: Capabilities of the backend.
+        """
+        topic = self.topic
+        # A sensor measures when it wants to, and so does a source, whenever the robot's state arrives.
+        free = self.has_source or topic.path in can.sensors
+        # An asynchronous sensor measures at the authored rate: a new sample is sent in the next tick.
+        is_async = topic.path in can.async_sensors and not self.has_source
+        return None if is_async else topic.publish_rate, None if free else topic.robot
 
     def update_source(self) -> None:
         """Look up the source; in the tick thread."""

@@ -128,6 +128,11 @@ class MessageChannels:
         self._thread = threading.Thread(target=self._run, name="usd_ros_bridge-recording", daemon=True)
         self._thread.start()
 
+    def drain(self) -> None:
+        """Wait until all that was published is written."""
+        with self._lock:
+            self._drained.wait_for(lambda: self._closing.is_set() or not self._waiting_bytes)
+
     def close(self) -> None:
         """Write what waits, and end the thread. Idempotent."""
         self._closing.set()

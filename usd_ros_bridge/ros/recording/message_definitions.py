@@ -26,6 +26,7 @@ def type_name(message_class: Any) -> str:
     return f"{package}/{kind}/{message_class.__name__}"
 
 
+@cache
 def message_definition(message_class: Any) -> str:
     """Return the definition of a type, followed by those of all types in it.
 
@@ -63,7 +64,6 @@ def type_hash(message_class: Any) -> str:
         return ""
 
 
-@cache
 def _own_definition(message_class: Any) -> str:
     file = _definition_file(message_class, ".msg")
     if file is not None:

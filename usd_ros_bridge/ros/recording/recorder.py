@@ -63,6 +63,8 @@ class Recorder:
                 profile=PROFILE,
             ),
         )
+        # The header, without which nothing that follows can be read.
+        self._file.flush()
         channels.written = self._check
 
     @property
@@ -88,10 +90,11 @@ class Recorder:
                 data=json.dumps(plan_to_json(plan), separators=(",", ":")).encode(),
             )
 
-    def close(self, plan: BridgePlan) -> None:
-        """Write what waits, the plan, and the end of the file. Idempotent."""
+    def close(self, plan: BridgePlan | None) -> None:
+        """Write what waits, the plan if there is one, and the end of the file. Idempotent."""
         self._channels.close()
-        self._write_plan(plan)
+        if plan is not None:
+            self._write_plan(plan)
         writer, self._writer = self._writer, None
         if writer is None:
             return

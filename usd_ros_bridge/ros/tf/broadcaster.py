@@ -356,6 +356,7 @@ class RobotTransforms:
         *,
         rate: float | None,
         publish_unmatched: bool = False,
+        watch: bool = True,
     ) -> None:
         """Store the arguments.
 
@@ -365,8 +366,10 @@ class RobotTransforms:
             runtime: What they are moved by; open.
             rate: Hz, None for every tick.
             publish_unmatched: Send moving transforms also while nobody subscribes.
+            watch: Look for other senders of the same frames.
         """
         self._unmatched = publish_unmatched
+        self._watches = watch
         self._plan = plan
         self._domains = domains
         self._runtime = runtime
@@ -552,6 +555,8 @@ class RobotTransforms:
                 self._runtime.add_publication(publisher, name=name, rate=self._rate, robot=index)
             else:
                 self._runtime.change_publication(publisher, rate=self._rate, robot=index)
+        if not self._watches:
+            return
         self.monitor.watch(self._trees)
         if had_trees and not self._trees:
             self._runtime.remove_publication(self.monitor)
