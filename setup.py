@@ -130,6 +130,7 @@ setup(
             "rosbags",
             "mcap",
             "trimesh",
+            "websockets",
         ],
     },
     zip_safe=False,

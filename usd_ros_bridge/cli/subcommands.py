@@ -97,6 +97,8 @@ def run(ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, **options
     if no_ros:
         if ros_args:
             raise OptionError("--no-ros and --ros-args exclude each other")
+        if options["foxglove"] is not None:
+            raise OptionError("--no-ros and --foxglove exclude each other: the server is a part of the node")
         from usd_ros_bridge.cli.offline_run import run_offline
 
         run_offline(given_options(options))
