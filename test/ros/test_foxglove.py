@@ -592,6 +592,51 @@ def _send_until_closed(client: FoxgloveClient, stopped: threading.Event, pause_s
         return
 
 
+def test_clients_and_topics_that_come_and_go_never_stop_the_process(serve: Serve) -> None:
+    """foxglove-sdk's locks and Python's: every order in which threads may wait for them."""
+    running, client = serve()
+    port, ended = port_of(running.bridge), time.monotonic() + 6.0
+    faults: list[str] = []
+
+    def change_subscriptions(number: int) -> None:
+        rng = random.Random(number)
+        while time.monotonic() < ended:
+            try:
+                with connected(port) as other:
+                    for _ in range(20):
+                        names = [f"name_{rng.randrange(50)}", "tf_rate", f"only_{number}"]
+                        other.follow_parameters(*names)
+                        topics = [topic for topic in tuple(other.channels) if rng.random() < 0.5]
+                        other.subscribe(*[topic for topic in topics if topic not in other.gone])
+                        other.send(op="unsubscribeParameterUpdates", parameterNames=names)
+                        other.send(op="getParameters", parameterNames=[], id="x")
+                        other.advertise(f"/topic_{rng.randrange(9)}", "std_msgs/msg/String")
+                        time.sleep(0.005)
+            except (AssertionError, ConnectionClosed, OSError) as error:
+                faults.append(repr(error))
+
+    threads = [threading.Thread(target=change_subscriptions, args=(each,), daemon=True) for each in range(3)]
+    for each in threads:
+        each.start()
+    paths = [each.path for each in running.bridge.plan.topics if each.role == "publisher"]
+    count = 0
+    while time.monotonic() < ended:
+        count += 1
+        client.set_parameters(
+            {"name": "tf_rate", "value": 20.0 + count % 5},
+            {"name": f"enabled.{paths[count % len(paths)]}", "value": bool(count // len(paths) % 2)},
+        )
+    for each in threads:
+        each.join(30.0)
+        assert not each.is_alive()
+    assert count > 10
+    # A topic may go while a client subscribes to it; nothing else goes wrong.
+    assert not [each for each in faults if "to be advertised" not in each], faults
+    ticks = running.bridge.status().ticks
+    wait_until(lambda: running.bridge.status().ticks > ticks + 10, "ticks")
+    assert client.parameters("tf_rate")
+
+
 def test_a_port_in_use_is_refused_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
