@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -714,3 +718,63 @@ def test_a_host_without_threads_serves_in_its_polls(ros_harness: Any) -> None:
 
         wait_until(polled, "the answer")
         assert answers[0]["tf_rate"]["value"] == 25.0
+
+
+def test_the_command_of_the_readme_serves_and_ends(domain_id: int, tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (line,) = re.findall(r"^ +\.venv/bin/usd_ros_bridge (run .* --foxglove)$", readme, re.MULTILINE)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "ROS_DOMAIN_ID": str(domain_id),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "usd_ros_bridge", *line.split(), str(port)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        lines = []
+        for each in process.stdout:
+            lines.append(each)
+            if each.rstrip().endswith(": ready"):
+                break
+        assert any(f"ws://127.0.0.1:{port}" in each for each in lines), lines
+        with connected(port) as client:
+            client.subscribe("/rover/scan", "/rover/image_raw")
+            client.wait_for(lambda: all(client.messages.values()), "a scan and an image", timeout=40.0)
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, rest
+        assert "Traceback" not in rest
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def test_the_port_may_be_left_out_before_the_asset() -> None:
+    import click
+
+    from usd_ros_bridge.cli.subcommands import run
+
+    for given, port in (
+        (["--foxglove", "robot.usda"], 8765),
+        (["--foxglove", "9000", "robot.usda"], 9000),
+        (["robot.usda", "--foxglove"], 8765),
+        (["--foxglove=9000", "robot.usda"], 9000),
+        (["robot.usda"], None),
+    ):
+        context = run.make_context("run", list(given))
+        assert context.params["foxglove"] == port, given
+        assert context.params["asset"] == "robot.usda"
+    with pytest.raises(click.UsageError):
+        run.make_context("run", ["--foxglove", "70000", "robot.usda"])

@@ -210,6 +210,37 @@ def test_a_variant_that_is_switched_meanwhile_is_recorded(ros_harness: Any, tmp_
     assert len(of_topic(recorded, "/arm/tf_static")) >= 2
 
 
+def test_latched_messages_have_the_time_of_a_hosts_first_tick(domain_id: int, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    options = BridgeOptions(threaded=False, record=path)
+    first_ns = 1_700_000_000_000_000_000
+    with Bridge(load_plan(ARM), "kinematic", options=options, inform=lambda *_: None) as bridge:
+        bridge.step(first_ns)
+        bridge.step(first_ns + 20 * MS)
+    times = {topic: time_ns for topic, time_ns, _ in reversed(messages_of(path))}
+    assert times["/arm/tf_static"] == times["/arm/robot_description"] == times["/arm/tf"] == first_ns
+
+
+def test_latched_messages_have_the_time_of_the_first_tick_without_ros(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    first_ns = 1_700_000_000_000_000_000
+    options = BridgeOptions(record=path)
+    with OfflineBridge(load_plan(ARM), "kinematic", options=options, inform=lambda *_: None) as bridge:
+        bridge.step(first_ns)
+    assert {time_ns for _, time_ns, _ in messages_of(path)} == {first_ns}
+
+
+def test_latched_messages_have_the_time_of_the_start_in_wall_time(domain_id: int, tmp_path: Path) -> None:
+    # A player would wait for decades between a message of 1970 and the next one.
+    path = tmp_path / "run.mcap"
+    begun_ns = time.time_ns()
+    done = run_command("run", str(ARM), "--backend", "kinematic", "--duration", "0.5", "--record", str(path))
+    assert done.returncode == 0, done.stderr
+    messages = messages_of(path)
+    assert {"/arm/tf_static", "/arm/robot_description"} <= {topic for topic, _, _ in messages}
+    assert all(begun_ns < time_ns < time.time_ns() for _, time_ns, _ in messages)
+
+
 # --- The same bytes ------------------------------------------------------------------------------------------------
 
 

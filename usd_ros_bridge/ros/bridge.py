@@ -639,9 +639,12 @@ class Bridge(HandlerRegistry):
         """Stamp what is recorded with bridge time, in real time with that of publishing."""
         clock, runtime = parts.clock, parts.runtime
 
-        def time_ns() -> int:
-            simulated = isinstance(clock, SimTime)
-            return (clock.now_ns() if simulated or self._spinning else runtime.time_ns) or 0
+        def time_ns() -> int | None:
+            if isinstance(clock, SimTime):
+                # What /clock says, also before the first tick: players keep no order of messages of one time.
+                return runtime.now_ns
+            # Before the first tick, it is not known yet whether a host steps the bridge, and in which time.
+            return clock.now_ns() if self._spinning else runtime.time_ns
 
         recording.set_time(time_ns)
         if self._is_unpaced(clock):

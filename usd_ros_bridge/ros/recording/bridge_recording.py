@@ -57,8 +57,8 @@ class BridgeRecording:
         tap: MessageTap = self.channels
         domains.set_tap(tap)
 
-    def set_time(self, time_ns: Callable[[], int]) -> None:
-        """Set the clock of the file's stamps, nanoseconds."""
+    def set_time(self, time_ns: Callable[[], int | None]) -> None:
+        """Set the clock of the file's stamps, nanoseconds; None while no time is known."""
         self.channels.time_ns = time_ns
 
     def leave_out_diagnostics(self) -> None:

@@ -39,7 +39,8 @@ class MessageChannels:
     Attributes:
         context: Channels, and the sinks that get them.
         takes_all: Whether every message is wanted, as a recording does; else those that a sink subscribes to.
-        time_ns: Return the time of a message that is published now, nanoseconds.
+        time_ns: Return the time of a message that is published now, nanoseconds. None while no time is known: the
+            message then gets the first one that is.
         lossless: Wait for the writer where too much waits; else drop messages.
         written: Called by the writer after each batch.
         dropped: Messages that were dropped.
@@ -57,13 +58,14 @@ class MessageChannels:
         self.context = Context()
         self.takes_all = takes_all
         self.lossless = lossless
-        self.time_ns: Callable[[], int] = lambda: 0
+        self.time_ns: Callable[[], int | None] = lambda: 0
         self.written: Callable[[], object] = lambda: None
         self.dropped = 0
         self.left_out: frozenset[str] = frozenset()
         self._report = report
         self._topics: dict[tuple[str, int, str], _TopicChannel] = {}
         self._queue: deque[tuple[_TopicChannel, int, bytes]] = deque()
+        self._undated: list[tuple[_TopicChannel, bytes]] = []
         self._lock = threading.Lock()
         self._drained = threading.Condition(self._lock)
         self._waiting_bytes = 0
@@ -99,10 +101,16 @@ class MessageChannels:
         """Queue a message. Called in the tick: nothing here waits, unless `lossless` asks for it."""
         size = len(data)
         with self._lock:
+            time_ns = self.time_ns()
+            if time_ns is None:
+                self._undated.append((channel, data))
+                return
+            if self._undated:
+                self._date(time_ns)
             if self._waiting_bytes + size > MAX_WAITING_BYTES and not self._make_room(size):
                 return
             self._waiting_bytes += size
-            self._queue.append((channel, self.time_ns(), data))
+            self._queue.append((channel, time_ns, data))
         if not self._wakeup.is_set():
             self._wakeup.set()
 
@@ -110,7 +118,9 @@ class MessageChannels:
         """Release a publisher's share of a channel. The last one closes it, after its messages."""
         with self._lock:
             channel.publishers -= 1
-            if not channel.publishers:
+            if not channel.publishers and self._undated:
+                self._undated.append((channel, b""))
+            elif not channel.publishers:
                 self._queue.append((channel, 0, b""))
         self._wakeup.set()
 
@@ -125,6 +135,7 @@ class MessageChannels:
             begun = sorted(self._queue, key=lambda each: each[0].number)
             self._queue.clear()
             self._queue.extend(begun)
+            self._undated.sort(key=lambda each: each[0].number)
         self._thread = threading.Thread(target=self._run, name="usd_ros_bridge-recording", daemon=True)
         self._thread.start()
 
@@ -135,6 +146,10 @@ class MessageChannels:
 
     def close(self) -> None:
         """Write what waits, and end the thread. Idempotent."""
+        with self._lock:
+            if self._undated:
+                # The bridge ends before its first tick.
+                self._date(self.time_ns() or 0)
         self._closing.set()
         self._wakeup.set()
         thread, self._thread = self._thread, None
@@ -163,6 +178,13 @@ class MessageChannels:
         )
         self._numbers += 1
         return _TopicChannel(key, channel, number=self._numbers)
+
+    def _date(self, time_ns: int) -> None:
+        """Queue what was published before a time was known. The lock is held."""
+        undated, self._undated = self._undated, []
+        for channel, data in undated:
+            self._waiting_bytes += len(data)
+            self._queue.append((channel, time_ns, data))
 
     def _make_room(self, size: int) -> bool:
         """Wait until a message has room, or count it as dropped. The lock is held."""

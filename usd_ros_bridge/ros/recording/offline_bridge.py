@@ -199,9 +199,8 @@ class OfflineBridge:
         self._runtime = runtime
         self._resources.callback(runtime.close)
         self._plan = runtime.plan
-        # As with a node: before the first tick, what is latched has the time of that.
-        first_ns = runtime.capabilities.step_ns
-        channels.time_ns = lambda: runtime.now_ns or first_ns
+        owns_time = runtime.capabilities.step_ns > 0
+        channels.time_ns = lambda: runtime.now_ns if owns_time else runtime.time_ns
         self._open_time(runtime)
         self._open_publishers(leave_offered(runtime.plan, describes=True, sourced=set()), domains, runtime)
         if self._clock is not None:
