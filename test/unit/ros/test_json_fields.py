@@ -13,10 +13,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: make setup, or sour
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseWithCovariance, Twist
-from ros_messages import fill, installed_types
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, ByteMultiArray, Float64, Header, Int8, String, UInt64
 
+from ros_messages import fill, installed_types
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.ros.foxglove.json_fields import fields_from_json
 from usd_ros_bridge.ros.interface_types import make_message
