@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -37,10 +39,12 @@ from tf2_msgs.msg import TFMessage
 from websockets.exceptions import ConnectionClosed
 
 from foxglove_client import FoxgloveClient, connected, wait_until
+from ros_plans import JOINT_STATES, plan, subscription
 from usd_ros_bridge.api import load_plan
 from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.options import BridgeOptions
 from usd_ros_bridge.ros.bridge import Bridge
+from usd_ros_bridge.ros.domains import Domains
 
 ROOT = Path(__file__).parents[2]
 ROVER = ROOT / "examples" / "rover" / "rover.usda"
@@ -640,6 +644,65 @@ def test_clients_and_topics_that_come_and_go_never_stop_the_process(serve: Serve
     ticks = running.bridge.status().ticks
     wait_until(lambda: running.bridge.status().ticks > ticks + 10, "ticks")
     assert client.parameters("tf_rate")
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_closed_bridge_is_freed(start: Any, reads: bool) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        bridge = Bridge(
+            load_plan(ROVER), options=BridgeOptions(foxglove=0), report=print, inform=print
+        ).open()
+        server = weakref.ref(bridge.parts.foxglove)
+        client: Any = FoxgloveClient(port_of(bridge)) if reads else SilentClient(port_of(bridge))
+        if reads:
+            client.parameters("tf_rate")
+            # Nothing steps the bridge: there is no answer yet when it is closed.
+            client.request("/rover/set_headlights", serialize_message(SetBool.Request(data=True)))
+            client.parameters("tf_rate")
+            client.advertise("/told", "std_msgs/msg/String")
+            client.follow_parameters("tf_rate")
+        began = time.monotonic()
+        bridge.close()
+        del bridge
+        wait_until(lambda: server() is None, "the server to be freed", timeout=5.0)
+        assert time.monotonic() - began < 10.0
+        if reads:
+            client.close()
+        else:
+            client.socket.close()
+    finally:
+        gc.enable()
+
+
+def test_two_domains_have_channels_and_publishers_of_their_own(start: Any, other_domain_id: int) -> None:
+    topics = [
+        replace(each, domain_id=domain) for each in (JOINT_STATES,) for domain in (None, other_domain_id)
+    ]
+    topics[1] = replace(topics[1], path="/arm/second")
+    told = subscription("/told", "std_msgs/msg/String", domain_id=other_domain_id)
+    running = start(plan(*topics, told), foxglove=0)
+    heard: list[String] = []
+    observer = Domains(node_name="observer", domain_id=other_domain_id, report=print)
+    try:
+        observer.main.node.create_subscription(String, "/told", heard.append, 10)
+        observer.main.start()
+        with connected(port_of(running.bridge)) as client:
+            names = ("/arm/joint_states", f"/domain_{other_domain_id}/arm/joint_states")
+            client.subscribe(*names)
+            client.wait_for(lambda: all(client.messages.values()), "joint states of both domains")
+            channel = client.advertise("/told", "std_msgs/msg/String")
+            data = serialize_message(String(data="there"))
+
+            def arrived() -> bool:
+                client.publish(channel, data)
+                return bool(heard)
+
+            wait_until(arrived, "the message in the other domain")
+    finally:
+        observer.stop()
+        observer.close()
 
 
 def test_a_port_in_use_is_refused_in_one_line() -> None:

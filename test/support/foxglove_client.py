@@ -98,14 +98,18 @@ class FoxgloveClient:
 
     def call(self, service: str, request: bytes, encoding: str = "cdr", *, timeout: float = 20.0) -> bytes:
         """Return the response; RuntimeError for what the server says about a failure."""
+        answer = self._answer(("service", self.request(service, request, encoding)), timeout)
+        if isinstance(answer, str):
+            raise RuntimeError(answer)
+        return answer
+
+    def request(self, service: str, request: bytes, encoding: str = "cdr") -> int:
+        """Call a service without waiting for it. Return the number of the call."""
         self.wait_for(lambda: service in self.services, f"{service} to be advertised")
         number, kind = next(self._numbers), encoding.encode()
         head = struct.pack("<BIII", 2, self.services[service]["id"], number, len(kind))
         self.socket.send(head + kind + request)
-        answer = self._answer(("service", number), timeout)
-        if isinstance(answer, str):
-            raise RuntimeError(answer)
-        return answer
+        return number
 
     def parameters(self, *names: str) -> dict[str, Any]:
         """Return the parameters of these names, as the protocol has them; all of them for no names."""

@@ -630,7 +630,7 @@ class Bridge(HandlerRegistry):
         self._stops.append(server.close)
         if isinstance(clock, SimTime) or clock.simulated:
             server.open(services(), now_ns=lambda: clock.now_ns() or 0)
-            runtime.add_publication(TimeBroadcast(server), name="foxglove time", rate=TIME_RATE)
+            runtime.add_publication(TimeBroadcast(server.link), name="foxglove time", rate=TIME_RATE)
         else:
             server.open(services(), now_ns=None)
         parts.changes.on_change(lambda _: server.change_services(services()))

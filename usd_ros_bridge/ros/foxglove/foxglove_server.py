@@ -6,10 +6,11 @@ import operator
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import foxglove
-from foxglove.websocket import Capability, StatusLevel
+from foxglove.websocket import Capability
 
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped
 from usd_ros_bridge.model.plan import BridgePlan
@@ -22,6 +23,7 @@ from usd_ros_bridge.ros.foxglove.mesh_assets import MeshAssets
 from usd_ros_bridge.ros.foxglove.parameter_access import ParameterAccess
 from usd_ros_bridge.ros.foxglove.push_connection import PushConnection
 from usd_ros_bridge.ros.foxglove.server_address import is_loopback
+from usd_ros_bridge.ros.foxglove.server_link import ServerLink
 from usd_ros_bridge.ros.foxglove.service_calls import OfferedService, ServiceCalls
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.publications import Publication
@@ -39,9 +41,6 @@ WAITING_BYTES: Final = 2**28
 _LEAST_WAITING, _MOST_WAITING = 64, 1024
 _CHANNELS_A_MESSAGE = 100
 """Channels that foxglove-sdk advertises in one message."""
-_STATUS_S = 1.0
-"""How often one warning is sent, at most, seconds."""
-_MOST_STATUSES = 1000
 
 
 class FoxgloveServer:
@@ -74,21 +73,19 @@ class FoxgloveServer:
             inform: For the address of the server.
         """
         self._options = options
-        self._main = domains.main
         self._report = report
         self._inform = inform
         self._plan = plan
         self._channels = channels
-        self._server: Any = None
-        self._push: PushConnection | None = None
-        self._closed = False
-        self._lock = threading.Lock()
-        self._statuses: dict[str, float] = {}
+        self._listener = Listener(self)
         self._meshes = MeshAssets(options.mesh_directory) if options.publish_description else None
-        self.parameters = ParameterAccess(domains.main, changed=self._push_changes, notify=self.warn)
+        self._push = PushConnection(failed=partial(_report_push, report))
+        # Parts refer to the link and not to this object, so that a closed server is freed at once.
+        self.link = ServerLink(domains.main, report=report)
+        self.parameters = ParameterAccess(domains.main, changed=self._push.notify, notify=self.link.warn)
         self.services = ServiceCalls(domains, workers=workers, report=report)
         self.publishers = ClientPublishers(
-            domains, plan=plan, is_own=channels.has_topic, workers=workers, notify=self.warn
+            domains, plan=plan, is_own=channels.has_topic, workers=workers, notify=self.link.warn
         )
 
     # --- Life cycle --------------------------------------------------------------------------------------------
@@ -114,12 +111,12 @@ class FoxgloveServer:
         self.parameters.open()
         _, offered = self.services.change(services)
         try:
-            self._server = foxglove.start_server(
+            server = foxglove.start_server(
                 name=f"usd_ros_bridge: {escaped(self._plan().asset)}",
                 host=options.foxglove_host,
                 port=options.foxglove,
                 capabilities=capabilities,
-                server_listener=Listener(self),
+                server_listener=self._listener,
                 supported_encodings=list(ENCODINGS),
                 services=offered,
                 asset_handler=None if self._meshes is None else self._meshes.read,
@@ -132,36 +129,31 @@ class FoxgloveServer:
                 f"({describe(error)}): choose another port (foxglove) or address (foxglove_host)"
             ) from None
         _stop_logging()
-        self._push = PushConnection(
-            _reachable(options.foxglove_host), self._server.port, failed=self._warn_of_push
-        )
+        self.link.attach(server)
+        self._push.set_address(_reachable(options.foxglove_host), self.port)
         self._tell_address()
 
     def close(self) -> None:
         """Disconnect all clients and end the server, within a second. Idempotent."""
-        self._closed = True
-        push, self._push = self._push, None
+        self._listener.close()
         # First what clients wait for: the server ends when they do not wait any more.
         self.parameters.close()
         self.services.close()
-        with self._lock:
-            server, self._server = self._server, None
+        server = self.link.detach()
         if server is not None:
             stopping = threading.Thread(
                 target=_stop, args=(server,), name="usd_ros_bridge-foxglove-stop", daemon=True
             )
             stopping.start()
             stopping.join(STOP_S)
-        if push is not None:
-            push.close()
+        self._push.close()
         self.publishers.close()
         self._channels.close()
 
     @property
     def port(self) -> int:
         """The port, 0 while the server is closed."""
-        server = self._server
-        return 0 if server is None else int(server.port)
+        return self.link.port
 
     # --- For the bridge ----------------------------------------------------------------------------------------
 
@@ -169,74 +161,25 @@ class FoxgloveServer:
         """Offer other services: the plan has changed."""
         gone, new = self.services.change(services)
         if gone:
-            self._call(lambda server: server.remove_services(gone))
+            self.link.call(lambda server: server.remove_services(gone))
         if new:
-            self._call(lambda server: server.add_services(new))
-
-    def tell_time(self, time_ns: int) -> None:
-        """Tell clients bridge time, nanoseconds."""
-        self._call(lambda server: server.broadcast_time(max(time_ns, 0)))
+            self.link.call(lambda server: server.add_services(new))
 
     # --- For the listener --------------------------------------------------------------------------------------
 
     def follow_parameters(self) -> None:
         """Send changed parameters to clients from here on."""
-        push = self._push
-        if push is not None:
-            push.start()
+        self._push.start()
 
     def take_pushed(self, names: Sequence[str]) -> frozenset[str] | None:
         """Return the parameters to send now if these names are the server's request to itself, else None."""
-        push = self._push
-        return push.take_changed() if push is not None and push.token in names else None
+        return self._push.take_changed() if self._push.token in names else None
 
     def send_first(self, topic: str) -> None:
         """Send a client that has just subscribed to a topic what it has missed."""
         self._channels.send_latched(topic)
 
-    def warn(self, key: str, message: str) -> None:
-        """Show clients a warning, which replaces that of the same key. From any thread.
-
-        The executor's thread sends it. Sent by a thread of foxglove-sdk's, the connections of other clients would wait
-        until that thread has no more to do for this one.
-        """
-        now = time.monotonic()
-        with self._lock:
-            if now - self._statuses.get(key, -_STATUS_S) < _STATUS_S:
-                return
-            if len(self._statuses) > _MOST_STATUSES:
-                self._statuses.clear()
-            self._statuses[key] = now
-        self._main.defer(
-            lambda: self._call(
-                lambda server: server.publish_status(escaped(message), StatusLevel.Warning, key)
-            )
-        )
-
     # --- Own ---------------------------------------------------------------------------------------------------
-
-    def _call(self, function: Callable[[Any], object]) -> None:
-        """Call a method of the server, unless it is closed."""
-        server = self._server
-        if server is None:
-            return
-        try:
-            function(server)
-        except RuntimeError as error:
-            # foxglove-sdk refuses calls while it stops.
-            if self._server is not None:
-                self._report("foxglove.call", f"Foxglove is not told of a change: {describe(error)}")
-
-    def _push_changes(self, names: frozenset[str]) -> None:
-        push = self._push
-        if push is not None:
-            push.notify(names)
-
-    def _warn_of_push(self, reason: str) -> None:
-        self._report(
-            "foxglove.push",
-            f"Foxglove is not told of changed parameters, only when it asks for them: {reason}",
-        )
 
     def _tell_address(self) -> None:
         host = self._options.foxglove_host
@@ -256,7 +199,10 @@ class FoxgloveServer:
 
 
 class Listener:
-    """What foxglove-sdk calls, in threads of its own. Nothing here waits for long, and nothing raises."""
+    """What foxglove-sdk calls, in threads of its own. Nothing here waits for long, and nothing raises.
+
+    foxglove-sdk keeps it as long as a client is connected: one that does not read keeps the server from ending.
+    """
 
     # foxglove-sdk calls this while it holds a lock that another thread may wait for with Python's global lock. A
     # function in C does not let go of that: neither thread waits for the other.
@@ -264,29 +210,37 @@ class Listener:
 
     def __init__(self, server: FoxgloveServer) -> None:
         """Args: server: The server."""
-        self._server = server
+        self._server: FoxgloveServer | None = server
+
+    def close(self) -> None:
+        """Do nothing from here on. Idempotent."""
+        self._server = None
 
     def on_subscribe(self, client: Any, channel: Any) -> None:  # noqa: ARG002 - foxglove-sdk's
         """Send what a client has missed of a topic."""
-        self._server.send_first(channel.topic)
+        if (server := self._server) is not None:
+            server.send_first(channel.topic)
 
     def on_client_advertise(self, client: Any, channel: Any) -> None:
         """Create a publisher."""
-        self._server.publishers.advertise(
-            client.id,
-            channel.id,
-            topic=channel.topic,
-            encoding=channel.encoding,
-            type_name=channel.schema_name,
-        )
+        if (server := self._server) is not None:
+            server.publishers.advertise(
+                client.id,
+                channel.id,
+                topic=channel.topic,
+                encoding=channel.encoding,
+                type_name=channel.schema_name,
+            )
 
     def on_client_unadvertise(self, client: Any, channel: int) -> None:
         """Destroy a publisher."""
-        self._server.publishers.unadvertise(client.id, channel)
+        if (server := self._server) is not None:
+            server.publishers.unadvertise(client.id, channel)
 
     def on_message_data(self, client: Any, channel: int, data: bytes) -> None:
         """Publish a message."""
-        self._server.publishers.receive(client.id, channel, data)
+        if (server := self._server) is not None:
+            server.publishers.receive(client.id, channel, data)
 
     def on_get_parameters(
         self,
@@ -295,7 +249,8 @@ class Listener:
         request: str | None = None,  # noqa: ARG002
     ) -> list[Any]:
         """Return parameters."""
-        return self._server.parameters.get(names)
+        server = self._server
+        return [] if server is None else server.parameters.get(names)
 
     def on_set_parameters(
         self,
@@ -304,14 +259,18 @@ class Listener:
         request: str | None = None,  # noqa: ARG002
     ) -> list[Any]:
         """Set parameters. Return them as they are: foxglove-sdk sends them to the clients that subscribe to them."""
-        changed = self._server.take_pushed([each.name for each in parameters])
+        server = self._server
+        if server is None:
+            return []
+        changed = server.take_pushed([each.name for each in parameters])
         if changed is None:
-            return self._server.parameters.set(parameters)
-        return self._server.parameters.get(sorted(changed)) if changed else []
+            return server.parameters.set(parameters)
+        return server.parameters.get(sorted(changed)) if changed else []
 
     def on_parameters_subscribe(self, names: list[str]) -> None:  # noqa: ARG002 - foxglove-sdk's
         """Begin to send changed parameters."""
-        self._server.follow_parameters()
+        if (server := self._server) is not None:
+            server.follow_parameters()
 
     def on_parameters_unsubscribe(self, names: list[str]) -> None:
         """Do nothing: the server sends changes to nobody then."""
@@ -320,14 +279,15 @@ class Listener:
 class TimeBroadcast(Publication):
     """Tell clients bridge time. A publication that publishes nothing: it has a rate."""
 
-    def __init__(self, server: FoxgloveServer) -> None:
-        """Args: server: The server."""
+    def __init__(self, link: ServerLink) -> None:
+        """Args: link: Link to the server."""
         super().__init__()
-        self._server = server
+        self._link = link
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Tell clients the time of a snapshot."""
-        self._server.tell_time(snapshot.time_ns)
+        time_ns = max(snapshot.time_ns, 0)
+        self._link.call(lambda server: server.broadcast_time(time_ns))
         return False
 
 
@@ -338,6 +298,13 @@ def backlog_size(plan: BridgePlan) -> int:
     # What is advertised to a new client waits in a queue of the same size.
     least = _LEAST_WAITING + topics // _CHANNELS_A_MESSAGE
     return max(least, min(_MOST_WAITING, WAITING_BYTES // largest))
+
+
+def _report_push(report: Report, reason: str) -> None:
+    report(
+        "foxglove.push",
+        f"Foxglove is not told of changed parameters, only when it asks for them: {reason}",
+    )
 
 
 def _reachable(host: str) -> str:

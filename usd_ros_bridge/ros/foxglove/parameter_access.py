@@ -24,6 +24,8 @@ SET_S: Final = 2.0
 MAX_SET: Final = 1000
 """Parameters that one request sets."""
 
+_ATTEMPTS = 10
+
 _TYPE = RosParameter.Type
 _ARRAYS = {
     _TYPE.BOOL_ARRAY: bool,
@@ -73,7 +75,7 @@ class ParameterAccess:
 
     def get(self, names: Sequence[str]) -> list[Parameter]:
         """Return the parameters of these names, those that exist; all of them for no names."""
-        parameters = self._node.get_parameters_by_prefix("") if not names else self._find(names)
+        parameters = self._find(names) if names else self._all()
         return [to_foxglove(name, each.value) for name, each in parameters.items()]
 
     def set(self, parameters: Sequence[Parameter]) -> list[Parameter]:
@@ -109,6 +111,15 @@ class ParameterAccess:
         return self.get(names) if names else []
 
     # --- Own ---------------------------------------------------------------------------------------------------
+
+    def _all(self) -> dict[str, Any]:
+        for _ in range(_ATTEMPTS):
+            try:
+                return dict(self._node.get_parameters_by_prefix(""))
+            except RuntimeError:
+                # Another thread declares parameters at this moment.
+                continue
+        return {}
 
     def _find(self, names: Iterable[str]) -> dict[str, Any]:
         node = self._node

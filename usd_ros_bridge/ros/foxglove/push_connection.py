@@ -21,7 +21,7 @@ from contextlib import suppress
 
 _PERIOD_S = 0.1
 """Changes that follow each other more closely are sent together, seconds."""
-_TIMEOUT_S = 2.0
+_TIMEOUT_S, _JOIN_S = 2.0, 0.1
 _LARGEST = 2**16
 _HEADERS = 2**14
 
@@ -33,22 +33,20 @@ class PushConnection:
         token: Name of the parameter that it sets: the mark of its requests.
     """
 
-    def __init__(self, host: str, port: int, *, failed: Callable[[str], object]) -> None:
-        """Store the arguments; `start` connects.
-
-        Args:
-            host: Address of the server.
-            port: Port of the server.
-            failed: Called with a reason if changes cannot be sent.
-        """
+    def __init__(self, *, failed: Callable[[str], object]) -> None:
+        """Args: failed: Called with a reason if changes cannot be sent."""
         self.token = secrets.token_hex(16)
-        self._address = (host, port)
+        self._address = ("", 0)
         self._failed = failed
         self._lock = threading.Lock()
         self._changed: set[str] = set()
         self._wakeup = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def set_address(self, host: str, port: int) -> None:
+        """Set the address of the server, before `start`."""
+        self._address = (host, port)
 
     def start(self) -> None:
         """Connect, unless that is done, in a thread of its own."""
@@ -77,7 +75,7 @@ class PushConnection:
         self._wakeup.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(_TIMEOUT_S)
+            thread.join(_JOIN_S)
 
     def _run(self) -> None:
         try:
