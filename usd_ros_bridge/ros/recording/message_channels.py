@@ -139,6 +139,15 @@ class MessageChannels:
         self._thread = threading.Thread(target=self._run, name="usd_ros_bridge-recording", daemon=True)
         self._thread.start()
 
+    @property
+    def is_writing(self) -> bool:
+        """Return whether the writer's thread runs: no other one may use a sink that writes a file then."""
+        return self._thread is not None
+
+    def wake(self) -> None:
+        """Have the writer call `written` soon."""
+        self._wakeup.set()
+
     def drain(self) -> None:
         """Wait until all that was published is written."""
         with self._lock:
