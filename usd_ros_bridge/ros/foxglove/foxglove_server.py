@@ -98,6 +98,7 @@ class FoxgloveServer:
             now_ns: Return bridge time, nanoseconds, where it is not wall time; else None.
 
         Raises:
+            BridgeError: foxglove-sdk is too old.
             OptionError: The server cannot have its address.
         """
         options = self._options
@@ -123,6 +124,10 @@ class FoxgloveServer:
                 context=self._channels.context,
                 message_backlog_size=backlog_size(self._plan()),
             )
+        except TypeError as error:
+            raise BridgeError(
+                "foxglove-sdk is older than 0.30, which the server needs: pip install --upgrade foxglove-sdk"
+            ) from error
         except (RuntimeError, OverflowError, ValueError) as error:
             raise OptionError(
                 f"the server for Foxglove cannot have {options.foxglove_host}:{options.foxglove} "
