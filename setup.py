@@ -62,7 +62,7 @@ FEATURES = {
     "images": ["pillow"],
     "view": ["viser>=1.0"],
     "bags": ["rosbags>=0.11"],
-    "record": ["foxglove-sdk>=0.20", "mcap>=1.2", "rosbags>=0.11"],
+    "record": ["foxglove-sdk>=0.30", "mcap>=1.2", "rosbags>=0.11"],
 }
 ALL = sorted({requirement for requirements in FEATURES.values() for requirement in requirements})
 
@@ -131,6 +131,7 @@ setup(
             "rosbags",
             "mcap",
             "trimesh",
+            "websockets",
         ],
     },
     zip_safe=False,

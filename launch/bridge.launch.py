@@ -40,6 +40,8 @@ NODE_PARAMETERS = {
     "controller_rate": float,
     "record": str,
     "duration": float,
+    "foxglove": int,
+    "foxglove_host": str,
     "beyond_limits": str,
     "massless_bodies": str,
     "payloads": str,
@@ -264,6 +266,17 @@ def generate_launch_description() -> LaunchDescription:
                 "duration",
                 default_value="",
                 description="End after this much bridge time, in s. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "foxglove",
+                default_value="",
+                description="Serve the Foxglove app on this port, 8765 for example. Empty: as in params_file.",
+            ),
+            DeclareLaunchArgument(
+                "foxglove_host",
+                default_value="",
+                description="Address of the server for Foxglove. Everybody who reaches it can drive the robots. "
+                "Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "beyond_limits",

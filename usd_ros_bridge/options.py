@@ -31,6 +31,9 @@ FramesFromXforms = bool | Literal["auto"]
 RemoteControl = Literal["all", "read_only", "none"]
 MeshUriKind = Literal["auto", "package", "file", "service", "http"]
 
+FOXGLOVE_PORT: Final = 8765
+"""Port that the Foxglove app suggests."""
+
 SOLVERS: tuple[str, ...] = ("newton", "physx", "mjc")
 
 Kind = Literal["string", "strings", "bool", "int", "double"]
@@ -193,6 +196,7 @@ class Option:
         choices: Possible texts; empty: any.
         flag: Option of the command line; "": none.
         metavar: What the command line's help shows for the value.
+        bare: Value of the option on the command line without a value; None: it needs one.
         launch: Launch argument of `bridge.launch.py`, too.
         live: May change while the bridge runs.
         read_only: Declare the parameter read-only. Other parameters that are not live refuse a change with a reason.
@@ -208,6 +212,7 @@ class Option:
     choices: tuple[str, ...] = ()
     flag: str = ""
     metavar: str = ""
+    bare: int | None = None
     launch: bool = False
     live: bool = False
     read_only: bool = False
@@ -532,6 +537,22 @@ class BridgeOptions:
         range=ranges.DURATION,
         flag="--duration",
         metavar="SECONDS",
+        launch=True,
+    )
+    foxglove: int = _parameter(
+        -1,
+        "Serve the Foxglove app on this port; 0: any port, -1: do not.",
+        range=ranges.PORT,
+        flag="--foxglove",
+        metavar="[PORT]",
+        bare=FOXGLOVE_PORT,
+        launch=True,
+    )
+    foxglove_host: str = _parameter(
+        "127.0.0.1",
+        "Address of the server for Foxglove. Everybody who reaches it can drive the robots.",
+        flag="--foxglove-host",
+        metavar="ADDRESS",
         launch=True,
     )
     handlers: Sequence[str] | None = _parameter(

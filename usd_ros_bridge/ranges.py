@@ -88,6 +88,8 @@ WAIT: Final = NumberRange(low=0.0, high=1e6, unit="s")
 DECOMPOSITION_TIME: Final = NumberRange(low=1e-3, high=1e5, unit="s")
 RELOAD_TIME: Final = NumberRange(low=1e-3, high=3600.0, unit="s")
 """Time to read an asset's files again."""
+PORT: Final = NumberRange(low=-1, high=65535)
+"""Ports of servers; 0: any that is free, -1: no server."""
 LIMIT: Final = NumberRange(low=1, high=10**15)
 """Limits of an asset: prims, layers, bytes, levels."""
 HULLS: Final = NumberRange(low=1, high=1e4)

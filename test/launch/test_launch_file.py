@@ -53,6 +53,8 @@ ARGUMENTS = {
     "controller_rate",
     "record",
     "duration",
+    "foxglove",
+    "foxglove_host",
     "beyond_limits",
     "massless_bodies",
     "payloads",

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -187,6 +188,26 @@ def test_parameters_are_kept_and_again_when_they_change(domain_id: int, tmp_path
     with path.open("rb") as file:
         written = [each.metadata for each in make_reader(file).iter_metadata()]
     assert [each["tf_rate"] for each in written] == ["50.0", "25.0"]
+
+
+def test_parameters_that_change_while_a_chunk_is_written_do_not_stop_the_process(
+    domain_id: int, tmp_path: Path
+) -> None:
+    from rclpy.parameter import Parameter
+
+    path = tmp_path / "run.mcap"
+    options = BridgeOptions(record=path)
+    with Bridge(load_plan(ROVER, physics=True), "mujoco", options=options, inform=lambda *_: None) as bridge:
+        spinning = threading.Thread(target=bridge.spin, daemon=True)
+        spinning.start()
+        ended, count = time.monotonic() + 4.0, 0
+        while time.monotonic() < ended:
+            bridge.node.set_parameters([Parameter("tf_rate", value=20.0 + count % 5)])
+            count += 1
+    spinning.join(10.0)
+    assert not spinning.is_alive()
+    with path.open("rb") as file:
+        assert sum(1 for _ in make_reader(file).iter_metadata()) == count + 1
 
 
 def test_a_variant_that_is_switched_meanwhile_is_recorded(ros_harness: Any, tmp_path: Path) -> None:

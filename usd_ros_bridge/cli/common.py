@@ -94,8 +94,9 @@ def _click_option(option: Option) -> Decorator:
     elif option.choices:
         more = {"type": click.Choice(option.choices)}
     elif option.kind == "int":
-        more |= {"type": click.IntRange(min=1)}
-        default = f"{default:,}"
+        low, high = (1, None) if option.range is None else map(int, option.range.limits)
+        more |= {"type": click.IntRange(min=low, max=None if option.bare is None else high)}
+        default = f"{default:,}" if option.bare is None else str(option.bare)
     elif option.kind == "double":
         more |= {"type": float, "callback": lambda _context, _parameter, value: _checked(option, value)}
         default = f"{default:g}"
@@ -105,6 +106,22 @@ def _click_option(option: Option) -> Decorator:
     if option.default is True:
         text = f"Do not {text[0].lower()}{text[1:]}"
     return click.option(option.flag, option.name, default=None, help=text, **more)
+
+
+class BareValueCommand(click.Command):
+    """Command with options whose value may be left out, also before an argument: `--foxglove robot.usda`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments, as click does; an option without its value gets the one of the table."""
+        bare = {each.flag: each.bare for each in OPTIONS.values() if each.bare is not None}
+        complete = []
+        for number, argument in enumerate(args):
+            following = args[number + 1 : number + 2]
+            has_value = bool(following) and following[0].removeprefix("-").isdigit()
+            complete.append(
+                f"{argument}={bare[argument]}" if argument in bare and not has_value else argument
+            )
+        return super().parse_args(ctx, complete)
 
 
 def _checked(option: Option, value: float | None) -> float | None:

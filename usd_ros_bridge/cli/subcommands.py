@@ -14,6 +14,7 @@ import click
 from usd_ros_bridge.cli.common import (
     PLAN,
     READ,
+    BareValueCommand,
     asset_options,
     given_options,
     installed_types,
@@ -64,7 +65,7 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
         raise StrictError(f"{options['asset']} has errors")
 
 
-@click.command()
+@click.command(cls=BareValueCommand)
 @asset_options
 @table_options(
     "backend",
@@ -78,6 +79,8 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     "plan_cache",
     "record",
     "duration",
+    "foxglove",
+    "foxglove_host",
 )
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."
@@ -96,6 +99,8 @@ def run(ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, **options
     if no_ros:
         if ros_args:
             raise OptionError("--no-ros and --ros-args exclude each other")
+        if options["foxglove"] is not None:
+            raise OptionError("--no-ros and --foxglove exclude each other: the server is a part of the node")
         from usd_ros_bridge.cli.offline_run import run_offline
 
         run_offline(given_options(options))

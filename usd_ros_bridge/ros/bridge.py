@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from usd_ros_bridge.backends.base import Backend, BackendInput, needs_physics
 from usd_ros_bridge.errors import BridgeError
@@ -33,7 +33,9 @@ from usd_ros_bridge.ros.endpoints.backend_inputs import input_conflicts
 from usd_ros_bridge.ros.endpoints.calls import Call
 from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bind_installed
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
+from usd_ros_bridge.ros.foxglove.server_address import check_server
 from usd_ros_bridge.ros.interface_set import Interfaces
+from usd_ros_bridge.ros.message_tap import join_taps
 from usd_ros_bridge.ros.parameters import ControllerParameters
 from usd_ros_bridge.ros.recording.bridge_recording import BridgeRecording
 from usd_ros_bridge.ros.tf.broadcaster import RobotTransforms
@@ -45,6 +47,10 @@ from usd_ros_bridge.runtime.plan_binding import PlanComponent
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.sim_time import SimTimeLoop, TimeControl
 from usd_ros_bridge.start_phases import BACKEND, COMPILING, DISCOVERY, Progress
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.ros.foxglove.foxglove_server import FoxgloveServer
+    from usd_ros_bridge.ros.foxglove.live_channels import LiveChannels
 
 NODE_NAME = "usd_ros_bridge"
 QUIT_S = 0.2
@@ -70,6 +76,7 @@ class BridgeParts:
     changes: ChangeCoordinator
     reloader: AssetReloader
     recording: BridgeRecording | None
+    foxglove: FoxgloveServer | None
 
 
 class Bridge(HandlerRegistry):
@@ -126,6 +133,7 @@ class Bridge(HandlerRegistry):
         # Last first.
         self._stops: list[Callable[[], None]] = [self._domains.stop, self._workers.close]
         self._recording: BridgeRecording | None = None
+        self._live_channels: LiveChannels | None = None
         self._opened: BridgeParts | None = None
         # Set before all is open: a signal handler may call `stop` meanwhile.
         self._loop: Loop | SimTimeLoop | None = None
@@ -437,6 +445,7 @@ class Bridge(HandlerRegistry):
         bind_installed(self._handlers, self._options.handlers, self._reporter.report)
         # First of all: a file that cannot be made is the one line that is printed.
         recording = self._open_recording()
+        self._open_live_channels()
         runtime, backend_name = self._open_runtime()
         self._progress(DISCOVERY)
         served = self._served_plan(runtime.plan, runtime.inputs)
@@ -452,6 +461,8 @@ class Bridge(HandlerRegistry):
             recording.begin(parts.domains.main.node, wait_for=partial(self._are_texts_published, parts))
         monitor = GraphMonitor(lambda: runtime.plan, self._domains, report=self._reporter.report)
         runtime.add_publication(monitor, name="graph monitor", rate=CHECK_RATE)
+        if parts.foxglove is not None:
+            self._open_foxglove(parts, parts.foxglove)
         return parts
 
     def _open_runtime(self) -> tuple[Runtime, str]:
@@ -562,6 +573,7 @@ class Bridge(HandlerRegistry):
             changes=changes,
             reloader=AssetReloader(changes, runtime, main, self._workers),
             recording=self._recording,
+            foxglove=self._make_foxglove(runtime),
         )
 
     def _open_recording(self) -> BridgeRecording | None:
@@ -573,6 +585,56 @@ class Bridge(HandlerRegistry):
         )
         self._resources.callback(lambda: recording.close(self.plan))
         return recording
+
+    def _open_live_channels(self) -> None:
+        """Give a copy of messages to the server for Foxglove, if there is to be one."""
+        check_server(self._options)
+        if self._options.foxglove < 0:
+            return
+        from usd_ros_bridge.ros.foxglove.live_channels import LiveChannels
+
+        channels = self._live_channels = LiveChannels(report=self._reporter.report)
+        self._resources.callback(channels.close)
+        self._domains.set_tap(join_taps(self._domains.tap, channels))
+
+    def _make_foxglove(self, runtime: Runtime) -> FoxgloveServer | None:
+        if self._live_channels is None:
+            return None
+        from usd_ros_bridge.ros.foxglove.foxglove_server import FoxgloveServer
+
+        return FoxgloveServer(
+            self._options,
+            self._domains,
+            plan=lambda: runtime.plan,
+            channels=self._live_channels,
+            workers=self._workers,
+            report=self._reporter.report,
+            inform=self._inform,
+        )
+
+    def _open_foxglove(self, parts: BridgeParts, server: FoxgloveServer) -> None:
+        """Open the server for Foxglove, after all that it serves. It closes first."""
+        from usd_ros_bridge.ros.foxglove.foxglove_server import TIME_RATE, TimeBroadcast
+        from usd_ros_bridge.ros.foxglove.service_calls import OfferedService, offered_services
+
+        clock, runtime = parts.clock, parts.runtime
+
+        def services() -> Iterable[OfferedService]:
+            own = [*parts.reloader.status(), *(clock.interfaces() if isinstance(clock, SimTime) else ())]
+            refused = parts.interfaces.refused()
+            # Others may call them as they may set parameters, here: a reader changes nothing.
+            planned = () if self._options.remote_control != "all" else runtime.plan.services
+            return offered_services(
+                (each for each in planned if each.path not in refused), own, parts.domains
+            )
+
+        self._stops.append(server.close)
+        if isinstance(clock, SimTime) or clock.simulated:
+            server.open(services(), now_ns=lambda: clock.now_ns() or 0)
+            runtime.add_publication(TimeBroadcast(server.link), name="foxglove time", rate=TIME_RATE)
+        else:
+            server.open(services(), now_ns=None)
+        parts.changes.on_change(lambda _: server.change_services(services()))
 
     def _follow_time(self, recording: BridgeRecording, parts: BridgeParts) -> None:
         """Stamp what is recorded with bridge time, in real time with that of publishing."""

@@ -399,6 +399,11 @@ class Domains:
             domain.close()
         self._domains.clear()
 
+    @property
+    def tap(self) -> MessageTap | None:
+        """What gets a copy of each message, None if nothing does."""
+        return self._tap
+
     def set_tap(self, tap: MessageTap | None) -> None:
         """Give a copy of each message to `tap`, of publishers that are opened from now on, in all domains."""
         self._tap = tap

@@ -52,6 +52,7 @@ with missing_requirements_explained() if __name__ == "__main__" else nullcontext
     from usd_ros_bridge.ros.description.robot_description import declare_description
     from usd_ros_bridge.ros.domains import Domains
     from usd_ros_bridge.ros.endpoints.handlers import are_installed
+    from usd_ros_bridge.ros.foxglove.server_address import check_server
     from usd_ros_bridge.ros.interface_types import AmentCatalog
     from usd_ros_bridge.ros.transport import (
         SEGMENT_BYTES,
@@ -199,6 +200,7 @@ def run_node(
             # Before anything is said about the asset, so that a mistyped name is the one line that is printed.
             if options.backend != AUTO:
                 load_backend(options.backend)
+            check_server(options.bridge)
             phases.log_to(lambda text: node.get_logger().info(escaped(text)))
             plan = _load(options, node, planner, phases)
             bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)

@@ -139,6 +139,15 @@ class MessageChannels:
         self._thread = threading.Thread(target=self._run, name="usd_ros_bridge-recording", daemon=True)
         self._thread.start()
 
+    @property
+    def is_writing(self) -> bool:
+        """Return whether the writer's thread runs: no other one may use a sink that writes a file then."""
+        return self._thread is not None
+
+    def wake(self) -> None:
+        """Have the writer call `written` soon."""
+        self._wakeup.set()
+
     def drain(self) -> None:
         """Wait until all that was published is written."""
         with self._lock:
@@ -271,6 +280,11 @@ class MessageFeed:
         self._closed = False
         self.takes_all = channels.takes_all
         self.is_wanted: Callable[[], bool] = channel.channel.has_sinks
+
+    @property
+    def topic(self) -> str:
+        """Name of the channel: that of the topic, or one that tells domains apart."""
+        return str(self._channel.channel.topic())
 
     def write(self, data: bytes | bytearray) -> None:
         """Copy a serialized message."""

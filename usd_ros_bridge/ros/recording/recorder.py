@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +52,7 @@ class Recorder:
         self._report = report
         self._file = McapFile(path)
         self._flushed_s = time.monotonic()
+        self._parameters: deque[dict[str, str]] = deque()
         self._writer: MCAPWriter | None = foxglove.open_mcap(
             self._file,
             context=channels.context,
@@ -73,11 +75,22 @@ class Recorder:
         return str(self._file.path)
 
     def write_parameters(self, values: Mapping[str, Any]) -> None:
-        """Write the node's parameters, as metadata `parameters`: values as JSON, by name."""
-        if self._writer is not None and values:
-            self._writer.write_metadata(
-                PARAMETERS, {name: json.dumps(value) for name, value in sorted(values.items())}
-            )
+        """Write the node's parameters, as metadata `parameters`: values as JSON, by name.
+
+        The thread that writes messages does it. foxglove-sdk's writer waits for its own lock with Python's global lock,
+        which the thread that has the first one needs to write to the file: the two would wait for each other for ever.
+        """
+        if not values:
+            return
+        self._parameters.append({name: json.dumps(value) for name, value in sorted(values.items())})
+        if self._channels.is_writing:
+            self._channels.wake()
+        else:
+            self._write_waiting_parameters()
+
+    def _write_waiting_parameters(self) -> None:
+        while self._parameters and self._writer is not None:
+            self._writer.write_metadata(PARAMETERS, self._parameters.popleft())
 
     def _write_plan(self, plan: BridgePlan) -> None:
         """Attach the plan, as `inspect --json` prints it. Not at the start, where it would hold up the first tick."""
@@ -107,6 +120,7 @@ class Recorder:
         writer = self._writer
         if writer is None:
             return
+        self._write_waiting_parameters()
         now = time.monotonic()
         if not self._channels.lossless and now - self._flushed_s > FLUSH_S:
             self._flushed_s = now
