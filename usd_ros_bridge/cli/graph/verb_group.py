@@ -1,0 +1,255 @@
+"""What all verbs share: they give way to ros2cli where it is; their ends, faults, output and waits."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from shutil import which
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from usd_ros_bridge.errors import BridgeError, did_you_mean, escaped
+from usd_ros_bridge.process_settings import Ending, ended_by_signals, fail
+from usd_ros_bridge.requirements import is_installed
+
+if TYPE_CHECKING:
+    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+
+EXIT_FAILURE = 1
+"""Exit status where the graph does not have what was asked for, or does not do it: that of ros2cli."""
+QUIET_S = 0.5
+"""How long no change of the graph ends discovery."""
+NAMED_WAIT_S = 3.0
+"""How long something is waited for that has a name."""
+SETTLE_S = 0.2
+"""How long the graph is watched after a topic was found: it may have more publishers."""
+
+_GIVEN = f"{__name__}.given"
+_ENDING = f"{__name__}.ending"
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class GraphError(BridgeError):
+    """The ROS graph does not have what was asked for, or refuses it. The exit status is 1."""
+
+
+class VerbGroup(click.Group):
+    """A group of verbs that belongs to ros2cli where that is installed: `topic`, `service`, `action`, `param`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remember the arguments as they were given."""
+        ctx.meta[_GIVEN] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb. It ends with status 0 on SIGINT and SIGTERM, and where the reader of its output goes away.
+
+        Raises:
+            BridgeError: ros2cli is installed.
+        """
+        from usd_ros_bridge.cli.graph.graph_client import ClientEndedError
+
+        name = ctx.info_name or ""
+        if _is_ros2s(name):
+            words = shlex.join(["ros2", name, *ctx.meta[_GIVEN]])
+            raise BridgeError(f"ros2cli is installed: use `{words}`")
+        with ended_by_signals() as ending:
+            ctx.meta[_ENDING] = ending
+            try:
+                return super().invoke(ctx)
+            except ClientEndedError:
+                return None
+            except BrokenPipeError:
+                # Python writes what is left at its own end: to nobody.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return None
+            except GraphError as error:
+                fail(error)
+                sys.exit(EXIT_FAILURE)
+
+
+def _is_ros2s(group: str) -> bool:
+    """Return whether ros2cli is installed and has the verbs of this group."""
+    if is_installed("ros2cli"):
+        return is_installed(f"ros2{group}")
+    return which("ros2") is not None
+
+
+def show(text: str = "", *, end: str = "\n") -> None:
+    """Print text from other nodes: what a terminal would obey is escaped."""
+    click.echo(escaped(text, keep="\n\t") + end, nl=False)
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr."""
+    click.echo(escaped(text), err=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """Options of all verbs.
+
+    Attributes:
+        spin_time: Seconds to wait for discovery; None for the default.
+        use_sim_time: Use the time of /clock.
+        ros_arguments: Arguments for the verb's own node.
+        ending: Ends the verb.
+    """
+
+    spin_time: float | None
+    use_sim_time: bool
+    ros_arguments: tuple[str, ...]
+    ending: Ending
+
+    def open(self, name: str | None = None) -> GraphClient:
+        """Open the node of a verb.
+
+        Args:
+            name: Its name; None for a hidden one.
+        """
+        from usd_ros_bridge.cli.graph.graph_client import GraphClient
+
+        # From now on a signal ends the waits of the client, not what it happens to do.
+        self.ending.stop = lambda: None
+        return GraphClient(
+            name or f"_usd_ros_bridge_{os.getpid()}",
+            ended=lambda: self.ending.asked,
+            ros_arguments=self.ros_arguments,
+            use_sim_time=self.use_sim_time,
+        )
+
+    def discover(self, client: GraphClient) -> None:
+        """Wait until the graph does not change any more."""
+        if self.spin_time is None:
+            client.wait_until_quiet(QUIET_S, alone=NAMED_WAIT_S)
+        else:
+            client.wait_until_quiet(self.spin_time)
+
+    def find(self, client: GraphClient, condition: Callable[[], bool], *, settle: float = 0.0) -> bool:
+        """Wait until something that has a name is there. Return whether it is.
+
+        Args:
+            client: The client.
+            condition: Whether it is there.
+            settle: Seconds to watch the graph afterwards.
+        """
+        found = client.spin_until(condition, NAMED_WAIT_S if self.spin_time is None else self.spin_time)
+        if found and settle:
+            client.wait_until_quiet(settle)
+        return found
+
+
+def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of all verbs. The command gets them as `graph`."""
+
+    @click.option(
+        "--spin-time",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0.0),
+        help="Wait so long for discovery: at most for something that has a name (default: 3 s), else without a change "
+        "of the graph (default: 0.5 s, or 3 s where no other node is found).",
+    )
+    @click.option("-s", "--use-sim-time", is_flag=True, help="Use the time of /clock.")
+    @click.option("--no-daemon", is_flag=True, help="Does nothing: there is no daemon.")
+    @click.pass_context
+    @wraps(command)
+    def with_graph(
+        context: click.Context,
+        *arguments: Any,
+        spin_time: float | None,
+        use_sim_time: bool,
+        no_daemon: bool,  # noqa: ARG001 - accepted for commands that are written for ros2cli
+        **options: Any,
+    ) -> Any:
+        graph = GraphOptions(
+            spin_time=spin_time,
+            use_sim_time=use_sim_time,
+            ros_arguments=tuple(context.obj or ()),
+            ending=context.meta[_ENDING],
+        )
+        return command(*arguments, graph=graph, **options)
+
+    return with_graph
+
+
+# --- Names and types ----------------------------------------------------------------------------------------------
+
+
+def absolute(name: str) -> str:
+    """Return the full name of a topic, service, action or node: names without a namespace belong to the root."""
+    return name if name.startswith("/") else f"/{name}"
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a part of a name begins with `_`."""
+    return any(part.startswith("_") for part in name.split("/"))
+
+
+def visible(names: Iterable[tuple[str, list[str]]], *, hidden: bool) -> list[tuple[str, list[str]]]:
+    """Return names and types without hidden names, unless those are asked for."""
+    return [(name, types) for name, types in names if hidden or not is_hidden(name)]
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> GraphError:
+    """Return the error for a name that nobody has: `Unknown topic '/scam'; did you mean /scan?`."""
+    question = did_you_mean(name, names)
+    return GraphError(f"Unknown {kind} '{name}'{'; ' if question else ''}{question}")
+
+
+def interface_class(kind: str, name: str) -> Any:
+    """Return the class of an interface.
+
+    Args:
+        kind: `msg`, `srv` or `action`.
+        name: Its type. The middle part may be left out: `std_msgs/String`.
+
+    Raises:
+        GraphError: It is not installed.
+    """
+    from usd_ros_bridge.errors import nearest
+    from usd_ros_bridge.ros.interface_types import AmentCatalog, InterfaceTypeError, import_interface
+
+    noun = {"msg": "message", "srv": "service", "action": "action"}[kind]
+    package, _, rest = name.partition("/")
+    full = name if "/" in rest else f"{package}/{kind}/{rest}"
+    catalog = AmentCatalog()
+    if f"/{kind}/" in full and catalog.contains(full):
+        try:
+            return import_interface(full, catalog)
+        except InterfaceTypeError as error:
+            raise GraphError(str(error)) from None
+    packages = [package] if catalog.types_of(package) else nearest(package, catalog.packages())
+    candidates = [f"{each}/{rest}" for each in packages for rest in catalog.types_of(each) if kind in rest]
+    question = did_you_mean(full, candidates)
+    raise GraphError(
+        f"The passed {noun} type is invalid: '{name}' is not installed{'; ' if question else ''}{question}"
+    )
+
+
+def yaml_values(text: str) -> Mapping[Any, Any]:
+    """Return the mapping that a text in YAML holds.
+
+    Raises:
+        GraphError: It holds something else.
+    """
+    import yaml
+
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = " ".join(str(error).split())
+        raise GraphError(f"The passed value needs to be in YAML: {where}") from None
+    if not isinstance(values, Mapping):
+        raise GraphError(f"The passed value needs to be a dictionary in YAML format, not {text!r}")
+    return values
+
+
+def check_fields() -> None:
+    """Make messages check the values of their fields. To call before rclpy is imported."""
+    os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
