@@ -26,7 +26,19 @@ def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
 
 
-for command in (inspect, run, diff, import_robot, scaffold, resolver, urdf, examples, backends, doctor, topic):
+for command in (
+    inspect,
+    run,
+    diff,
+    import_robot,
+    scaffold,
+    resolver,
+    urdf,
+    examples,
+    backends,
+    doctor,
+    topic,
+):
     cli.add_command(command)
 
 

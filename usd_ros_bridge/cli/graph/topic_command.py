@@ -9,18 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from usd_ros_bridge.cli.graph.echo_command import echo
+from usd_ros_bridge.cli.graph.graph_names import (
+    absolute,
+    find_topic,
+    find_types,
+    topic_class,
+    topic_types,
+    visible,
+)
+from usd_ros_bridge.cli.graph.pub_command import pub
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
 from usd_ros_bridge.cli.graph.verb_group import (
     SETTLE_S,
     GraphError,
     GraphOptions,
     VerbGroup,
-    absolute,
     graph_options,
-    interface_class,
     show,
-    unknown,
-    visible,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +45,10 @@ def topic(context: click.Context, hidden: bool) -> None:
     For where ROS 2 came from pip. With ros2cli installed, `ros2 topic` is the one to use.
     """
     context.meta[HIDDEN] = hidden
+
+
+topic.add_command(echo)
+topic.add_command(pub)
 
 
 def hidden_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,37 +137,6 @@ def find(topic_type: str, count_topics: bool, hidden: bool, graph: GraphOptions)
         topics = visible(client.node.get_topic_names_and_types(), hidden=_asked_hidden(hidden))
         found = [name for name, types in topics if topic_type in types]
         show(str(len(found)) if count_topics else "\n".join(found), end="\n" if count_topics or found else "")
-
-
-def find_types(client: GraphClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> list[str]:
-    """Wait for a topic. Return its types.
-
-    Raises:
-        GraphError: Nobody has the topic.
-    """
-    if not graph.find(client, lambda: name in _types(client), settle=settle):
-        raise unknown("topic", name, _types(client))
-    return _types(client)[name]
-
-
-def _types(client: GraphClient) -> dict[str, list[str]]:
-    return dict(client.node.get_topic_names_and_types())
-
-
-def topic_class(client: GraphClient, name: str) -> Any | None:
-    """Return the message class of a topic, None while nobody has the topic.
-
-    Raises:
-        GraphError: It has several types, or one that is not installed.
-    """
-    types = _types(client).get(name)
-    if types is None:
-        return None
-    if len(types) > 1:
-        raise GraphError(
-            f"Cannot echo topic '{name}', as it contains more than one type: [{', '.join(types)}]"
-        )
-    return interface_class("msg", types[0])
 
 
 # --- hz and bw ----------------------------------------------------------------------------------------------------
@@ -259,9 +238,9 @@ def _subscribe_raw(
     callback: Callable[[bytes], None],
 ) -> None:
     """Wait for a topic and subscribe to its serialized messages."""
-    if not graph.find(client, lambda: name in _types(client), settle=SETTLE_S):
+    if not find_topic(client, graph, name, settle=SETTLE_S):
         show(f"WARNING: topic [{name}] does not appear to be published yet")
-        client.spin_until(lambda: name in _types(client))
+        client.spin_until(lambda: name in topic_types(client))
         client.wait_until_quiet(SETTLE_S)
     message_class = topic_class(client, name)
     client.node.create_subscription(message_class, name, callback, qos.match(client, name), raw=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from shutil import which
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.errors import BridgeError, did_you_mean, escaped
+from usd_ros_bridge.errors import BridgeError, escaped
 from usd_ros_bridge.process_settings import Ending, ended_by_signals, fail
 from usd_ros_bridge.requirements import is_installed
 
@@ -176,80 +176,3 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*arguments, graph=graph, **options)
 
     return with_graph
-
-
-# --- Names and types ----------------------------------------------------------------------------------------------
-
-
-def absolute(name: str) -> str:
-    """Return the full name of a topic, service, action or node: names without a namespace belong to the root."""
-    return name if name.startswith("/") else f"/{name}"
-
-
-def is_hidden(name: str) -> bool:
-    """Return whether a part of a name begins with `_`."""
-    return any(part.startswith("_") for part in name.split("/"))
-
-
-def visible(names: Iterable[tuple[str, list[str]]], *, hidden: bool) -> list[tuple[str, list[str]]]:
-    """Return names and types without hidden names, unless those are asked for."""
-    return [(name, types) for name, types in names if hidden or not is_hidden(name)]
-
-
-def unknown(kind: str, name: str, names: Iterable[str]) -> GraphError:
-    """Return the error for a name that nobody has: `Unknown topic '/scam'; did you mean /scan?`."""
-    question = did_you_mean(name, names)
-    return GraphError(f"Unknown {kind} '{name}'{'; ' if question else ''}{question}")
-
-
-def interface_class(kind: str, name: str) -> Any:
-    """Return the class of an interface.
-
-    Args:
-        kind: `msg`, `srv` or `action`.
-        name: Its type. The middle part may be left out: `std_msgs/String`.
-
-    Raises:
-        GraphError: It is not installed.
-    """
-    from usd_ros_bridge.errors import nearest
-    from usd_ros_bridge.ros.interface_types import AmentCatalog, InterfaceTypeError, import_interface
-
-    noun = {"msg": "message", "srv": "service", "action": "action"}[kind]
-    package, _, rest = name.partition("/")
-    full = name if "/" in rest else f"{package}/{kind}/{rest}"
-    catalog = AmentCatalog()
-    if f"/{kind}/" in full and catalog.contains(full):
-        try:
-            return import_interface(full, catalog)
-        except InterfaceTypeError as error:
-            raise GraphError(str(error)) from None
-    packages = [package] if catalog.types_of(package) else nearest(package, catalog.packages())
-    candidates = [f"{each}/{rest}" for each in packages for rest in catalog.types_of(each) if kind in rest]
-    question = did_you_mean(full, candidates)
-    raise GraphError(
-        f"The passed {noun} type is invalid: '{name}' is not installed{'; ' if question else ''}{question}"
-    )
-
-
-def yaml_values(text: str) -> Mapping[Any, Any]:
-    """Return the mapping that a text in YAML holds.
-
-    Raises:
-        GraphError: It holds something else.
-    """
-    import yaml
-
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        where = " ".join(str(error).split())
-        raise GraphError(f"The passed value needs to be in YAML: {where}") from None
-    if not isinstance(values, Mapping):
-        raise GraphError(f"The passed value needs to be a dictionary in YAML format, not {text!r}")
-    return values
-
-
-def check_fields() -> None:
-    """Make messages check the values of their fields. To call before rclpy is imported."""
-    os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
