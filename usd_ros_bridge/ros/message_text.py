@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,10 @@ def message_to_yaml(message: Any, limits: TextLimits = ALL, *, flow_style: bool 
 
         text = yaml.dump(
             _mapping(message, limits),
+            Dumper=_dumper(),
             allow_unicode=True,
             width=sys.maxsize,
             default_flow_style=flow_style,
-            sort_keys=False,
         )
     else:
         text = convert(message, flow_style=flow_style, **asdict(limits))
@@ -73,6 +74,22 @@ def _fields(message: Any) -> list[tuple[str, Any, Any]]:
 
 
 # --- YAML ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _dumper() -> Any:
+    """Return a class that writes fields in their order. Even in flow style, the outermost are a line each."""
+    import yaml
+
+    class MessageDumper(yaml.Dumper):
+        """Writes mappings as rosidl_runtime_py does."""
+
+    def represent(dumper: Any, mapping: dict[str, Any]) -> Any:
+        items = [(dumper.represent_data(name), dumper.represent_data(each)) for name, each in mapping.items()]
+        return yaml.MappingNode("tag:yaml.org,2002:map", items)
+
+    MessageDumper.add_representer(dict, represent)
+    return MessageDumper
 
 
 def _mapping(message: Any, limits: TextLimits) -> dict[str, Any]:

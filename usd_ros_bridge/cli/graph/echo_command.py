@@ -15,11 +15,10 @@ from usd_ros_bridge.cli.graph.graph_names import (
     interface_class,
     topic_class,
     topic_types,
-    unknown,
 )
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
 from usd_ros_bridge.cli.graph.verb_group import SETTLE_S, GraphError, GraphOptions, graph_options, show
-from usd_ros_bridge.errors import alternatives
+from usd_ros_bridge.errors import alternatives, did_you_mean
 
 TRUNCATE_LENGTH = 128
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -80,7 +79,9 @@ class EchoForm:
             show(numbers + message_to_csv(part, limits))
         else:
             if self.with_info:
-                show("".join(f"{name}: {info[name]}\n" for name in sorted(info)), end=end)
+                import yaml
+
+                show(yaml.dump(dict(info)), end=end)
             show(message_to_yaml(part, limits, flow_style=self.flow_style), end=end)
 
 
@@ -166,7 +167,8 @@ def echo(
         if message_class is None:
             if not found:
                 show(f"WARNING: topic [{name}] does not appear to be published yet")
-                raise unknown("topic", name, topic_types(client), tail="give its type, too")
+                question = did_you_mean(name, topic_types(client)) or "give its type, too"
+                raise GraphError(f"Could not determine the type for the passed topic '{name}'; {question}")
             message_class = topic_class(client, name)
         received = 0
 

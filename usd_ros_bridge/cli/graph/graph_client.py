@@ -97,6 +97,17 @@ class GraphClient:
             self._executor.spin_once(timeout_sec=left)
         return True
 
+    def finish(self, condition: Callable[[], bool], deadline: float) -> bool:
+        """Handle messages until a condition holds, also where the client is to end. Return whether it does.
+
+        Args:
+            condition: As for `spin_until`.
+            deadline: A time of the monotonic clock, seconds.
+        """
+        while not condition() and time.monotonic() < deadline:
+            self._executor.spin_once(timeout_sec=POLL_S)
+        return condition()
+
     def spin_for(self, seconds: float) -> None:
         """Handle messages for a time, in seconds.
 

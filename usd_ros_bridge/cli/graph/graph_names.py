@@ -27,16 +27,10 @@ def visible(names: Iterable[tuple[str, list[str]]], *, hidden: bool) -> list[tup
     return [(name, types) for name, types in names if hidden or not is_hidden(name)]
 
 
-def unknown(kind: str, name: str, names: Iterable[str], *, tail: str = "") -> GraphError:
-    """Return the error for a name that nobody has: `Unknown topic '/scam'; did you mean /scan?`.
-
-    Args:
-        kind: What it is the name of.
-        name: The name.
-        names: Names that exist.
-        tail: What else to do.
-    """
-    return GraphError("; ".join(filter(None, (f"Unknown {kind} '{name}'", did_you_mean(name, names), tail))))
+def unknown(kind: str, name: str, names: Iterable[str]) -> GraphError:
+    """Return the error for a name that nobody has: `Unknown topic '/scam'; did you mean /scan?`."""
+    question = did_you_mean(name, names)
+    return GraphError(f"Unknown {kind} '{name}'{'; ' if question else ''}{question}")
 
 
 def interface_class(kind: str, name: str) -> Any:
