@@ -13,6 +13,9 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
 
     from usd_ros_bridge import __version__
     from usd_ros_bridge.cli.environment import backends, doctor, examples
+    from usd_ros_bridge.cli.graph.action_command import action
+    from usd_ros_bridge.cli.graph.param_command import param
+    from usd_ros_bridge.cli.graph.service_command import service
     from usd_ros_bridge.cli.graph.topic_command import topic
     from usd_ros_bridge.cli.import_command import import_robot
     from usd_ros_bridge.cli.scaffold_command import scaffold
@@ -26,20 +29,10 @@ def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
 
 
-for command in (
-    inspect,
-    run,
-    diff,
-    import_robot,
-    scaffold,
-    resolver,
-    urdf,
-    examples,
-    backends,
-    doctor,
-    topic,
-):
+for command in (inspect, run, diff, import_robot, scaffold, resolver, urdf, examples, backends, doctor):
     cli.add_command(command)
+for verbs in (topic, service, action, param):
+    cli.add_command(verbs)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

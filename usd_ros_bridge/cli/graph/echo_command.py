@@ -92,7 +92,7 @@ def _part(message: Any, path: Sequence[str]) -> Any:
         try:
             part = part[int(index[1])] if index else getattr(part, name)
         except (AttributeError, IndexError, TypeError) as error:
-            fields = getattr(part, "get_fields_and_field_types", dict)()
+            fields: dict[str, str] = getattr(part, "get_fields_and_field_types", dict)()
             remedy = f"; {alternatives(name, fields, count=20)}" if fields else ""
             raise GraphError(f"Invalid field '{'.'.join(path)}': {error}{remedy}") from None
     return part

@@ -157,16 +157,15 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option("-s", "--use-sim-time", is_flag=True, help="Use the time of /clock.")
     @click.option("--no-daemon", is_flag=True, help="Does nothing: there is no daemon.")
-    @click.pass_context
     @wraps(command)
     def with_graph(
-        context: click.Context,
         *arguments: Any,
         spin_time: float | None,
         use_sim_time: bool,
         no_daemon: bool,  # noqa: ARG001 - accepted for commands that are written for ros2cli
         **options: Any,
     ) -> Any:
+        context = click.get_current_context()
         graph = GraphOptions(
             spin_time=spin_time,
             use_sim_time=use_sim_time,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def values_text(argument: str | None, *, stdin: bool) -> str:
     """
     if argument is not None and stdin:
         raise click.UsageError("values and --stdin exclude each other")
-    return click.get_text_stream("stdin").read() if stdin else argument or "{}"
+    return sys.stdin.read() if stdin else argument or "{}"
 
 
 def read_values(text: str) -> Mapping[Any, Any]:
