@@ -88,6 +88,8 @@ RELOAD_TIME: Final = NumberRange(low=1e-3, high=3600.0, unit="s")
 """Time to read an asset's files again."""
 LIMIT: Final = NumberRange(low=1, high=10**15)
 """Limits of an asset: prims, layers, bytes, levels."""
+MAX_DOMAIN_ID: Final = 232
+"""The highest ROS domain: Fast DDS ends the process where one is asked for beyond it."""
 HULLS: Final = NumberRange(low=1, high=1e4)
 SAMPLES: Final = NumberRange(low=0, high=16)
 

@@ -9,7 +9,14 @@ import click
 
 from usd_ros_bridge.cli.graph.graph_client import ClientEndedError
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class, unknown
-from usd_ros_bridge.cli.graph.verb_group import GraphError, GraphOptions, VerbGroup, graph_options, show
+from usd_ros_bridge.cli.graph.verb_group import (
+    NAMED_WAIT_S,
+    GraphError,
+    GraphOptions,
+    VerbGroup,
+    graph_options,
+    show,
+)
 from usd_ros_bridge.cli.graph.yaml_values import check_fields, read_values, values_text, write_message
 
 if TYPE_CHECKING:
@@ -155,8 +162,10 @@ def send_goal(
         sender = ActionClient(client.node, kind, absolute(name))
         try:
             show("Waiting for an action server to become available...")
-            if not client.spin_until(sender.server_is_ready, timeout):
-                raise GraphError(f"Action server is not available after waiting {timeout} seconds.")
+            # Discovery takes its time, even where the result may take none.
+            longest = None if timeout is None else max(float(timeout), NAMED_WAIT_S)
+            if not client.spin_until(sender.server_is_ready, longest):
+                raise GraphError(f"Action server is not available after waiting {longest:g} seconds.")
             written.stamp(client.node.get_clock().now().to_msg())
             show(f"Sending goal:\n     {message_to_yaml(written.message)}")
             sent = sender.send_goal_async(written.message, _show_feedback if feedback else None)

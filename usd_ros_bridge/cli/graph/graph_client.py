@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from usd_ros_bridge.errors import BridgeError
+from usd_ros_bridge.ranges import MAX_DOMAIN_ID
+
 POLL_S = 0.05
 """The longest that a client waits before it looks whether it is to end."""
 _LOOK_SHARE = 0.1
@@ -40,6 +43,9 @@ class GraphClient:
             domain_id: The ROS domain; None for that of the environment.
             ros_arguments: Arguments such as `--ros-args -r __ns:=/fleet`.
             use_sim_time: Use the time of /clock.
+
+        Raises:
+            BridgeError: The domain is not possible.
         """
         import rclpy
         from rclpy.executors import SingleThreadedExecutor
@@ -49,6 +55,11 @@ class GraphClient:
         self._context = rclpy.Context()
         self._context.init(args=list(ros_arguments), domain_id=domain_id)
         try:
+            if self._context.get_domain_id() > MAX_DOMAIN_ID:
+                # Fast DDS would end the process.
+                raise BridgeError(
+                    f"domain id {self._context.get_domain_id()} is not possible: 0 to {MAX_DOMAIN_ID}"
+                )
             self.node: Any = rclpy.create_node(
                 name,
                 context=self._context,

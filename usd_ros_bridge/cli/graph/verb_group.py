@@ -42,6 +42,10 @@ class GraphError(BridgeError):
 class VerbGroup(click.Group):
     """A group of verbs that belongs to ros2cli where that is installed: `topic`, `service`, `action`, `param`."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        """Make the group. Without a verb it prints its help."""
+        super().__init__(*arguments, **{**settings, "invoke_without_command": True})
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember the arguments as they were given."""
         ctx.meta[_GIVEN] = list(args)
@@ -62,16 +66,22 @@ class VerbGroup(click.Group):
         with ended_by_signals() as ending:
             ctx.meta[_ENDING] = ending
             try:
-                return super().invoke(ctx)
+                super().invoke(ctx)
+                if ctx.invoked_subcommand is None:
+                    click.echo(ctx.get_help())
             except ClientEndedError:
-                return None
+                pass
             except BrokenPipeError:
                 # Python writes what is left at its own end: to nobody.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                return None
             except GraphError as error:
                 fail(error)
                 sys.exit(EXIT_FAILURE)
+            except Exception as error:
+                if not _is_of_ros(error):
+                    raise
+                raise BridgeError(" ".join(str(error).split())) from None
+        return None
 
 
 def _is_ros2s(group: str) -> bool:
@@ -79,6 +89,15 @@ def _is_ros2s(group: str) -> bool:
     if is_installed("ros2cli"):
         return is_installed(f"ros2{group}")
     return which("ros2") is not None
+
+
+def _is_of_ros(error: Exception) -> bool:
+    """Return whether rclpy refused a name or an argument."""
+    if "rclpy" not in sys.modules:
+        return False
+    from usd_ros_bridge.ros.compat import ROS_ERRORS
+
+    return isinstance(error, ROS_ERRORS)
 
 
 def show(text: str = "", *, end: str = "\n") -> None:

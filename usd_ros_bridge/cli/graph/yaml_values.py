@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def check_fields() -> None:
     """Make messages check the values of their fields. To call before rclpy is imported."""
-    os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
+    os.environ.update(ROS_PYTHON_CHECK_FIELDS="1")
 
 
 def values_text(argument: str | None, *, stdin: bool) -> str:
