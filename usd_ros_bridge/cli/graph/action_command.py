@@ -156,7 +156,9 @@ def send_goal(
     text = values_text(goal, stdin=stdin)
     with graph.open() as client:
         from rclpy.action import ActionClient
+        from rclpy.validate_topic_name import validate_topic_name
 
+        validate_topic_name(name)
         kind = interface_class("action", action_type)
         written = write_message(kind.Goal, read_values(text))
         sender = ActionClient(client.node, kind, absolute(name))

@@ -80,7 +80,8 @@ class VerbGroup(click.Group):
             except Exception as error:
                 if not _is_of_ros(error):
                     raise
-                raise BridgeError(" ".join(str(error).split())) from None
+                # A second line points at the place of the fault.
+                raise BridgeError(" ".join(str(error).split()).removesuffix(" ^")) from None
         return None
 
 
