@@ -11,6 +11,7 @@ from usd_ros_bridge.cli.graph.graph_client import ClientEndedError
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class, unknown
 from usd_ros_bridge.cli.graph.verb_group import (
     NAMED_WAIT_S,
+    QUIET_S,
     GraphError,
     GraphOptions,
     VerbGroup,
@@ -97,8 +98,7 @@ def info(name: str, show_types: bool, count_only: bool, graph: GraphOptions) -> 
 
     full = absolute(name)
     with graph.open() as client:
-        graph.find(client, lambda: full in dict(_actions(client)))
-        graph.discover(client)
+        graph.find(client, lambda: full in dict(_actions(client)), settle=QUIET_S)
         show(f"Action: {name}")
         for noun, ends in (("clients", of_clients), ("servers", of_servers)):
             found = _nodes(client, full, ends)

@@ -60,7 +60,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="SECONDS",
         type=click.FloatRange(min=0.0),
         default=None,
-        help="Wait so long at most for the node (default: 3 s).",
+        help="Wait so long at most for the node (default: 5 s).",
     )
     return hidden(timeout(command))
 

@@ -86,8 +86,8 @@ def pub(
 
     Fields that it leaves out keep their defaults. `now` stands for the time of sending, `auto` for a header with it.
     """
-    if sum((values is not None, stdin, yaml_file is not None)) > 1:
-        raise click.UsageError("VALUES, --stdin and --yaml-file exclude each other")
+    if yaml_file is not None and (stdin or values is not None):
+        raise click.UsageError("--yaml-file and other values exclude each other")
     if once and times is not None:
         raise click.UsageError("--once and --times exclude each other")
     check_fields()

@@ -10,7 +10,14 @@ import click
 
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class, unknown, visible
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
-from usd_ros_bridge.cli.graph.verb_group import GraphError, GraphOptions, VerbGroup, graph_options, show
+from usd_ros_bridge.cli.graph.verb_group import (
+    QUIET_S,
+    GraphError,
+    GraphOptions,
+    VerbGroup,
+    graph_options,
+    show,
+)
 from usd_ros_bridge.cli.graph.yaml_values import check_fields, read_values, values_text, write_message
 
 if TYPE_CHECKING:
@@ -75,8 +82,7 @@ def info(name: str, graph: GraphOptions) -> None:
     """Print the type of SERVICE, and how many clients and servers it has."""
     name = absolute(name)
     with graph.open() as client:
-        types = _find_types(client, graph, name)
-        graph.discover(client)
+        types = _find_types(client, graph, name, settle=QUIET_S)
         show(f"Type: {types[0] if len(types) == 1 else types}")
         show(f"Clients count: {client.node.count_clients(name)}")
         show(f"Services count: {client.node.count_services(name)}")
@@ -97,7 +103,7 @@ def find(service_type: str, count_services: bool, hidden: bool, graph: GraphOpti
             show(line)
 
 
-def _find_types(client: GraphClient, graph: GraphOptions, name: str) -> list[str]:
+def _find_types(client: GraphClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> list[str]:
     """Wait for a service. Return its types.
 
     Raises:
@@ -107,7 +113,7 @@ def _find_types(client: GraphClient, graph: GraphOptions, name: str) -> list[str
     def services() -> dict[str, list[str]]:
         return dict(client.node.get_service_names_and_types())
 
-    if not graph.find(client, lambda: name in services()):
+    if not graph.find(client, lambda: name in services(), settle=settle):
         raise unknown("service", name, services())
     return services()[name]
 

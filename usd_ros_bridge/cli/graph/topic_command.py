@@ -21,6 +21,7 @@ from usd_ros_bridge.cli.graph.graph_names import (
 from usd_ros_bridge.cli.graph.pub_command import pub
 from usd_ros_bridge.cli.graph.qos_options import QosOptions, qos_options
 from usd_ros_bridge.cli.graph.verb_group import (
+    QUIET_S,
     SETTLE_S,
     GraphError,
     GraphOptions,
@@ -103,7 +104,7 @@ def info(name: str, verbose: bool, graph: GraphOptions) -> None:
     """Print the type of TOPIC, and how many publishers and subscriptions it has."""
     name, end = absolute(name), "\n\n" if verbose else "\n"
     with graph.open() as client:
-        types = find_types(client, graph, name, settle=SETTLE_S)
+        types = find_types(client, graph, name, settle=QUIET_S)
         node = client.node
         show(f"Type: {types[0] if len(types) == 1 else types}", end=end)
         for noun, count, infos in (

@@ -24,10 +24,10 @@ EXIT_FAILURE = 1
 """Exit status where the graph does not have what was asked for, or does not do it: that of ros2cli."""
 QUIET_S = 0.5
 """How long no change of the graph ends discovery."""
-NAMED_WAIT_S = 3.0
-"""How long something is waited for that has a name."""
+NAMED_WAIT_S = 5.0
+"""How long something is waited for that has a name. Fast DDS repeats an announcement that was lost after 3 s."""
 SETTLE_S = 0.2
-"""How long the graph is watched after a topic was found: it may have more publishers."""
+"""How long no change of the graph is enough after a topic was found: it may have more publishers."""
 
 _GIVEN = f"{__name__}.given"
 _ENDING = f"{__name__}.ending"
@@ -172,8 +172,8 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--spin-time",
         metavar="SECONDS",
         type=click.FloatRange(min=0.0),
-        help="Wait so long for discovery: at most for something that has a name (default: 3 s), else without a change "
-        "of the graph (default: 0.5 s, or 3 s where no other node is found).",
+        help="Wait so long for discovery: at most for something that has a name (default: 5 s), else without a change "
+        "of the graph (default: 0.5 s, or 5 s where no other node is found).",
     )
     @click.option("-s", "--use-sim-time", is_flag=True, help="Use the time of /clock.")
     @click.option("--no-daemon", is_flag=True, help="Does nothing: there is no daemon.")
