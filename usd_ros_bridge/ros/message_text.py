@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from array import array
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import dropwhile
 from typing import Any
 
 import numpy as np
@@ -150,7 +153,12 @@ def _type_name(element: Any) -> str:
 
 
 def _values(message: Any, limits: TextLimits) -> str:
-    return ",".join(_value(value, limits, slot_type) for _, slot_type, value in _fields(message))
+    return _joined(_value(value, limits, slot_type) for _, slot_type, value in _fields(message))
+
+
+def _joined(values: Iterable[str]) -> str:
+    """Return values with commas between them. As of rosidl_runtime_py, empty ones in front have no comma."""
+    return ",".join(dropwhile(operator.not_, values))
 
 
 def _value(value: Any, limits: TextLimits, slot_type: Any = None) -> str:
@@ -159,7 +167,7 @@ def _value(value: Any, limits: TextLimits, slot_type: Any = None) -> str:
             return _array_summary(value, slot_type)
         most = limits.truncate_length
         shown = [_value(each, limits) for each in (value if most is None else value[:most])]
-        return ",".join(shown if most is None or len(value) <= most else [*shown, "..."])
+        return _joined(shown if most is None or len(value) <= most else [*shown, "..."])
     if isinstance(value, str):
         return _length(value) if limits.no_str else _cut(value, limits)
     if isinstance(value, bytes):

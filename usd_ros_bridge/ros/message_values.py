@@ -17,7 +17,8 @@ AUTO, NOW = "auto", "now"
 """What stands for a header, and for a time, that are filled in when the message is sent."""
 
 Path = tuple[str | int, ...]
-_FLOATS = ("float", "double", "long double")
+_ELEMENTS: dict[str, Any] = {"float": 0.0, "double": 0.0, "octet": b"\0"}
+"""A value of each element type that people write otherwise, by what the type's name has."""
 
 
 class WrittenMessage:
@@ -97,9 +98,8 @@ def _convert_elements(type_name: str, values: Any, path: Path, stamps: list[Path
         except TypeError:
             return values
         return [_convert(element(), each, (*path, index), stamps) for index, each in enumerate(values)]
-    if any(word in type_name for word in _FLOATS):
-        return [_convert_scalar(0.0, each) for each in values]
-    return list(values)
+    default = next((default for word, default in _ELEMENTS.items() if word in type_name), None)
+    return list(values) if default is None else [_convert_scalar(default, each) for each in values]
 
 
 def _convert_scalar(default: Any, value: Any) -> Any:

@@ -122,7 +122,7 @@ def _part(message: Any, path: Sequence[str]) -> Any:
 )
 @click.option("--no-arr", is_flag=True, help="Print type and length of arrays in place of their elements.")
 @click.option("--no-str", is_flag=True, help="Print the length of strings in place of the strings.")
-@click.option("--flow-style", is_flag=True, help="Print a message in one line of YAML.")
+@click.option("--flow-style", is_flag=True, help="Print what is in an array in one line.")
 @click.option("--no-lost-messages", is_flag=True, help="Do not report lost messages.")
 @click.option("--raw", is_flag=True, help="Print the bytes of the messages.")
 @click.option("--once", is_flag=True, help="End after the first message.")
