@@ -33,6 +33,7 @@ from std_srvs.srv import SetBool
 from tf2_msgs.msg import TFMessage
 
 from cli_calls import call_cli
+from hidden_modules import start_without
 from programs import Program
 from usd_ros_bridge.ros.message_text import message_to_csv
 from usd_ros_bridge.testing.ros_domains import reserve_domain
@@ -663,6 +664,17 @@ def test_ros2cli_is_preferred_where_it_is_installed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     line = failure("topic", "echo", "/rover/imu", "--field", "header.frame id", status=2)
     assert line == "ros2cli is installed: use `ros2 topic echo /rover/imu --field 'header.frame id'`"
+
+
+def test_without_rclpy_a_verb_says_how_to_install_it(tmp_path: Path) -> None:
+    program = "from usd_ros_bridge.entry_points import usd_ros_bridge; usd_ros_bridge()"
+    result = start_without("rclpy", program, "topic", "list", directory=tmp_path)
+    assert result.returncode == 2
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("usd_ros_bridge: ROS 2 for Python is not installed (no module rclpy)"), (
+        result.stderr
+    )
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("group", ["topic", "service", "action", "param"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -55,23 +56,19 @@ def test_yaml_of_any_message_makes_the_same_message(name: str, without_rosidl: N
         assert yaml.safe_load(flow) == yaml.safe_load(text)
 
 
-@pytest.mark.parametrize("name", sorted(TYPES))
-def test_texts_are_those_of_rosidl_runtime_py(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_those_of_rosidl_runtime_py(monkeypatch: pytest.MonkeyPatch) -> None:
     rosidl = pytest.importorskip(
         "rosidl_runtime_py", reason="rosidl_runtime_py is not installed: source ROS 2"
     )
     monkeypatch.setitem(sys.modules, "rosidl_runtime_py", None)
-    for limits in LIMITS:
+    for name in sorted(TYPES):
         message = filled(name, 0)
-        options = {
-            "truncate_length": limits.truncate_length,
-            "no_arr": limits.no_arr,
-            "no_str": limits.no_str,
-        }
-        assert message_to_yaml(message, limits) == rosidl.message_to_yaml(message, **options)
-        expected = rosidl.message_to_yaml(message, flow_style=True, **options)
-        assert message_to_yaml(message, limits, flow_style=True) == expected
-        assert message_to_csv(message, limits) == rosidl.message_to_csv(message, **options)
+        for limits in LIMITS:
+            options = asdict(limits)
+            assert message_to_yaml(message, limits) == rosidl.message_to_yaml(message, **options), name
+            expected = rosidl.message_to_yaml(message, flow_style=True, **options)
+            assert message_to_yaml(message, limits, flow_style=True) == expected, name
+            assert message_to_csv(message, limits) == rosidl.message_to_csv(message, **options), name
 
 
 def test_the_forms_of_arrays_and_strings(without_rosidl: None) -> None:
