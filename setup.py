@@ -57,7 +57,7 @@ def console_scripts() -> list[str]:
 FEATURES = {
     "usd": ["usd-core>=26.5"],
     "mujoco": ["mujoco>=3.3", "coacd>=1.0.5", "scipy"],
-    "cli": ["rich", "click", "textual>=1.0"],
+    "cli": ["rich", "click", "textual>=1.0", "PyYAML"],
     "watch": ["watchfiles>=0.21"],
     "images": ["pillow"],
     "view": ["viser>=1.0"],

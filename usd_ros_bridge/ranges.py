@@ -92,6 +92,8 @@ PORT: Final = NumberRange(low=-1, high=65535)
 """Ports of servers; 0: any that is free, -1: no server."""
 LIMIT: Final = NumberRange(low=1, high=10**15)
 """Limits of an asset: prims, layers, bytes, levels."""
+MAX_DOMAIN_ID: Final = 232
+"""The highest ROS domain: Fast DDS ends the process where one is asked for beyond it."""
 HULLS: Final = NumberRange(low=1, high=1e4)
 SAMPLES: Final = NumberRange(low=0, high=16)
 

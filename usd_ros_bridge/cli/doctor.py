@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from usd_ros_bridge.errors import did_you_mean, escaped, quoted
 from usd_ros_bridge.process_settings import user_cache
+from usd_ros_bridge.ranges import MAX_DOMAIN_ID
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.requirements import (
     CLICK,
@@ -61,7 +62,6 @@ OLDEST_MUJOCO = (3, 3)
 DISTRIBUTIONS = {"7": "jazzy", "9": "kilted"}
 """ROS distributions by the major version of their rclpy."""
 RANGES = ("SUBNET", "LOCALHOST", "OFF", "SYSTEM_DEFAULT")
-HIGHEST_DOMAIN = 232
 SAFE_DOMAIN = 101
 """Ports of higher domains are among those that Linux gives to any program."""
 LITTLE_BYTES = 4 * 2**20
@@ -387,8 +387,8 @@ def check_domain(environ: Mapping[str, str] = os.environ) -> Check:
     text = environ.get("ROS_DOMAIN_ID", "")
     if not text:
         return Check(name="domain", status="ok", found="0: ROS_DOMAIN_ID is not set")
-    if not (text.isascii() and text.isdecimal()) or int(text[:9]) > HIGHEST_DOMAIN:
-        remedy = f"set ROS_DOMAIN_ID to a number of 0 to {HIGHEST_DOMAIN}, or unset it"
+    if not (text.isascii() and text.isdecimal()) or int(text[:9]) > MAX_DOMAIN_ID:
+        remedy = f"set ROS_DOMAIN_ID to a number of 0 to {MAX_DOMAIN_ID}, or unset it"
         return Check(name="domain", status="error", found=f"ROS_DOMAIN_ID is {quoted(text)}", remedy=remedy)
     if int(text) > SAFE_DOMAIN:
         remedy = f"0 to {SAFE_DOMAIN} have ports that Linux gives to no other program"

@@ -13,6 +13,10 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
 
     from usd_ros_bridge import __version__
     from usd_ros_bridge.cli.environment import backends, doctor, examples
+    from usd_ros_bridge.cli.graph.action_command import action
+    from usd_ros_bridge.cli.graph.param_command import param
+    from usd_ros_bridge.cli.graph.service_command import service
+    from usd_ros_bridge.cli.graph.topic_command import topic
     from usd_ros_bridge.cli.import_command import import_robot
     from usd_ros_bridge.cli.recover_command import recover
     from usd_ros_bridge.cli.rviz_command import rviz
@@ -42,6 +46,8 @@ for command in (
     doctor,
 ):
     cli.add_command(command)
+for verbs in (topic, service, action, param):
+    cli.add_command(verbs)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from usd_ros_bridge.cli.graph.graph_client import GraphClient
+
 if TYPE_CHECKING:
     from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 
@@ -82,32 +84,13 @@ class TopicEcho:
             self._fault = f"cannot subscribe: {type(error).__name__}: {error}"
 
     def _listen(self) -> None:
-        import rclpy
-        from rclpy.executors import SingleThreadedExecutor
-
         from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface
 
         row = self._row
         message_type = import_interface(row.type, AmentCatalog())
-        context = rclpy.Context()
-        context.init(args=[], domain_id=row.domain_id)
-        try:
-            node = rclpy.create_node(
-                NODE_NAME,
-                context=context,
-                enable_rosout=False,
-                start_parameter_services=False,
-                use_global_arguments=False,
-            )
-            executor = SingleThreadedExecutor(context=context)
-            executor.add_node(node)
-            node.create_subscription(message_type, row.name, self._take, _profile(row))
-            while not self._ended.is_set():
-                executor.spin_once(timeout_sec=0.2)
-            executor.shutdown()
-            node.destroy_node()
-        finally:
-            context.try_shutdown()
+        with GraphClient(NODE_NAME, ended=self._ended.is_set, domain_id=row.domain_id) as client:
+            client.node.create_subscription(message_type, row.name, self._take, _profile(row))
+            client.spin()
 
     def _take(self, message: Any, info: Any) -> None:
         self._newest = message

@@ -18,6 +18,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.ranges import MAX_DOMAIN_ID
 from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.ros.compat import (
     ROS_ERRORS,
@@ -30,7 +31,6 @@ from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.transport import has_discovery_thread, wait_until_sent
 
 MAX_DOMAINS = 16
-MAX_DOMAIN_ID = 232
 _SPIN_S = 0.1
 _JOIN_S = 2.0
 _POLL_ROUNDS = 100

@@ -124,18 +124,18 @@ def _check_fields(message: Any, fields: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _checked(default: Any, value: Any, type_name: str) -> Any:
-    if _is_message(default):
+    if is_message(default):
         if isinstance(value, Mapping):
             return _check_fields(default, value)
         fits = isinstance(value, type(default))
     elif isinstance(default, (list, array, np.ndarray)):
         if isinstance(value, (list, tuple)) and any(
-            _is_message(each) or isinstance(each, Mapping) for each in value
+            is_message(each) or isinstance(each, Mapping) for each in value
         ):
             return [
                 _check_fields(element, each) if isinstance(each, Mapping) else _plain(each)
                 for each in value
-                for element in (_element_class(type_name)(),)
+                for element in (element_class(type_name)(),)
             ]
         fits = not isinstance(value, (str, Mapping))
     else:
@@ -147,13 +147,14 @@ def _checked(default: Any, value: Any, type_name: str) -> Any:
     return value
 
 
-def _is_message(value: Any) -> bool:
+def is_message(value: Any) -> bool:
+    """Return whether a value is a message of any type."""
     return hasattr(value, "get_fields_and_field_types")
 
 
 def _plain(value: Any) -> Any:
     """Return a message as a mapping of its fields: rosidl_runtime_py takes no messages within lists."""
-    if _is_message(value):
+    if is_message(value):
         return {name: _plain(getattr(value, name)) for name in value.get_fields_and_field_types()}
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
@@ -186,14 +187,14 @@ def _set_plain_fields(message: Any, values: Mapping[str, Any]) -> None:
             given = getattr(message, name)
             _set_plain_fields(given, value)
         elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-            element = _element_class(types[name])
+            element = element_class(types[name])
             given = [element() for _ in value]
             for each, fields in zip(given, value, strict=True):
                 _set_plain_fields(each, fields)
         setattr(message, name, given)
 
 
-def _element_class(type_name: str) -> Any:
+def element_class(type_name: str) -> Any:
     """Return the class of the elements of `sequence<package/Name>`, `sequence<package/Name, 3>` or an array.
 
     Raises:

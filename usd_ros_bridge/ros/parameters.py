@@ -97,7 +97,7 @@ def possible_values(name: str, ros_args: Sequence[str]) -> frozenset[str] | None
             if target.rpartition(":")[2] == name:
                 values.add(value)
         elif flag == "--params-file":
-            import yaml  # type: ignore[import-untyped]  # rclpy needs it, too
+            import yaml  # rclpy needs it, too
 
             try:
                 content = Path(argument).read_text(encoding="utf-8")

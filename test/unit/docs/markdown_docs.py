@@ -71,9 +71,14 @@ def codes(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
+def without_fences(text: str) -> str:
+    """A page's text without fenced blocks."""
+    return _FENCE.sub("", text)
+
+
 def without_blocks(text: str) -> str:
     """A page's text without fenced blocks and inline code, where brackets mean nothing."""
-    return re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text))
+    return re.sub(r"`[^`\n]*`", "", without_fences(text))
 
 
 def links(page: Path) -> list[str]:
