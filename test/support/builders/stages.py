@@ -38,6 +38,7 @@ def write_fleet(
     links: int = 30,
     publish_rate: float = 100.0,
     flat: bool = False,
+    visible: bool = False,
 ) -> Path:
     """Writes a stage with many equal robots, each an outermost context with a namespace of its own.
 
@@ -50,11 +51,12 @@ def write_fleet(
         links: Rigid bodies of each robot.
         publish_rate: Rate of joint states in Hz.
         flat: Whether each robot is written in full instead of as a reference to one robot file.
+        visible: Whether links have shapes to be seen.
 
     Returns:
         The path of the stage.
     """
-    return _write(Path(directory), robots, _robot_content(links, publish_rate), flat=flat)
+    return _write(Path(directory), robots, _robot_content(links, publish_rate, visible=visible), flat=flat)
 
 
 def write_drives(
@@ -181,16 +183,17 @@ def _fleet_member(name: str, place: tuple[float, float, float], content: str) ->
     )
 
 
-def _robot_content(links: int, publish_rate: float) -> str:
+def _robot_content(links: int, publish_rate: float, *, visible: bool = False) -> str:
     """Returns the prims below a robot's root; `<ROBOT` stands for the start of that root's path."""
     prims = [_topic("joint_states", "sensor_msgs/msg/JointState", publish_rate)]
-    prims += [_link(number) for number in range(links)]
+    prims += [_link(number, visible=visible) for number in range(links)]
     prims += [_joint(number) for number in range(links)]
     return "".join(prims)
 
 
-def _link(number: int) -> str:
-    return _body(f"link_{number}", (0.0, 0.0, LINK_LENGTH * number), root=number == 0)
+def _link(number: int, *, visible: bool = False) -> str:
+    shape = _CYLINDER if visible else ""
+    return _body(f"link_{number}", (0.0, 0.0, LINK_LENGTH * number), root=number == 0, content=shape)
 
 
 def _joint(number: int, *, limits: str = _LIMITS) -> str:
