@@ -25,6 +25,14 @@ WHEEL_RADIUS = 0.1
 WHEEL_SEPARATION = 0.4
 """Metres, of differential drives."""
 
+_CYLINDER = f"""
+        def Cylinder "visual"
+        {{
+            double height = {LINK_LENGTH}
+            double radius = 0.03
+            color3f[] primvars:displayColor = [(0.8, 0.3, 0.1)]
+        }}
+"""
 _LIMITS = """\
         float physics:lowerLimit = -90
         float physics:upperLimit = 90
@@ -266,7 +274,7 @@ def _topic(name: str, type_name: str, publish_rate: float | None) -> str:
 """
 
 
-def _body(name: str, place: tuple[float, float, float], *, root: bool = False) -> str:
+def _body(name: str, place: tuple[float, float, float], *, root: bool = False, content: str = "") -> str:
     articulation = ', "PhysicsArticulationRootAPI"' if root else ""
     return f"""
     def Xform "{name}" (
@@ -275,7 +283,7 @@ def _body(name: str, place: tuple[float, float, float], *, root: bool = False) -
     {{
         double3 xformOp:translate = ({place[0]:.6g}, {place[1]:.6g}, {place[2]:.6g})
         uniform token[] xformOpOrder = ["xformOp:translate"]
-    }}
+{content}    }}
 """
 
 
