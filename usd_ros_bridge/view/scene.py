@@ -163,7 +163,7 @@ def _look_at(server: Any, bounds: NDArray[np.float64]) -> None:
     middle, radius = bounds.mean(axis=0), max(0.5 * float(np.linalg.norm(bounds[1] - bounds[0])), 0.05)
     camera = server.initial_camera
     camera.look_at = tuple(middle)
-    camera.position = tuple(middle + 2.0 * radius * np.array([0.75, -0.55, 0.45]))
+    camera.position = tuple(middle + 1.7 * radius * np.array([0.75, -0.55, 0.45]))
     camera.near = min(0.01, 0.01 * radius)
     camera.far = max(1000.0, 50.0 * radius)
 
