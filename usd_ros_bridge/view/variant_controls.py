@@ -57,7 +57,7 @@ class VariantControls:
         with context.tabs["Simulation"]:
             self._folder = gui.add_folder("Variants")
         with self._folder:
-            shown = self._sets
+            shown: Sequence[VariantSet] = self._sets
             if len(self._sets) > SETS_AT_ONCE:
                 prims = {one_line(each.prim_path): each.prim_path for each in self._sets}
                 first = next(iter(prims))
