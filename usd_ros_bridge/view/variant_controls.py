@@ -35,7 +35,7 @@ class VariantControls:
         self._log: Any = None
         self._sets: Sequence[VariantSet] = ()
         self._live: tuple[VariantSelection, ...] = ()
-        self._requested: tuple[VariantSelection, ...] | None = None
+        self._before: tuple[VariantSelection, ...] | None = None
         self._refusal = ""
         self._folder: Any = None
         self._inner: Any = None
@@ -75,9 +75,9 @@ class VariantControls:
         context, parameters = self._context, self._parameters
         if context is None or parameters is None:
             return
-        parameters.follow(lambda values: self._jobs.submit(partial(self._know, values, "")))
+        parameters.follow(lambda values: self._jobs.submit(partial(self._changed, values)))
         self._log = context.graph.subscribe(_LOG_TOPIC, _LOG_TYPE, self._read_log)
-        self._jobs.when_done(parameters.get((VARIANTS,)), self._know)
+        self._jobs.when_done(parameters.get((VARIANTS,)), self._received)
 
     def update(self) -> None:
         """Run what the user asked for."""
@@ -160,44 +160,49 @@ class VariantControls:
     def _request(self, selections: tuple[VariantSelection, ...]) -> None:
         if self._parameters is None or selections == self._live:
             return
-        before, self._live, self._requested = self._live, selections, selections
-        self._refusal = ""
+        self._before, self._live, self._refusal = self._live, selections, ""
         texts = [str(each) for each in selections] or [""]
-        self._jobs.when_done(
-            self._parameters.set(VARIANTS, texts), partial(self._answered, before, selections)
-        )
+        self._jobs.when_done(self._parameters.set(VARIANTS, texts), partial(self._answered, selections))
 
-    def _answered(
-        self,
-        before: tuple[VariantSelection, ...],
-        requested: tuple[VariantSelection, ...],
-        refusal: str | None,
-        fault: str,
-    ) -> None:
-        if self._context is not None and (fault or refusal):
-            if self._requested == requested:
-                self._requested = None
-                self._live = before
-            notify(self._context, "The variant stays", fault or refusal or "")
+    def _answered(self, requested: tuple[VariantSelection, ...], refusal: str | None, fault: str) -> None:
+        if self._context is None or not (fault or refusal):
+            return
+        notify(self._context, "The variant stays", fault or refusal or "")
+        if self._live == requested and self._before is not None:
+            self._live, self._before = self._before, None
+        self._show()
+
+    def _received(self, values: Mapping[str, Any] | None, fault: str) -> None:
+        """Show the selections that the bridge has at first."""
+        live = None if fault else self._selections(values)
+        if live is not None and self._before is None:
+            self._live = live
             self._show()
 
-    def _know(self, values: Mapping[str, Any] | None, fault: str) -> None:
-        """Show the selections that the bridge has; it sets them back where planning shows that they are impossible."""
-        context = self._context
-        if context is None or fault or not values or VARIANTS not in values:
+    def _changed(self, values: Mapping[str, Any]) -> None:
+        """Show the selections that the bridge has now.
+
+        It sets them back where planning shows that a request is impossible, which was answered by then.
+        """
+        live = self._selections(values)
+        if live is None or live == self._live:
             return
-        try:
-            live = parse_variants(each for each in values[VARIANTS] or () if each)
-        except OptionError as error:
-            context.report("view.variants", f"the variants of the bridge cannot be read: {error}")
-            return
-        requested = self._requested
-        if requested is not None and live != requested:
-            notify(context, "The bridge set the variant back", self._refusal or "its log has the reason")
-        if requested is not None:
-            self._requested = None if live != requested else requested
-        self._live = live
+        if self._context is not None and live == self._before:
+            notify(
+                self._context, "The bridge set the variant back", self._refusal or "its log has the reason"
+            )
+        self._before, self._live = None, live
         self._show()
+
+    def _selections(self, values: Mapping[str, Any] | None) -> tuple[VariantSelection, ...] | None:
+        """Return the selections among values of parameters, None if they are not among them."""
+        if self._context is None or not values or VARIANTS not in values:
+            return None
+        try:
+            return parse_variants(each for each in values[VARIANTS] or () if each)
+        except OptionError as error:
+            self._context.report("view.variants", f"the variants of the bridge cannot be read: {error}")
+            return None
 
     def _read_log(self, message: Any) -> None:
         """Find why a change was refused; in the thread of the domain."""

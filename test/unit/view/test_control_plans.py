@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from builders.plans import PlanBuilder
-
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.options import PlanOptions, ReadOptions, parse_variants
