@@ -21,7 +21,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.options import PlanOptions, ReadOptions
 from usd_ros_bridge.view.drive_controls import DriveControls
+from usd_ros_bridge.view.plan_follower import PlanSource
 from usd_ros_bridge.view.simulation_controls import FASTEST, SimulationControls
 from usd_ros_bridge.view.variant_controls import VariantControls
 
@@ -461,17 +463,16 @@ def test_a_backend_that_follows_time_has_no_controls_of_time(start, ros_harness)
         assert not page.handle("Time").visible
 
 
-@pytest.fixture
-def arm_file(tmp_path):
-    """The arm, opened by a bridge of its own and by the page: two stages, as in two processes."""
-    return ARM
+def page_plan(asset):
+    """Return a plan as the page makes it: on a stage of its own, as in another process."""
+    return PlanSource(asset=str(asset), read=ReadOptions(), options=PlanOptions()).load()
 
 
-def test_a_variant_switches_the_bridge(start, ros_harness, arm_file):
-    running = start(load_plan(arm_file), "kinematic")
+def test_a_variant_switches_the_bridge(start, ros_harness):
+    running = start(load_plan(ARM), "kinematic")
     parameters = ParameterClient(ros_harness)
     parameters.wait("variants", [""])
-    with control_page(load_plan(arm_file), ros_harness, VariantControls()) as page:
+    with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
         choice = page.handle("gripper")
         assert set(choice.options) >= {"parallel", "suction", "none"}
         choice.value = "suction"
@@ -487,8 +488,8 @@ def test_a_variant_switches_the_bridge(start, ros_harness, arm_file):
 def test_a_refused_variant_is_a_notification_and_the_drop_down_shows_what_is_live(
     start, ros_harness, arm_file
 ):
-    start(load_plan(arm_file), "kinematic", remote_control="none")
-    with control_page(load_plan(arm_file), ros_harness, VariantControls()) as page:
+    start(load_plan(ARM), "kinematic", remote_control="none")
+    with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
         choice = page.handle("gripper")
         live = choice.value
         choice.value = "suction"
@@ -498,7 +499,7 @@ def test_a_refused_variant_is_a_notification_and_the_drop_down_shows_what_is_liv
 
 
 def test_without_a_bridge_a_variant_stays(ros_harness):
-    with control_page(load_plan(ARM), ros_harness, VariantControls()) as page:
+    with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
         choice = page.handle("gripper")
         live = choice.value
         choice.value = "suction"

@@ -111,8 +111,13 @@ class GraphClient:
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         return self._keep(domain, domain.node.create_timer(period_s, callback, clock=clock))
 
-    def client(self, service: str, type_name: str, *, domain_id: int | None = None) -> ServiceClient:
-        """Return a new service client, for `destroy`; errors as of `subscribe`.
+    def client(self, service: str, type_name: str, *, domain_id: int | None = None) -> Any:
+        """Return a new rclpy service client, for what looks for the answer itself; errors as of `subscribe`."""
+        domain = self._domains.get(domain_id)
+        return self._keep(domain, domain.node.create_client(self.type_of(type_name), service))
+
+    def service_client(self, service: str, type_name: str, *, domain_id: int | None = None) -> ServiceClient:
+        """Return a new service client with time-outs, for `destroy`; errors as of `subscribe`.
 
         Its `call(request, timeout=...)` waits for a server, and for the answer, without blocking the caller.
         """

@@ -55,7 +55,7 @@ class JointSliders:
         for index, view in enumerate(self._views):
             shown = view.shown(self.values[index])
             handle = gui.add_slider(
-                view.label(None), view.lower, view.upper, view.step, shown, hint=view.hint
+                view.label(None), view.lower, view.upper, view.step, shown, marks=view.marks, hint=view.hint
             )
             handle.on_update(jobs.callback(partial(self._moved, index)))
             self._handles.append(handle)
@@ -136,6 +136,11 @@ class _View:
             f"{self.plan.name}: {self.plan.kind} from {self.lower:.6g} to {self.upper:.6g} {self.unit}"
         )
 
+    @property
+    def marks(self) -> tuple[tuple[float, str], ...]:
+        """Return the limits, with few digits."""
+        return tuple((limit, f"{limit:.3g}") for limit in dict.fromkeys((self.lower, self.upper)))
+
     def shown(self, value: float) -> float:
         """Return a value as the page shows it."""
         return min(max(round(value * self.factor, self._digits), self.lower), self.upper)
@@ -147,7 +152,9 @@ class _View:
             return f"{name} [{self.unit}]"
         factor = self._position_factor if self.plan.angular else 1.0
         digits = 1 if factor != 1.0 else 3
-        return f"{name} [{position * factor:.{digits}f} {self._position_unit}]"
+        # Without a sign where it is rounded to zero.
+        shown = round(position * factor, digits) + 0.0
+        return f"{name} [{shown:.{digits}f} {self._position_unit}]"
 
 
 class MeasuredJoints:

@@ -26,8 +26,8 @@ class NodeParameters:
         """
         self._graph = graph
         self._node = node
-        self._get = graph.client(f"{node}/get_parameters", "rcl_interfaces/srv/GetParameters")
-        self._set = graph.client(f"{node}/set_parameters", "rcl_interfaces/srv/SetParameters")
+        self._get = graph.service_client(f"{node}/get_parameters", "rcl_interfaces/srv/GetParameters")
+        self._set = graph.service_client(f"{node}/set_parameters", "rcl_interfaces/srv/SetParameters")
         self._events: Any = None
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class ServicePanel:
     def open(self) -> None:
         """Add the GUI and make the client."""
         plan, gui, jobs = self._plan, self._gui, self._jobs
-        self._client = self._graph.client(plan.name, plan.type, domain_id=plan.domain_id)
+        self._client = self._graph.service_client(plan.name, plan.type, domain_id=plan.domain_id)
         buttons = (
             (("On", {"data": True}), ("Off", {"data": False})) if plan.type == SET_BOOL else (("Call", {}),)
         )

@@ -58,7 +58,7 @@ class SimulationControls:
         self._context = context
         graph, bridge = context.graph, context.bridge
         for name, kind in (("set_paused", SET_BOOL), ("step", TRIGGER), ("reset", TRIGGER)):
-            self._clients[name] = graph.client(f"{bridge}/{name}", kind)
+            self._clients[name] = graph.service_client(f"{bridge}/{name}", kind)
         self._parameters = NodeParameters(graph, bridge)
         gui, jobs = context.server.gui, self._jobs
         with context.tabs["Simulation"]:

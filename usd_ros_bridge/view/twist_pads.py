@@ -46,8 +46,8 @@ class _Direction:
 _DRIVE = (
     _Direction("Forward", "arrow-up", "arrowup", x=1.0),
     _Direction("Back", "arrow-down", "arrowdown", x=-1.0),
-    _Direction("Turn left", "rotate", "arrowleft", yaw=1.0),
-    _Direction("Turn right", "rotate-clockwise", "arrowright", yaw=-1.0),
+    _Direction("Turn left", "corner-up-left", "arrowleft", yaw=1.0),
+    _Direction("Turn right", "corner-up-right", "arrowright", yaw=-1.0),
 )
 _LATERAL = (
     _Direction("Left", "arrow-left", "", y=1.0),

@@ -8,15 +8,11 @@ from typing import Any
 
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.options import VariantSelection, VariantSet, parse_variants
-from usd_ros_bridge.usd.session import StageSession
 from usd_ros_bridge.view.control_panel import JobQueue, notify, one_line, show_fault
 from usd_ros_bridge.view.node_parameters import NodeParameters
 from usd_ros_bridge.view.page_component import PageContext
 
 VARIANTS = "variants"
-MAX_SETS = 1000
-"""Variant sets that can be chosen from."""
-
 SETS_AT_ONCE = 8
 """Variant sets that are all shown; of more, those of one prim."""
 
@@ -43,12 +39,8 @@ class VariantControls:
 
     def open(self, context: PageContext) -> None:
         """Add the drop-downs; nothing if the page only shows, or the asset has no variants."""
-        if not context.drives or context.plan.stage is None:
-            return
-        self._sets = tuple(
-            each for each in StageSession(context.plan.stage).variant_sets(most=MAX_SETS) if each.variants
-        )
-        if not self._sets:
+        self._sets = tuple(each for each in context.plan.variant_sets if each.variants)
+        if not (context.drives and self._sets):
             return
         self._context = context
         self._live = context.plan.variants
