@@ -239,7 +239,7 @@ def test_the_page_leaves_the_topic_to_another_publisher(start, ros_harness, hear
     other = ros_harness.node.create_publisher(JointState, "/arm/joint_states", 10)
     states = hear(JointState, "/arm/joint_states")
     with control_page(plan, ros_harness, DriveControls(), joint_source="joint_states") as page:
-        page.wait_for(lambda: states.subscription.get_publisher_count() == 2)
+        page.wait_for(lambda: page.is_heard("/arm/joint_states", 2))
         page.handle("joint_1").value = 0.5
         page.wait_for(lambda: states.position("joint_1") == pytest.approx(0.5), what="what was moved")
         other.publish(JointState(name=["joint_1"], position=[1.0]))
@@ -414,6 +414,8 @@ def test_time_is_paused_stepped_reset_and_made_faster(start, ros_harness, hear):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed: make setup")
     plan = load_plan(ARM)
     running = start(plan, "mujoco")
+    # As the node does.
+    running.bridge.node.declare_parameter("real_time_factor", 1.0)
     clock = hear(Clock, "/clock")
     with control_page(plan, ros_harness, SimulationControls()) as page:
         folder = page.handle("Time")
@@ -434,6 +436,7 @@ def test_time_is_paused_stepped_reset_and_made_faster(start, ros_harness, hear):
         page.wait_for(lambda: now_ns(clock) < expected, what="the reset")
         page.handle("Paused").value = False
         page.wait_for(lambda: running.bridge.time.state == "playing", what="the end of the pause")
+        page.wait_for(lambda: page.handle("Real-time factor").visible, what="the factor's drop-down")
         page.handle("Real-time factor").value = FASTEST
         page.wait_for(lambda: running.bridge.time.real_time_factor == 0.0, what="the factor")
         ParameterClient(ros_harness).set("real_time_factor", 0.75)
@@ -485,9 +488,7 @@ def test_a_variant_switches_the_bridge(start, ros_harness):
         assert page.browser.notices == []
 
 
-def test_a_refused_variant_is_a_notification_and_the_drop_down_shows_what_is_live(
-    start, ros_harness, arm_file
-):
+def test_a_refused_variant_is_a_notification_and_the_drop_down_shows_what_is_live(start, ros_harness):
     start(load_plan(ARM), "kinematic", remote_control="none")
     with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
         choice = page.handle("gripper")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
@@ -52,6 +53,7 @@ class JobQueue:
         """Args: failed: Called with what a job raises; the other jobs go on."""
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._failed = failed
+        self._own = threading.local()
 
     def submit(self, job: Callable[[], object]) -> None:
         """Queue a job. Thread-safe."""
@@ -60,6 +62,27 @@ class JobQueue:
     def callback(self, job: Callable[[], object]) -> Callable[[Any], None]:
         """Return a callback for events of the GUI that queues a job."""
         return lambda _: self.submit(job)
+
+    def value_callback(self, job: Callable[[Any], object]) -> Callable[[Any], None]:
+        """Return a callback for inputs of the GUI that queues a job with the value that the user gave.
+
+        By the time that the job runs, the page may have set the input to something else. Values of `set_value` are
+        nobody's wish.
+        """
+
+        def changed(event: Any) -> None:
+            if not getattr(self._own, "sets", False):
+                self.submit(partial(job, event.target.value))
+
+        return changed
+
+    def set_value(self, handle: Any, value: Any) -> None:
+        """Show a value in an input of the GUI. viser calls its callbacks in this thread."""
+        self._own.sets = True
+        try:
+            handle.value = value
+        finally:
+            self._own.sets = False
 
     def run_pending(self) -> None:
         """Run the jobs that are queued now, in the calling thread."""

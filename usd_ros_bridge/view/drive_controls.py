@@ -134,11 +134,11 @@ class DriveControls:
             if len(robots) > 1:
                 labels = {self._label(robot): robot for robot in robots}
                 choice = gui.add_dropdown("Robot", tuple(labels), initial_value=next(iter(labels)))
-                choice.on_update(self._jobs.callback(lambda: self._choose(labels.get(choice.value))))
+                choice.on_update(self._jobs.value_callback(lambda label: self._choose(labels.get(label))))
                 self._gui.append(choice)
             if any(not isinstance(each, (TwistControl, ServiceControl)) for each in self._controls):
                 degrees = gui.add_checkbox("Angles in degrees", initial_value=self._degrees)
-                degrees.on_update(self._jobs.callback(lambda: self._show_degrees(degrees.value)))
+                degrees.on_update(self._jobs.value_callback(self._show_degrees))
                 self._gui.append(degrees)
         self._open_panels()
 

@@ -56,7 +56,7 @@ class JointTopicPanel:
         if len(plan.sets) > 1:
             labels = tuple(each.label for each in plan.sets)
             choice = gui.add_dropdown("Command", labels, initial_value=labels[0])
-            choice.on_update(jobs.callback(lambda: self._choose(choice.value)))
+            choice.on_update(jobs.value_callback(self._choose))
         self._folder = gui.add_folder(None)
         self._add_sliders()
         self._live = gui.add_checkbox("Live", initial_value=False, hint="Send while a slider moves")

@@ -46,6 +46,7 @@ class JointSliders:
         """
         self.plans = tuple(plans)
         self.values = [each.initial for each in plans]
+        self._jobs = jobs
         self._changed = changed
         self._views = [_View(each, degrees=degrees) for each in plans]
         self._handles = []
@@ -57,7 +58,7 @@ class JointSliders:
             handle = gui.add_slider(
                 view.label(None), view.lower, view.upper, view.step, shown, marks=view.marks, hint=view.hint
             )
-            handle.on_update(jobs.callback(partial(self._moved, index)))
+            handle.on_update(jobs.value_callback(partial(self._moved, index)))
             self._handles.append(handle)
             self._shown.append(shown)
 
@@ -66,7 +67,7 @@ class JointSliders:
         for index, value in enumerate(values):
             self.values[index] = self.plans[index].clamp(value)
             self._shown[index] = self._views[index].shown(self.values[index])
-            self._handles[index].value = self._shown[index]
+            self._jobs.set_value(self._handles[index], self._shown[index])
 
     def set_measured(self, positions: Mapping[str, float]) -> None:
         """Move the sliders of positions to where the joints are; the others stay."""
@@ -94,12 +95,12 @@ class JointSliders:
         for handle in handles:
             handle.remove()
 
-    def _moved(self, index: int) -> None:
+    def _moved(self, index: int, value: float) -> None:
         if index >= len(self._handles):
             # A callback that was on its way when the sliders were removed.
             return
         view = self._views[index]
-        shown = float(self._handles[index].value)
+        shown = float(value)
         # A browser may send back, rounded, what it was sent.
         if abs(shown - self._shown[index]) < 0.5 * view.step:
             return
@@ -108,7 +109,7 @@ class JointSliders:
         inside = view.shown(self.values[index])
         if inside != shown and not view.lower <= shown <= view.upper:
             self._shown[index] = inside
-            self._handles[index].value = inside
+            self._jobs.set_value(self._handles[index], inside)
         if self._changed is not None:
             self._changed(index)
 

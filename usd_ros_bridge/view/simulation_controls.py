@@ -66,7 +66,7 @@ class SimulationControls:
         with self._folder:
             self._line = gui.add_markdown("")
             self._pause = gui.add_checkbox("Paused", initial_value=False)
-            self._pause.on_update(jobs.callback(self._set_paused))
+            self._pause.on_update(jobs.value_callback(self._set_paused))
             self._steps = gui.add_slider("Steps", 1, 100, 1, 1, hint="Steps of the backend's own length")
             gui.add_button("Step", hint="Only while paused").on_click(jobs.callback(self._step))
             gui.add_button("Reset", hint="Everything to the start").on_click(
@@ -76,9 +76,10 @@ class SimulationControls:
                 "Real-time factor",
                 (*FACTORS, FASTEST),
                 initial_value="1",
+                visible=False,
                 hint="Simulated seconds in a second",
             )
-            self._factors.on_update(jobs.callback(self._choose_factor))
+            self._factors.on_update(jobs.value_callback(self._choose_factor))
 
     def resume(self) -> None:
         """Subscribe to `/clock`, and follow the real-time factor."""
@@ -107,7 +108,7 @@ class SimulationControls:
         self._time.measure(now_s)
         if self._time.is_paused is not None and self._time.is_paused != self._is_paused:
             self._is_paused = self._time.is_paused
-            self._pause.value = self._is_paused
+            self._jobs.set_value(self._pause, self._is_paused)
         if self._shown.take(now_s):
             text = self._time.text()
             if text != self._line.content:
@@ -138,8 +139,7 @@ class SimulationControls:
 
     # --- Requests ---------------------------------------------------------------------------------------------------
 
-    def _set_paused(self) -> None:
-        paused = bool(self._pause.value)
+    def _set_paused(self, paused: bool) -> None:
         if paused != self._is_paused:
             self._is_paused = paused
             self._time.assume(paused)
@@ -171,8 +171,8 @@ class SimulationControls:
 
     # --- The real-time factor ---------------------------------------------------------------------------------------
 
-    def _choose_factor(self) -> None:
-        parameters, label = self._parameters, self._factors.value
+    def _choose_factor(self, label: str) -> None:
+        parameters = self._parameters
         value = _FASTEST_VALUE if label == FASTEST else float(label)
         if parameters is not None and value != self._factor:
             self._factor = value
@@ -192,7 +192,9 @@ class SimulationControls:
         label = FASTEST if self._factor == _FASTEST_VALUE else f"{self._factor:g}"
         if label not in self._factors.options:
             self._factors.options = (*FACTORS, FASTEST, label)
-        self._factors.value = label
+        self._jobs.set_value(self._factors, label)
+        # A bridge in a host's process has no such parameter.
+        self._factors.visible = True
 
 
 class _SimulatedTime:

@@ -172,7 +172,7 @@ class TwistPad:
         self._held_until.clear()
         self._pressed.clear()
         for slider in self._sliders.values():
-            slider.value = 0.0
+            self._jobs.set_value(slider, 0.0)
         if self._driving:
             self._driving = False
             self._send((0.0, 0.0, 0.0))

@@ -54,7 +54,7 @@ class VariantControls:
                 prims = {one_line(each.prim_path): each.prim_path for each in self._sets}
                 first = next(iter(prims))
                 prim = gui.add_dropdown("Prim", tuple(prims), initial_value=first)
-                prim.on_update(jobs.callback(lambda: self._show_prim(prims.get(prim.value, ""))))
+                prim.on_update(jobs.value_callback(lambda label: self._show_prim(prims.get(label, ""))))
                 shown = self._sets_of(prims[first])
             self._inner = gui.add_folder(None)
             gui.add_button("As authored", hint="End all selections of the bridge").on_click(
@@ -119,7 +119,7 @@ class VariantControls:
                     initial_value=each.selected if each.selected in labels else labels[0],
                     hint=one_line(f"{each.prim_path}: variant set {each.name}"),
                 )
-            choice.on_update(self._jobs.callback(partial(self._choose, each)))
+            choice.on_update(self._jobs.value_callback(partial(self._choose, each)))
             self._choices[each.prim_path, each.name] = choice
 
     def _shown_variant(self, each: VariantSet) -> str:
@@ -134,20 +134,19 @@ class VariantControls:
             choice = self._choices.get((each.prim_path, each.name))
             variant = self._shown_variant(each)
             if choice is not None and variant in choice.options:
-                choice.value = variant
+                self._jobs.set_value(choice, variant)
 
     # --- The parameter ----------------------------------------------------------------------------------------------
 
-    def _choose(self, each: VariantSet) -> None:
-        choice = self._choices.get((each.prim_path, each.name))
-        if choice is None or choice.value not in each.variants or choice.value == self._shown_variant(each):
+    def _choose(self, each: VariantSet, variant: str) -> None:
+        if variant not in each.variants or variant == self._shown_variant(each):
             return
         kept = [
             selection
             for selection in self._live
             if (selection.prim_path, selection.variant_set) != (each.prim_path, each.name)
         ]
-        self._request((*kept, VariantSelection(each.prim_path, each.name, choice.value)))
+        self._request((*kept, VariantSelection(each.prim_path, each.name, variant)))
 
     def _request(self, selections: tuple[VariantSelection, ...]) -> None:
         if self._parameters is None or selections == self._live:
