@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from usd_ros_bridge import load_plan
+from usd_ros_bridge import Bridge, load_plan
 from usd_ros_bridge.options import PlanOptions, ReadOptions
 from usd_ros_bridge.view.drive_controls import DriveControls
 from usd_ros_bridge.view.plan_follower import PlanSource
@@ -489,13 +490,16 @@ def test_a_variant_switches_the_bridge(start, ros_harness):
 
 
 def test_a_refused_variant_is_a_notification_and_the_drop_down_shows_what_is_live(start, ros_harness):
-    start(load_plan(ARM), "kinematic", remote_control="none")
+    start(load_plan(ARM), "kinematic", remote_control="read_only")
     with control_page(page_plan(ARM), ros_harness, VariantControls()) as page:
         choice = page.handle("gripper")
         live = choice.value
         choice.value = "suction"
         page.wait_for(lambda: bool(page.browser.notices), what="the refusal")
-        assert page.browser.notices[0][0] == "The variant stays"
+        assert page.browser.notices[0] == (
+            "The variant stays",
+            "remote_control is read_only: variants cannot be set",
+        )
         assert choice.value == live
 
 
@@ -507,3 +511,51 @@ def test_without_a_bridge_a_variant_stays(ros_harness):
         page.wait_for(lambda: bool(page.browser.notices), what="the time-out")
         assert "there is none" in page.browser.notices[0][1]
         assert choice.value == live
+
+
+CONTEXT_AS_A_VARIANT = """#usda 1.0
+(
+    defaultPrim = "robot"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+
+def Xform "robot" (
+    variants = {
+        string kind = "robot"
+    }
+    prepend variantSets = "kind"
+)
+{
+    variantSet "kind" = {
+        "prop" {
+        }
+        "robot" (
+            prepend apiSchemas = ["RosContextAPI"]
+        ) {
+        }
+    }
+}
+"""
+
+
+def test_a_variant_that_planning_refuses_is_set_back_with_the_reason(ros_harness, tmp_path):
+    asset = tmp_path / "robot.usda"
+    asset.write_text(CONTEXT_AS_A_VARIANT)
+    bridge = Bridge(load_plan(asset), "kinematic")
+    thread = threading.Thread(target=bridge.spin)
+    bridge.open()
+    thread.start()
+    try:
+        with control_page(page_plan(asset), ros_harness, VariantControls()) as page:
+            choice = page.handle("kind")
+            page.wait_for(lambda: page.graph.node().count_publishers("/rosout") > 1, what="the bridge's log")
+            choice.value = "prop"
+            page.wait_for(lambda: bool(page.browser.notices), what="the refusal")
+            title, reason = page.browser.notices[0]
+            assert title == "The bridge set the variant back"
+            assert reason == "no RosContextAPI is left of '/robot'"
+            assert choice.value == "robot"
+    finally:
+        bridge.close()
+        thread.join(10.0)

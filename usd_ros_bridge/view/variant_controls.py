@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +18,8 @@ SETS_AT_ONCE = 8
 """Variant sets that are all shown; of more, those of one prim."""
 
 NONE = "(none)"
+_REASON_S = 1.0
+"""How long to wait for the reason of a late refusal, seconds."""
 _LOG_TOPIC = "/rosout"
 _LOG_TYPE = "rcl_interfaces/msg/Log"
 
@@ -33,6 +36,7 @@ class VariantControls:
         self._live: tuple[VariantSelection, ...] = ()
         self._before: tuple[VariantSelection, ...] | None = None
         self._refusal = ""
+        self._set_back_s: float | None = None
         self._folder: Any = None
         self._inner: Any = None
         self._choices: dict[tuple[str, str], Any] = {}
@@ -72,8 +76,14 @@ class VariantControls:
         self._jobs.when_done(parameters.get((VARIANTS,)), self._received)
 
     def update(self) -> None:
-        """Run what the user asked for."""
+        """Run what the user asked for, and say what the bridge has refused."""
         self._jobs.run_pending()
+        since, refusal = self._set_back_s, self._refusal
+        if self._context is None or since is None:
+            return
+        if refusal or time.monotonic() - since > _REASON_S:
+            self._set_back_s = None
+            notify(self._context, "The bridge set the variant back", refusal or "its log has the reason")
 
     def pause(self) -> None:
         """Unsubscribe."""
@@ -178,10 +188,9 @@ class VariantControls:
         live = self._selections(values)
         if live is None or live == self._live:
             return
-        if self._context is not None and live == self._before:
-            notify(
-                self._context, "The bridge set the variant back", self._refusal or "its log has the reason"
-            )
+        if live == self._before:
+            # The reason comes by another topic.
+            self._set_back_s = time.monotonic()
         self._before, self._live = None, live
         self._show()
 
