@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -239,10 +239,11 @@ def plan_controls(
         found += _joint_sources(plan, joint_states_topic)
     if backend not in WITHOUT_COMMANDS:
         ranges = _Ranges(plan, forces=_has_forces(plan, backend))
-        found += _twist_controls(plan)
-        found += _joint_topics(plan, ranges)
-        found += _trajectories(plan, ranges)
-        found += _grippers(plan, ranges)
+        index = _Index(plan)
+        found += _twist_controls(index)
+        found += _joint_topics(index, ranges)
+        found += _trajectories(index, ranges)
+        found += _grippers(index, ranges)
     found += _services(plan)
     return tuple(found)
 
@@ -253,6 +254,67 @@ def _has_forces(plan: BridgePlan, backend: str) -> bool:
     if physics is None or backend in _WITHOUT_FORCES:
         return False
     return backend in _WITH_FORCES or (physics.needs_forces and not physics.falling_body)
+
+
+class _Index:
+    """What belongs to an interface, by its prim and robot: a fleet has thousands of interfaces."""
+
+    def __init__(self, plan: BridgePlan) -> None:
+        self.plan = plan
+        self._states: dict[int, list[tuple[TopicPlan, frozenset[str]]]] = {}
+        self._users: dict[str, list[ControllerPlan]] = {}
+        self._topics = _by_path(plan.topics)
+        self._actions = _by_path(plan.actions)
+        for topic in plan.topics:
+            if topic.enabled and topic.role == "publisher" and topic.type == JOINT_STATE:
+                names = plan.joint_names(topic) if topic.dofs else plan.layout.dofs
+                self._states.setdefault(topic.robot, []).append((topic, frozenset(names)))
+        for controller in plan.controllers:
+            for path in controller.interfaces:
+                self._users.setdefault(path, []).append(controller)
+
+    def measured(self, interface: InterfacePlan, pairs: Sequence[tuple[str, int]]) -> str:
+        """Return the topic of joint states that has most of these joints under the same names, "" for none."""
+        best, most = "", 0
+        for topic, names in self._states.get(interface.robot, ()):
+            count = sum(name in names for name, _ in pairs) if topic.domain_id == interface.domain_id else 0
+            if count > most:
+                best, most = topic.name, count
+        return best
+
+    def controller(self, topic: TopicPlan) -> ControllerPlan | None:
+        """Return the first controller that uses a topic, None for none."""
+        users = self._users.get(topic.path, ())
+        return next((each for each in users if uses_interface(each.schema, topic)), None)
+
+    def topics(self, controller: ControllerPlan, types: Collection[str]) -> list[TopicPlan]:
+        """Return the subscriptions of a controller that are of some types."""
+        return _used(self._topics, controller, types, "subscription")
+
+    def actions(self, controller: ControllerPlan, types: Collection[str]) -> list[ActionPlan]:
+        """Return the action servers of a controller that are of some types."""
+        return _used(self._actions, controller, types, "server")
+
+
+def _by_path(interfaces: Iterable[_Interface]) -> dict[str, list[_Interface]]:
+    found: dict[str, list[_Interface]] = {}
+    for each in interfaces:
+        found.setdefault(each.path, []).append(each)
+    return found
+
+
+def _used(
+    interfaces: Mapping[str, Sequence[_Interface]],
+    controller: ControllerPlan,
+    types: Collection[str],
+    role: str,
+) -> list[_Interface]:
+    return [
+        each
+        for path in controller.interfaces
+        for each in interfaces.get(path, ())
+        if each.enabled and each.type in types and each.role == role
+    ]
 
 
 # --- Joints ---------------------------------------------------------------------------------------------------------
@@ -353,9 +415,9 @@ def _resolved(robot: RobotPlan, topic: str) -> str:
     return topic if topic.startswith("/") else f"{robot.namespace.rstrip('/')}/{topic}"
 
 
-def _joint_topics(plan: BridgePlan, ranges: _Ranges) -> Iterator[JointTopicControl]:
-    for topic in _subscriptions(plan, {JOINT_STATE, FLOAT64_MULTI_ARRAY}):
-        pairs = _commanded(plan, topic)
+def _joint_topics(index: _Index, ranges: _Ranges) -> Iterator[JointTopicControl]:
+    for topic in _subscriptions(index.plan, {JOINT_STATE, FLOAT64_MULTI_ARRAY}):
+        pairs = _commanded(index.plan, topic)
         if topic.type == FLOAT64_MULTI_ARRAY:
             # A message has a position for every joint, or it is ignored.
             sets: tuple[SliderSet, ...] = (
@@ -365,32 +427,17 @@ def _joint_topics(plan: BridgePlan, ranges: _Ranges) -> Iterator[JointTopicContr
             sets = ranges.sets(pairs)
         if sets and sets[0].sliders:
             yield JointTopicControl(
-                **_fields(topic), qos=topic.qos, sets=sets, measured=_measured(plan, topic, pairs)
+                **_fields(topic), qos=topic.qos, sets=sets, measured=index.measured(topic, pairs)
             )
-
-
-def _measured(plan: BridgePlan, interface: InterfacePlan, pairs: Sequence[tuple[str, int]]) -> str:
-    """Return the topic of joint states that has the most of these joints under the same names, "" for none."""
-    best, most = "", 0
-    for topic in plan.topics:
-        if not topic.enabled or topic.role != "publisher" or topic.type != JOINT_STATE:
-            continue
-        if topic.domain_id != interface.domain_id or topic.robot != interface.robot:
-            continue
-        names = plan.joint_names(topic) if topic.dofs else plan.layout.dofs
-        count = sum(name in names for name, _ in pairs)
-        if count > most:
-            best, most = topic.name, count
-    return best
 
 
 # --- Controllers ----------------------------------------------------------------------------------------------------
 
 
-def _trajectories(plan: BridgePlan, ranges: _Ranges) -> Iterator[TrajectoryControl]:
-    for controller in _controllers(plan, JOINT_TRAJECTORY_CONTROLLER):
-        actions = _used(plan.actions, controller, {FOLLOW_JOINT_TRAJECTORY})
-        topics = _used(plan.topics, controller, {JOINT_TRAJECTORY})
+def _trajectories(index: _Index, ranges: _Ranges) -> Iterator[TrajectoryControl]:
+    for controller in _controllers(index.plan, JOINT_TRAJECTORY_CONTROLLER):
+        actions = index.actions(controller, {FOLLOW_JOINT_TRAJECTORY})
+        topics = index.topics(controller, {JOINT_TRAJECTORY})
         pairs = list(zip(controller.joints, controller.dofs, strict=True))
         sliders = ranges.sliders(pairs, "position")
         if len(sliders) != len(pairs) or not (actions or topics):
@@ -399,16 +446,16 @@ def _trajectories(plan: BridgePlan, ranges: _Ranges) -> Iterator[TrajectoryContr
         yield TrajectoryControl(
             **_fields(interface),
             sliders=sliders,
-            measured=_measured(plan, interface, pairs),
+            measured=index.measured(interface, pairs),
             qos=interface.qos if isinstance(interface, TopicPlan) else None,
         )
 
 
-def _grippers(plan: BridgePlan, ranges: _Ranges) -> Iterator[GripperControl]:
-    for controller in _controllers(plan, GRIPPER):
+def _grippers(index: _Index, ranges: _Ranges) -> Iterator[GripperControl]:
+    for controller in _controllers(index.plan, GRIPPER):
         pairs = list(zip(controller.joints, controller.dofs, strict=True))
         sliders = ranges.sliders(pairs, "position")
-        actions = _used(plan.actions, controller, GRIPPERS)
+        actions = index.actions(controller, GRIPPERS)
         if not sliders or not actions:
             continue
         action = actions[0]
@@ -424,7 +471,7 @@ def _grippers(plan: BridgePlan, ranges: _Ranges) -> Iterator[GripperControl]:
             sliders=sliders,
             opened=tuple(each[0] for each in ends),
             closed=tuple(each[1] for each in ends),
-            measured=_measured(plan, action, pairs),
+            measured=index.measured(action, pairs),
         )
 
 
@@ -445,16 +492,9 @@ def _controllers(plan: BridgePlan, schema: str) -> Iterator[ControllerPlan]:
 # --- Topics and services --------------------------------------------------------------------------------------------
 
 
-def _twist_controls(plan: BridgePlan) -> Iterator[TwistControl]:
-    for topic in _subscriptions(plan, TWISTS):
-        controller = next(
-            (
-                each
-                for each in plan.controllers
-                if topic.path in each.interfaces and uses_interface(each.schema, topic)
-            ),
-            None,
-        )
+def _twist_controls(index: _Index) -> Iterator[TwistControl]:
+    for topic in _subscriptions(index.plan, TWISTS):
+        controller = index.controller(topic)
         parameters = {} if controller is None else controller.parameters
         wheels = controller is not None and controller.schema == DIFF_DRIVE
         timeout = parameters.get("cmd_vel_timeout")
@@ -486,21 +526,6 @@ def _subscriptions(plan: BridgePlan, types: Iterable[str]) -> Iterator[TopicPlan
         for topic in plan.topics
         if topic.enabled and topic.role == "subscription" and topic.type in wanted
     )
-
-
-def _used(
-    interfaces: Iterable[_Interface], controller: ControllerPlan, types: Iterable[str]
-) -> list[_Interface]:
-    """Return the enabled interfaces of a controller that are of some types."""
-    wanted = frozenset(types)
-    return [
-        each
-        for each in interfaces
-        if each.enabled
-        and each.path in controller.interfaces
-        and each.type in wanted
-        and each.role in ("server", "subscription")
-    ]
 
 
 def _fields(interface: InterfacePlan) -> dict[str, Any]:
