@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from page_runs import PageRun
+from page_runs import CHROMIUM_FLAGS, PageRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent))
 
 CHROMIUM = shutil.which("chromium")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--use-gl=angle",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-)
 SIZE = {"width": 640, "height": 400}
 """Of the window: WebGL is drawn by the processor here."""
 WAIT_S = 90.0
@@ -146,7 +133,7 @@ def chromium() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("chromium is missing (Debian: apt install chromium)")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
         yield browser
         browser.close()
 

@@ -17,6 +17,20 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ROVER = EXAMPLES / "rover" / "world.usda"
 ARM = EXAMPLES / "arm" / "arm.usda"
 FLEET = EXAMPLES / "fleet" / "fleet.usda"
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+)
+"""Of a browser without a screen, a GPU, or anything to ask of its makers."""
 START_S = 90.0
 END_S = 20.0
 

@@ -149,7 +149,9 @@ def test_extra_of_a_distribution_pins_what_make_setup_pins(wheel: zipfile.ZipFil
 
 
 def test_extra_all_has_every_feature_and_no_ros(wheel: zipfile.ZipFile) -> None:
-    features = [requirements(wheel, extra) for extra in ("usd", "mujoco", "cli", "watch", "images")]
+    features = [
+        requirements(wheel, extra) for extra in ("usd", "mujoco", "cli", "watch", "images", "view", "record")
+    ]
     assert requirements(wheel, "all") == set().union(*features)
     assert all(features)
     assert not [name for name in requirements(wheel, "all") if name.startswith("ros-")]

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.physics import Collider, PhysicsScene, Visual
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, inverse, pose_array, xyzw
 from usd_ros_bridge.view.frame_nodes import robot_name
+from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import PageContext, Picked
 from usd_ros_bridge.view.surface import SurfaceMaker
@@ -43,8 +45,9 @@ class SceneMeshes:
     def open(self, context: PageContext) -> None:
         """Add the robots, where the plan has them at rest."""
         self._context = context
+        instances = tuple(robot_instances(context.plan, context.frames, context.report))
         batches = self._batches = MeshBatches(
-            context.server, "/meshes/robots", tuple(_instances(context)), pick=context.picks.notify
+            context.server, "/meshes/robots", instances, pick=context.picks.notify
         )
         batches.open(self._poses(), visible=True)
         bounds = batches.bounds
@@ -163,7 +166,7 @@ def _look_at(server: Any, bounds: NDArray[np.float64]) -> None:
     middle, radius = bounds.mean(axis=0), max(0.5 * float(np.linalg.norm(bounds[1] - bounds[0])), 0.05)
     camera = server.initial_camera
     camera.look_at = tuple(middle)
-    camera.position = tuple(middle + 2.0 * radius * np.array([0.75, -0.55, 0.45]))
+    camera.position = tuple(middle + 1.7 * radius * np.array([0.75, -0.55, 0.45]))
     camera.near = min(0.01, 0.01 * radius)
     camera.far = max(1000.0, 50.0 * radius)
 
@@ -179,19 +182,24 @@ def visible_shapes(scene: PhysicsScene) -> Iterator[Visual | Collider]:
             yield each
 
 
-def _instances(context: PageContext) -> Iterator[Instance]:
-    """Yield the visible shapes of bodies that frames follow."""
-    plan = context.plan
+def robot_instances(plan: BridgePlan, frames: FramePoses, report: Report) -> Iterator[Instance]:
+    """Yield the visible shapes of bodies that frames follow; their sources are the rows of the frames.
+
+    Args:
+        plan: With physics, else there are none.
+        frames: Poses of its frames.
+        report: For meshes and textures that cannot be shown.
+    """
     if plan.physics is None:
         return
-    surfaces = SurfaceMaker(context.report)
+    surfaces = SurfaceMaker(report)
     places = BodyPlaces(plan)
     for each in visible_shapes(plan.physics):
         found = places.find(each.body)
         if found is None or each.color is None:
             continue
         robot, frame_id, frame_from_body = found
-        source = context.frames.rows[robot, frame_id]
+        source = frames.rows[robot, frame_id]
         pose = compose(frame_from_body, pose_array(each.body_from_shape))
         picked = Picked(robot=robot, frame=frame_id, path=each.path)
         for surface in surfaces.surfaces(each.shape, each.color, path=each.path):
