@@ -74,6 +74,10 @@ class Controls:
         self.tab.mouse.move(track["x"] + share * track["width"], height, steps=5)
         self.tab.mouse.up()
 
+    def value(self, label: str) -> float:
+        """Return the number beside a slider."""
+        return float(self.input(label).locator("xpath=following-sibling::*//input").input_value())
+
     def button(self, label: str) -> Any:
         return self.tab.get_by_role("button", name=label, exact=True).first
 
@@ -95,8 +99,10 @@ def test_a_slider_moves_a_joint(run_bridge, open_page, hear) -> None:
     controls.input("Live").check()
     controls.drag("joint_2", 0.9)
     states.wait_for(lambda state: position(state, "joint_2") > 1.0, "the joint")
+    wanted = controls.value("joint_2")
+    states.wait_for(lambda state: position(state, "joint_2") == pytest.approx(wanted, abs=1e-6), "the value")
     # The label beside the slider says where the joint is.
-    page.text(f"[{position(states.last, 'joint_2'):.3f} rad]")
+    page.text(f"joint_2 [{wanted:.3f} rad]")
 
 
 def test_the_sliders_of_view_are_the_joint_states(run_bridge, open_page, hear) -> None:
@@ -172,7 +178,9 @@ def test_a_gripper_and_a_trajectory_say_how_they_ended(run_bridge, open_page, he
     controls = Controls(page)
     controls.button("Open").click()
     page.text("reached its goal")
-    assert position(states.last, "left_finger_joint") == pytest.approx(0.04, abs=1.1e-3)
+    states.wait_for(
+        lambda state: position(state, "left_finger_joint") == pytest.approx(0.04, abs=1.1e-3), "the finger"
+    )
     controls.button("Cancel").click()
     page.text("No goal to cancel")
 
@@ -212,4 +220,7 @@ def test_two_browsers_show_the_same_controls(run_bridge, open_page, hear) -> Non
     states.wait_for(lambda state: position(state, "joint_2") > 1.0, "the first")
     Controls(second).drag("joint_2", 0.2)
     states.wait_for(lambda state: position(state, "joint_2") < 0.0, "the second")
-    first.text(f"[{position(states.last, 'joint_2'):.3f} rad]")
+    wanted = Controls(second).value("joint_2")
+    states.wait_for(lambda state: position(state, "joint_2") == pytest.approx(wanted, abs=1e-6), "the value")
+    first.text(f"joint_2 [{wanted:.3f} rad]")
+    assert Controls(first).value("joint_2") == wanted

@@ -226,10 +226,7 @@ class DriveControls:
         if panel in self._panels:
             self._panels.remove(panel)
         if what != "close":
-            self._each_of(panel)
-
-    def _each_of(self, panel: ControlPanel) -> None:
-        try:
-            panel.close()
-        except Exception as error:  # noqa: BLE001 - it is gone all the same
-            self._drop(panel, "close", error)
+            try:
+                panel.close()
+            except Exception as closing:  # noqa: BLE001 - it is gone all the same
+                self._drop(panel, "close", closing)
