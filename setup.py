@@ -120,7 +120,17 @@ setup(
         "import": ["usd-core>=26.5", "rich", "click"],
         # Headers and library are of one release: C++ classes of another one are laid out otherwise.
         "resolver": ["usd-core==26.8", "pxr-ar-dev==26.8"],
-        "test": ["pytest", "pytest-timeout", "hypothesis", "pillow", "PyYAML", "scipy", "rosbags", "mcap", "trimesh"],
+        "test": [
+            "pytest",
+            "pytest-timeout",
+            "hypothesis",
+            "pillow",
+            "PyYAML",
+            "scipy",
+            "rosbags",
+            "mcap",
+            "trimesh",
+        ],
     },
     zip_safe=False,
     entry_points={
