@@ -61,7 +61,7 @@ FEATURES = {
     "watch": ["watchfiles>=0.21"],
     "images": ["pillow"],
     "view": ["viser>=1.0"],
-    "record": ["foxglove-sdk>=0.20", "rosbags>=0.10"],
+    "record": ["foxglove-sdk>=0.20", "mcap>=1.2", "rosbags>=0.10"],
 }
 ALL = sorted({requirement for requirements in FEATURES.values() for requirement in requirements})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import BenchmarkError
@@ -61,7 +62,13 @@ class SteppedBridge:
 
 @contextmanager
 def stepped(
-    plan: BridgePlan, backend: Any, *, period_ns: int, forced: bool, tf_rate: float | None = None
+    plan: BridgePlan,
+    backend: Any,
+    *,
+    period_ns: int,
+    forced: bool,
+    tf_rate: float | None = None,
+    record: Path | None = None,
 ) -> Iterator[SteppedBridge]:
     """Opens a bridge for the time of a `with` block.
 
@@ -71,17 +78,19 @@ def stepped(
         period_ns: What each step adds to bridge time.
         forced: Write messages although nobody listens.
         tf_rate: As in `BridgeOptions`; None sends transforms at every step.
+        record: As in `BridgeOptions`.
 
     Raises:
         BenchmarkError: The bridge warned.
     """
     reports: list[str] = []
     options = BridgeOptions(
-        node_name="forced" if forced else "idle",
+        node_name="recorded" if record else "forced" if forced else "idle",
         tf_rate=tf_rate,
         # Made once, beside the first ticks: not what is measured.
         publish_description=False,
         publish_unmatched=forced,
+        record=record,
     )
 
     def note(kind: str, message: str) -> None:

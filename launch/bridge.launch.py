@@ -33,6 +33,8 @@ NODE_PARAMETERS = {
     "mesh_directory": str,
     "publish_diagnostics": bool,
     "controller_rate": float,
+    "record": str,
+    "duration": float,
     "beyond_limits": str,
     "massless_bodies": str,
     "payloads": str,
@@ -240,6 +242,17 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="",
                 description="Lowest rate of controllers that have something to do, in Hz. Empty: as in "
                 "params_file.",
+            ),
+            DeclareLaunchArgument(
+                "record",
+                default_value="",
+                description="Record all messages that the bridge publishes to this MCAP file. Empty: as in "
+                "params_file.",
+            ),
+            DeclareLaunchArgument(
+                "duration",
+                default_value="",
+                description="End after this much bridge time, in s. Empty: as in params_file.",
             ),
             DeclareLaunchArgument(
                 "beyond_limits",

@@ -461,6 +461,23 @@ class BridgeOptions:
     controller_rate: float = _parameter(
         100.0, "Lowest rate of controllers that have something to do, Hz.", range=ranges.RATE, launch=True
     )
+    record: str | os.PathLike[str] | None = _parameter(
+        None,
+        "Record all messages that the bridge publishes to this MCAP file; empty: record nothing.",
+        kind="string",
+        flag="--record",
+        metavar="FILE.mcap",
+        launch=True,
+        parse=lambda text: text or None,
+    )
+    duration: float = _parameter(
+        0.0,
+        "End after this much bridge time, s; 0: never.",
+        range=ranges.DURATION,
+        flag="--duration",
+        metavar="SECONDS",
+        launch=True,
+    )
     handlers: Sequence[str] | None = _parameter(
         None, "Installed handlers to use; empty: all, none: none.", kind="strings", parse=_handlers
     )

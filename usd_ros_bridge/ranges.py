@@ -79,6 +79,8 @@ SPEED: Final = NumberRange(low=-1e6, high=1e6, unit="m/s or rad/s")
 """Velocities and accelerations of entities."""
 STEP: Final = NumberRange(low=1e-6, high=0.1, unit="s")
 """Time steps of physics."""
+DURATION: Final = NumberRange(low=1e-3, high=1e9, unit="s", zero=True)
+"""Bridge time of a run; 0: for ever."""
 TIMEOUT: Final = NumberRange(low=1e-6, high=1e6, unit="s")
 """Time-outs of callers and handlers."""
 WAIT: Final = NumberRange(low=0.0, high=1e6, unit="s")

@@ -76,7 +76,19 @@ VISER = Requirement(
     remedy='pip install "usd_ros_bridge[view]"',
     purpose="the page in a browser",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, VISER)
+FOXGLOVE = Requirement(
+    label="foxglove-sdk",
+    modules=("foxglove",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recordings and the server for Foxglove",
+)
+MCAP = Requirement(
+    label="mcap",
+    modules=("mcap",),
+    remedy='pip install "usd_ros_bridge[record]"',
+    purpose="recovering recordings",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, VISER, FOXGLOVE, MCAP)
 
 
 def is_installed(module: str) -> bool:

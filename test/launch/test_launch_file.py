@@ -50,6 +50,8 @@ ARGUMENTS = {
     "mesh_directory",
     "publish_diagnostics",
     "controller_rate",
+    "record",
+    "duration",
     "beyond_limits",
     "massless_bodies",
     "payloads",

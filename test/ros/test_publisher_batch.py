@@ -21,7 +21,7 @@ from usd_ros_bridge.model.plan import TfOutput
 from usd_ros_bridge.ros.codecs.message_encoder import EncodedMessages, MessageEncoder
 from usd_ros_bridge.ros.endpoints import publisher as publishers
 from usd_ros_bridge.ros.endpoints.publisher import PublisherBatch
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
 from usd_ros_bridge.ros.wire.cdr_template import MessageBlock, Template, pack_stamp
 from usd_ros_bridge.runtime.publications import Publications
@@ -244,8 +244,8 @@ def test_a_robot_whose_messages_cannot_be_sent_harms_no_neighbour(running, monke
     refused = []
 
     class Refusing(PublisherHandle):
-        def __init__(self, node, publisher):
-            super().__init__(node, publisher)
+        def __init__(self, node, publisher, **more):
+            super().__init__(node, publisher, **more)
             self.accept, self.send = self.send, self.accept_or_refuse
 
         def accept_or_refuse(self, data):
@@ -254,8 +254,7 @@ def test_a_robot_whose_messages_cannot_be_sent_harms_no_neighbour(running, monke
             self.accept(data)
             self.send = self.accept_or_refuse
 
-    for module in ("endpoints.publisher", "tf.broadcaster"):
-        monkeypatch.setattr(f"usd_ros_bridge.ros.{module}.PublisherHandle", Refusing)
+    monkeypatch.setattr("usd_ros_bridge.ros.domains.PublisherHandle", Refusing)
     robots = running()
     robots.step(SECOND_NS)
     refused += ["/robot_2/tf", "/robot_3/joint_states"]

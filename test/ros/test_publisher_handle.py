@@ -19,8 +19,8 @@ from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
-from usd_ros_bridge.ros.endpoints import publisher_handle
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros import publisher_handle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.wire.cdr_template import Template
 
 TEXT = Template(String(data="text")).data

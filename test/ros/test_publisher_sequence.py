@@ -10,7 +10,7 @@ import pytest
 from builders.plans import PlanBuilder
 from usd_ros_bridge import ArrayBackend, Bridge, BridgeOptions
 from usd_ros_bridge.ros.endpoints.publisher import MessagePublisher, PublisherSequence
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.spatial.pose import Pose
 
 TYPES = {

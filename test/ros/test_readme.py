@@ -15,11 +15,15 @@ pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
 from markdown_docs import PAGES, ROOT, Block, blocks
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rosbags.highlevel import AnyReader
 from tf2_msgs.msg import TFMessage
 
 from usd_ros_bridge.ros.bridge import Bridge
 
-BLOCKS = [b for page in PAGES for b in blocks(page) if b.language == "python" and "Bridge(" in b.text]
+OFFLINE = "OfflineBridge("
+ALL_BLOCKS = [b for page in PAGES for b in blocks(page) if b.language == "python" and "Bridge(" in b.text]
+BLOCKS = [block for block in ALL_BLOCKS if OFFLINE not in block.text]
+OFFLINE_BLOCKS = [block for block in ALL_BLOCKS if OFFLINE in block.text]
 TF_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.VOLATILE)
 
 
@@ -52,6 +56,20 @@ def execute(block: Block) -> None:
 
 def test_the_readme_has_bridges() -> None:
     assert [block.page for block in BLOCKS].count("README.md") == 3
+
+
+@pytest.mark.parametrize("block", OFFLINE_BLOCKS, ids=str)
+def test_block_records_a_drive(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    execute(block)
+    with AnyReader([tmp_path / "run.mcap"]) as reader:
+        odometry = [
+            reader.deserialize(data, connection.msgtype)
+            for connection, _, data in reader.messages()
+            if connection.topic == "/rover/odom"
+        ]
+    assert odometry[-1].pose.pose.position.x > 0.1
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)

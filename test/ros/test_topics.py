@@ -18,7 +18,7 @@ from ros_plans import JOINT_COMMANDS, JOINT_STATES, plan, publisher, subscriptio
 from usd_ros_bridge.backends.null import NullBackend
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.model.state import SensorSample
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.spatial.pose import Pose
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -386,8 +386,8 @@ def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
     failing = []
 
     class Failing(PublisherHandle):
-        def __init__(self, node, publisher):
-            super().__init__(node, publisher)
+        def __init__(self, node, publisher, **more):
+            super().__init__(node, publisher, **more)
             self.sound, self.send = self.send, self.fail_or_send
 
         def fail_or_send(self, data):
@@ -396,8 +396,7 @@ def test_publishing_that_fails_is_reported_once_and_counted_and_goes_on(
             self.sound(data)
             self.send = self.fail_or_send
 
-    for module in ("endpoints.publisher", "tf.broadcaster"):
-        monkeypatch.setattr(f"usd_ros_bridge.ros.{module}.PublisherHandle", Failing)
+    monkeypatch.setattr("usd_ros_bridge.ros.domains.PublisherHandle", Failing)
     failing.append(True)
     received, transforms = listen(JointState, "/arm/joint_states"), listen(TFMessage, "/arm/tf")
     running = start(plan(JOINT_STATES))

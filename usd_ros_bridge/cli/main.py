@@ -14,6 +14,7 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     from usd_ros_bridge import __version__
     from usd_ros_bridge.cli.environment import backends, doctor, examples
     from usd_ros_bridge.cli.import_command import import_robot
+    from usd_ros_bridge.cli.recover_command import recover
     from usd_ros_bridge.cli.scaffold_command import scaffold
     from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, urdf
     from usd_ros_bridge.cli.view_command import view
@@ -26,7 +27,20 @@ def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
 
 
-for command in (inspect, run, view, diff, import_robot, scaffold, resolver, urdf, examples, backends, doctor):
+for command in (
+    inspect,
+    run,
+    view,
+    diff,
+    import_robot,
+    scaffold,
+    resolver,
+    urdf,
+    recover,
+    examples,
+    backends,
+    doctor,
+):
     cli.add_command(command)
 
 

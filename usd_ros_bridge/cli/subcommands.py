@@ -69,19 +69,43 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 @click.command()
 @asset_options
 @table_options(
-    "backend", "backend_options", "real_time_factor", "beyond_limits", "start_paused", "watch", "plan_cache"
+    "backend",
+    "backend_options",
+    "real_time_factor",
+    "beyond_limits",
+    "start_paused",
+    "watch",
+    "plan_cache",
+    "record",
+    "duration",
 )
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."
 )
+@click.option(
+    "--no-ros",
+    is_flag=True,
+    help="Open no ROS 2 participant: record to the file of --record, as fast as possible.",
+)
 @page_options
 @click.pass_obj
-def run(ros_args: list[str] | None, /, *, no_live: bool, page: PageAddress | None, **options: Any) -> None:
+def run(
+    ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, page: PageAddress | None, **options: Any
+) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2.
 
     On a terminal, a live view shows its findings, its interfaces and its log. With --view, a page in the browser shows
     the robots and drives them.
     """
+    if no_ros:
+        if ros_args:
+            raise OptionError("--no-ros and --ros-args exclude each other")
+        if page is not None:
+            raise OptionError("--no-ros and --view exclude each other: the page is a ROS 2 client")
+        from usd_ros_bridge.cli.offline_run import run_offline
+
+        run_offline(given_options(options))
+        return
     with ending_at_once():
         from usd_ros_bridge.cli.live_view import live_view, reason_against
         from usd_ros_bridge.cli.start_view import TerminalView

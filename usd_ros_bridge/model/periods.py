@@ -9,6 +9,11 @@ from usd_ros_bridge.ranges import RATE
 SECOND_NS: Final = 1_000_000_000
 
 
+def duration_to_ns(seconds: float) -> int:
+    """Return a duration in nanoseconds."""
+    return round(seconds * SECOND_NS)
+
+
 def period_ns(rate: float) -> int:
     """Return the period of `rate` (Hz) in nanoseconds, at least one; rates have the lower limit of RATE."""
     return max(1, round(SECOND_NS / max(rate, RATE.low)))

@@ -35,6 +35,7 @@ from usd_ros_bridge.ros.endpoints.handlers import HandlerRegistry, Handlers, bin
 from usd_ros_bridge.ros.endpoints.service_handlers import Services, run_in_tick, scene_access
 from usd_ros_bridge.ros.interface_set import Interfaces
 from usd_ros_bridge.ros.parameters import ControllerParameters
+from usd_ros_bridge.ros.recording.bridge_recording import BridgeRecording
 from usd_ros_bridge.ros.tf.broadcaster import RobotTransforms
 from usd_ros_bridge.ros.tf.relay import StateRelay
 from usd_ros_bridge.ros.workers import Workers
@@ -68,6 +69,7 @@ class BridgeParts:
     diagnostics: DiagnosticsPublisher
     changes: ChangeCoordinator
     reloader: AssetReloader
+    recording: BridgeRecording | None
 
 
 class Bridge(HandlerRegistry):
@@ -123,6 +125,7 @@ class Bridge(HandlerRegistry):
         self._resources.callback(self._domains.close)
         # Last first.
         self._stops: list[Callable[[], None]] = [self._domains.stop, self._workers.close]
+        self._recording: BridgeRecording | None = None
         self._opened: BridgeParts | None = None
         # Set before all is open: a signal handler may call `stop` meanwhile.
         self._loop: Loop | SimTimeLoop | None = None
@@ -229,6 +232,8 @@ class Bridge(HandlerRegistry):
         """
         loop = self.parts.loop
         self._spinning = True
+        if self._recording is not None:
+            self._recording.channels.lossless = self._is_unpaced()
         try:
             loop.run()
         finally:
@@ -430,15 +435,21 @@ class Bridge(HandlerRegistry):
     def _open(self) -> BridgeParts:
         """Open everything, in order. `close` closes what is open, in reverse, if something fails."""
         bind_installed(self._handlers, self._options.handlers, self._reporter.report)
+        # First of all: a file that cannot be made is the one line that is printed.
+        recording = self._open_recording()
         runtime, backend_name = self._open_runtime()
         self._progress(DISCOVERY)
         served = self._served_plan(runtime.plan, runtime.inputs)
         parts = self._make_parts(served, runtime, backend_name)
+        if recording is not None:
+            self._follow_time(recording, parts)
         self._loop = parts.loop
         self._stops += [runtime.stop, parts.loop.stop]
         self._open_interfaces(parts)
         self._register_components(parts)
         self._open_changes(parts)
+        if recording is not None:
+            recording.begin(parts.domains.main.node, wait_for=partial(self._are_texts_published, parts))
         monitor = GraphMonitor(lambda: runtime.plan, self._domains, report=self._reporter.report)
         runtime.add_publication(monitor, name="graph monitor", rate=CHECK_RATE)
         return parts
@@ -549,7 +560,46 @@ class Bridge(HandlerRegistry):
             ),
             changes=changes,
             reloader=AssetReloader(changes, runtime, main, self._workers),
+            recording=self._recording,
         )
+
+    def _open_recording(self) -> BridgeRecording | None:
+        """Create the file of a recording, if there is to be one."""
+        if self._options.record is None:
+            return None
+        recording = self._recording = BridgeRecording(
+            self._options, self._domains, report=self._reporter.report
+        )
+        self._resources.callback(lambda: recording.close(self.plan))
+        return recording
+
+    def _follow_time(self, recording: BridgeRecording, parts: BridgeParts) -> None:
+        """Stamp what is recorded with bridge time, in real time with that of publishing."""
+        clock, runtime = parts.clock, parts.runtime
+
+        def time_ns() -> int | None:
+            if isinstance(clock, SimTime):
+                # What /clock says, also before the first tick: players keep no order of messages of one time.
+                return runtime.now_ns
+            # Before the first tick, it is not known yet whether a host steps the bridge, and in which time.
+            return clock.now_ns() if self._spinning else runtime.time_ns
+
+        recording.set_time(time_ns)
+        if self._is_unpaced(clock):
+            recording.leave_out_diagnostics()
+
+    def _is_unpaced(self, clock: RosClock | SimTime | None = None) -> bool:
+        """Return whether bridge time passes as fast as possible, and follows no clock."""
+        return isinstance(clock or self.parts.clock, SimTime) and not self._options.real_time_factor
+
+    def _are_texts_published(self, parts: BridgeParts) -> bool:
+        """Return whether the texts of latched topics are published that a recording waits for.
+
+        Threads make them: only where time follows no clock does it matter when.
+        """
+        if not self._is_unpaced(parts.clock):
+            return True
+        return parts.descriptions.is_complete and parts.summary.is_published
 
     def _open_interfaces(self, parts: BridgeParts) -> None:
         """Open everything that follows from the plan."""

@@ -29,10 +29,10 @@ from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Handlers
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.endpoints.service import ServiceServer, make_built_in_server
 from usd_ros_bridge.ros.interface_types import AmentCatalog
 from usd_ros_bridge.ros.parameters import remote_refusal
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.workers import Workers
 from usd_ros_bridge.runtime.loop import ExternalClock, Loop, SystemClock
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
@@ -81,8 +81,8 @@ class ClockPublisher(Publication):
         for domain in domains:
             if id(domain) in there:
                 continue
-            publisher = domain.node.create_publisher(Clock, CLOCK_TOPIC, qos_profiles.profile(CLOCK_QOS))
-            self._handles.append((domain, PublisherHandle(domain.node, publisher), RateMeter()))
+            handle = domain.open_publisher(Clock, CLOCK_TOPIC, qos_profiles.profile(CLOCK_QOS))
+            self._handles.append((domain, handle, RateMeter()))
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Publish the time of the state."""
@@ -132,7 +132,7 @@ class ClockPublisher(Publication):
             kind="topic",
             role="publisher",
             path="",
-            name=handle.publisher.topic_name,
+            name=handle.topic_name,
             type=CLOCK,
             domain_id=domain.domain_id,
             authored_rate=self._rate,
@@ -147,8 +147,8 @@ class ClockPublisher(Publication):
     def _find_other_clocks(self) -> None:
         """Report a second clock: nodes that follow both see time jump back and forth."""
         for domain, handle, _ in self._handles:
-            name = handle.publisher.topic_name
-            if domain.node.count_publishers(name) > 1:
+            name = handle.topic_name
+            if handle.publisher_count() > 1:
                 self._report(
                     f"clock.taken:{domain.domain_id}",
                     f"another node publishes {name} in domain {domain.domain_id}, too: whoever follows it sees time "

@@ -25,6 +25,8 @@ from usd_ros_bridge.ros.compat import (
     make_executor,
     wake,
 )
+from usd_ros_bridge.ros.message_tap import MessageTap
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.transport import has_discovery_thread, wait_until_sent
 
 MAX_DOMAINS = 16
@@ -44,6 +46,7 @@ class Domain:
     Attributes:
         node: The node.
         owned: Whether the node, its context and its executor are the bridge's own.
+        tap: Gets a copy of each message that is published here; None: nothing does.
     """
 
     def __init__(self, node: Any, *, owned: bool, report: Report, threaded: bool = True) -> None:
@@ -57,6 +60,7 @@ class Domain:
         """
         self.node = node
         self.owned = owned
+        self.tap: MessageTap | None = None
         self._report = report
         self._threaded = threaded and owned
         self._jobs: deque[Callable[[], None]] = deque()
@@ -105,6 +109,32 @@ class Domain:
             name = f"usd_ros_bridge-domain-{self.domain_id}"
             self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
             self._thread.start()
+
+    def open_publisher(
+        self, message_class: Any, topic: str, profile: Any, *, event_callbacks: Any = None
+    ) -> PublisherHandle:
+        """Create a publisher, through the node so that remap rules apply. Return what sends its messages.
+
+        Args:
+            message_class: Class of the messages.
+            topic: Name before remaps.
+            profile: rclpy QoSProfile.
+            event_callbacks: rclpy PublisherEventCallbacks; None: rclpy's own.
+        """
+        publisher = self.node.create_publisher(message_class, topic, profile, event_callbacks=event_callbacks)
+        channel = None
+        if self.tap is not None:
+            channel = self.tap.open_channel(
+                topic=publisher.topic_name,
+                message_class=message_class,
+                profile=profile,
+                domain_id=self.domain_id,
+            )
+        return PublisherHandle(self.node, publisher, channel=channel)
+
+    def resolve(self, topic: str) -> str:
+        """Return the name of a topic after remaps."""
+        return str(self.node.resolve_topic_name(topic))
 
     def defer(self, job: Callable[[], None], *, urgent: bool = True) -> None:
         """Run `job` soon, outside of any callback, where entities may be created and destroyed.
@@ -281,6 +311,7 @@ class Domains:
         self._parameter_overrides = list(parameter_overrides)
         self._threaded = threaded
         self._report = report
+        self._tap: MessageTap | None = None
         self._main: Domain | None = None
         self._domains: dict[int, Domain] = {}
         self.polled: tuple[Domain, ...] = ()
@@ -368,7 +399,14 @@ class Domains:
             domain.close()
         self._domains.clear()
 
+    def set_tap(self, tap: MessageTap | None) -> None:
+        """Give a copy of each message to `tap`, of publishers that are opened from now on, in all domains."""
+        self._tap = tap
+        for domain in self._domains.values():
+            domain.tap = tap
+
     def _add(self, domain: Domain) -> None:
+        domain.tap = self._tap
         self._domains[domain.domain_id] = domain
         if not domain.threaded:
             self.polled = (*self.polled, domain)

@@ -333,7 +333,7 @@ class Interfaces:
                 runtime.remove_publication(endpoint)
                 self._add_publication(endpoint)
             elif not was_silent:
-                rate, robot = self._schedule_of(endpoint)
+                rate, robot = endpoint.schedule(runtime.capabilities)
                 runtime.change_publication(endpoint, rate=rate, robot=robot)
         elif isinstance(endpoint, TopicSubscription):
             input_binding = runtime.bind_sink(row.plan, into=self._factory.input_bindings[endpoint])
@@ -446,18 +446,8 @@ class Interfaces:
 
     def _add_publication(self, publisher: TopicPublisher) -> None:
         if not publisher.is_silent:
-            rate, robot = self._schedule_of(publisher)
+            rate, robot = publisher.schedule(self._runtime.capabilities)
             self._runtime.add_publication(publisher, name=publisher.topic.path, rate=rate, robot=robot)
-
-    def _schedule_of(self, publisher: TopicPublisher) -> tuple[float | None, int | None]:
-        """Return the rate of a publisher, None for every tick, and the robot whose state alone it shows."""
-        topic = publisher.topic
-        # A sensor measures when it wants to, and so does a source, whenever the robot's state arrives.
-        can = self._runtime.capabilities
-        free = publisher.has_source or topic.path in can.sensors
-        # An asynchronous sensor measures at the authored rate: a new sample is sent in the next tick.
-        is_async = topic.path in can.async_sensors and not publisher.has_source
-        return None if is_async else topic.publish_rate, None if free else topic.robot
 
     def _on_bound(self, kind: InterfaceKind, path: str) -> None:
         """Look up a publisher's source, in the tick's thread."""

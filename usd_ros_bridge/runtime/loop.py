@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Protocol
 
-from usd_ros_bridge.model.periods import period_ns
+from usd_ros_bridge.model.periods import duration_to_ns, period_ns
 from usd_ros_bridge.runtime.inbox import Wakeup
 from usd_ros_bridge.runtime.runtime import Runtime
 from usd_ros_bridge.runtime.schedule import ClockPeriod
@@ -60,6 +60,26 @@ class SystemClock:
         remaining = deadline_ns - max(time.time_ns(), self._last)
         if remaining > 0:
             wakeup.wait(remaining * 1e-9)
+
+
+class SteppedClock:
+    """Time that follows no clock: it begins at 0, and each wait ends at once, at its deadline."""
+
+    period_ns = 0
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def now_ns(self) -> int:
+        """Return the time of the last deadline."""
+        return self._now
+
+    def wait(self, deadline_ns: int | None, wakeup: Wakeup) -> None:
+        """Go to `deadline_ns`; without one, wait for `wakeup`."""
+        if deadline_ns is None:
+            wakeup.wait()
+        else:
+            self._now = max(self._now, deadline_ns)
 
 
 class ExternalClock:
@@ -129,19 +149,25 @@ class Loop:
         self._clock = clock or SystemClock()
         self._wakeup = runtime.inbox.wakeup
         self._stopped = False
+        self._end_ns: int | None = None
 
     def run(self) -> None:
         """Tick until `stop`, in the calling thread. Return at once if it was stopped before."""
         runtime, clock, wakeup = self._runtime, self._clock, self._wakeup
         rest_ns = period_ns(runtime.options.controller_rate)
+        duration_ns = duration_to_ns(runtime.options.duration)
         while not self.stopped():
-            deadline_ns, relay = runtime.next_due_ns(), runtime.relay
+            deadline_ns, relay = self._limited(runtime.next_due_ns()), runtime.relay
             if relay is None or not relay.wait(deadline_ns):
                 clock.wait(deadline_ns, wakeup)
             if self.stopped():
                 return
             now = clock.now_ns()
             if now is not None:
+                if self._end_ns is None and duration_ns:
+                    self._end_ns = now + duration_ns
+                if self._end_ns is not None and now > self._end_ns:
+                    return
                 runtime.follow_clock(clock.period_ns)
                 runtime.skip_until(now - rest_ns)
                 runtime.tick(now)
@@ -150,6 +176,12 @@ class Loop:
         """End `run` after the tick in progress; from any thread or signal handler, any number of times."""
         self._stopped = True
         self._wakeup.set()
+
+    def _limited(self, deadline_ns: int | None) -> int | None:
+        """Return a time to wait for, nanoseconds, no later than just after the end of the run."""
+        if self._end_ns is None:
+            return deadline_ns
+        return self._end_ns + 1 if deadline_ns is None else min(deadline_ns, self._end_ns + 1)
 
     def stopped(self) -> bool:
         """Return whether `stop` was called."""

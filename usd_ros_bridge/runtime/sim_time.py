@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from usd_ros_bridge.errors import BridgeError
-from usd_ros_bridge.model.periods import period_ns
+from usd_ros_bridge.model.periods import duration_to_ns, period_ns
 from usd_ros_bridge.ranges import FACTOR
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -482,6 +482,7 @@ class SimTimeLoop:
         self._wakeup = runtime.inbox.wakeup
         self._idle = idle
         self._stopped = False
+        self._duration_ns = duration_to_ns(runtime.options.duration)
 
     def run(self) -> None:
         """Tick until `stop`, in the calling thread. Return at once if it was stopped before."""
@@ -494,6 +495,8 @@ class SimTimeLoop:
                 # Nothing of the time that they took is to be caught up with.
                 pace.restart()
             next_ns = keeper.next_ns()
+            if self._duration_ns and (next_ns or 0) > self._duration_ns:
+                return
             if next_ns is None:
                 pace.restart()
                 if keeper.now_ns != stands_at:

@@ -11,6 +11,7 @@ SILENT_S = 1.0
 """Time without transforms after which the bridge is asked, seconds."""
 ANSWER_S = 1.0
 """Time that it has for an answer, seconds."""
+_GET_PARAMETERS = "rcl_interfaces/srv/GetParameters"
 
 
 class BridgeMonitor:
@@ -29,15 +30,12 @@ class BridgeMonitor:
         self._answer: Any = None
         self._asked_s = 0.0
         self._answered_s = 0.0
-        self._opened_s = 0.0
 
     def resume(self) -> None:
         """Create the client of the service."""
         if self._client is None:
-            self._client = self._graph.client(
-                f"{self._bridge}/get_parameters", "rcl_interfaces/srv/GetParameters"
-            )
-            self._opened_s = self._answered_s = time.monotonic()
+            self._client = self._graph.client(f"{self._bridge}/get_parameters", _GET_PARAMETERS)
+            self._answered_s = time.monotonic()
 
     def pause(self) -> None:
         """Destroy the client. Idempotent."""
@@ -53,24 +51,25 @@ class BridgeMonitor:
         """
         now = time.monotonic()
         if self._client is None or now - heard_s < SILENT_S:
-            self._answer = None
             return ""
-        if self._answer is not None and self._answer.done():
-            self._answer = None
-            self._answered_s = now
-        if self._answer is None and now - self._asked_s >= ANSWER_S:
-            self._asked_s = now
-            if not self._client.service_is_ready():
-                silent = now - max(heard_s, self._opened_s)
-                # Discovery takes a moment.
-                return (
-                    "" if silent < SILENT_S + ANSWER_S else f"{self._bridge} is not running: waiting for it"
-                )
-            request = self._graph.type_of("rcl_interfaces/srv/GetParameters").Request(names=["asset"])
-            self._answer = self._client.call_async(request)
+        self._ask(now)
         latest = max(self._answered_s, heard_s)
-        if now - latest < SILENT_S + 2.0 * ANSWER_S - 0.5:
+        # A request may be lost while the two discover each other: two in a row are not.
+        if now - latest < SILENT_S + 2.0 * ANSWER_S:
             return ""
         if not self._client.service_is_ready():
             return f"{self._bridge} is not running: waiting for it"
         return f"{self._bridge} does not answer: what is shown is {now - latest:.0f} s old"
+
+    def _ask(self, now: float) -> None:
+        """Take an answer that has come. Ask again if the last request is old, answered or not."""
+        if self._answer is not None and self._answer.done():
+            self._answer = None
+            self._answered_s = now
+        if now - self._asked_s < ANSWER_S or not self._client.service_is_ready():
+            return
+        self._asked_s = now
+        if self._answer is not None:
+            self._client.remove_pending_request(self._answer)
+        request = self._graph.type_of(_GET_PARAMETERS).Request(names=["asset"])
+        self._answer = self._client.call_async(request)

@@ -27,7 +27,7 @@ from usd_ros_bridge.ros.bridge_status import InterfaceStatus
 from usd_ros_bridge.ros.description.description_builder import DescriptionBuilder, InTick, WaitForTick
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 
 PLAN_TOPIC = "~/plan"
@@ -117,6 +117,12 @@ class Descriptions:
             for topic in topics.values():
                 topic.close()
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether each robot is described, or why not is known."""
+        with self._lock:
+            return all(topic.reason != _MAKING for topic in self._topics.values())
+
     def status(self) -> list[InterfaceStatus]:
         """Return the status of each robot's topic."""
         with self._lock:
@@ -148,7 +154,7 @@ class Descriptions:
         main = self._domains.main
 
         def key(domain: Domain, name: str) -> tuple[int, str]:
-            return domain.domain_id, domain.node.resolve_topic_name(name)
+            return domain.domain_id, domain.resolve(name)
 
         taken = {
             (main.domain_id if topic.domain_id is None else topic.domain_id, topic.name): topic.path
@@ -221,16 +227,14 @@ class LatchedText:
         """Create the publisher, through the node so that remap rules apply."""
         # Without events: no subscriber can ask for more than this offers, and no executor has to serve it.
         callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-        node, profile = self._domain.node, qos_profiles.profile(LATCHED_QOS)
-        self.handle = PublisherHandle(
-            node, node.create_publisher(String, self._name, profile, event_callbacks=callbacks)
-        )
+        profile = qos_profiles.profile(LATCHED_QOS)
+        self.handle = self._domain.open_publisher(String, self._name, profile, event_callbacks=callbacks)
 
     def send(self, text: str) -> bool:
         """Publish a text, unless it is the one sent last. Return whether it was sent."""
         if self.handle is None or text == self._text:
             return False
-        self.handle.publisher.publish(String(data=text))
+        self.handle.publish(String(data=text))
         self._text = text
         self.count += 1
         return True
@@ -288,7 +292,7 @@ class DescriptionTopic:
             kind="topic",
             role="publisher",
             path=self._path,
-            name=self.place.name if handle is None else handle.publisher.topic_name,
+            name=self.place.name if handle is None else handle.topic_name,
             type=STRING,
             domain_id=None if domain is None else domain.domain_id,
             matched=0 if handle is None else handle.matched(),
@@ -326,7 +330,7 @@ class DescriptionParameter:
     def open(self) -> None:
         """Refuse requests of others from here on."""
         node = self._domain.node
-        if node.has_parameter(ROBOT_DESCRIPTION):
+        if node is not None and node.has_parameter(ROBOT_DESCRIPTION):
             node.add_on_set_parameters_callback(self._check)
             self._watched = True
 
@@ -391,6 +395,11 @@ class PlanSummary:
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
         self._text.close()
+
+    @property
+    def is_published(self) -> bool:
+        """Return whether a summary was published."""
+        return self._text.count > 0
 
     def _publish(self) -> None:
         if self._text.handle is not None:

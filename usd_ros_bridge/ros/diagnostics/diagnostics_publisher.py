@@ -29,7 +29,7 @@ from usd_ros_bridge.ros.diagnostics.diagnostic_rules import (
 )
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.monitor import TfMonitor
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
 from usd_ros_bridge.runtime.runtime import Runtime
@@ -99,12 +99,8 @@ class DiagnosticsPublisher:
         if not self._options.publish_diagnostics:
             return
         callbacks = PublisherEventCallbacks(use_default_callbacks=False)
-        node = self._main.node
-        self._handle = PublisherHandle(
-            node,
-            node.create_publisher(
-                DiagnosticArray, TOPIC, qos_profiles.profile(_QOS), event_callbacks=callbacks
-            ),
+        self._handle = self._main.open_publisher(
+            DiagnosticArray, TOPIC, qos_profiles.profile(_QOS), event_callbacks=callbacks
         )
         self._set_timer()
 
@@ -160,7 +156,7 @@ class DiagnosticsPublisher:
         handle = self._handle
         # An exception in a callback would end the spinning of a host's executor.
         try:
-            if handle is None or not handle.matched():
+            if handle is None or not (handle.matched() or handle.subscriptions()):
                 self._round = None
                 return
             if self._round is None:
@@ -171,7 +167,7 @@ class DiagnosticsPublisher:
             if some:
                 array = DiagnosticArray(status=some)
                 array.header.stamp = self._main.node.get_clock().now().to_msg()
-                handle.publisher.publish(array)
+                handle.publish(array)
         except Exception as error:  # noqa: BLE001 - the edge to ROS
             self._round = None
             self._runtime.reporter.report("diagnostics", f"{TOPIC} cannot be told: {describe(error)}")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.event_handler import PublisherEventCallbacks
 
+from usd_ros_bridge.backends.base import Capabilities
 from usd_ros_bridge.model.plan import TopicPlan
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.bridge_status import InterfaceStatus
@@ -20,7 +21,7 @@ from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.handlers import Bound, SourceFeed
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.wire.cdr_template import pack_stamp
 from usd_ros_bridge.runtime.publications import Publication, Publications, PublicationStatus, Publish
 from usd_ros_bridge.runtime.schedule import mark_each
@@ -112,7 +113,7 @@ class MessagePublisher(Publication):
         if type(message) is bytearray:
             handle.send(message)
         else:
-            handle.publisher.publish(message)
+            handle.publish(message)
 
     def publish_from_source(self, snapshot: Snapshot) -> bool:  # noqa: ARG002 - for subclasses
         """Publish a message that no encoder makes. Return whether there is one."""
@@ -422,6 +423,19 @@ class TopicPublisher(MessagePublisher):
         """Return whether a source is bound."""
         return self._source is not None
 
+    def schedule(self, can: Capabilities) -> tuple[float | None, int | None]:
+        """Return its rate, Hz, None for every tick, and the robot whose state alone it shows.
+
+        Args:
+            can: Capabilities of the backend.
+        """
+        topic = self.topic
+        # A sensor measures when it wants to, and so does a source, whenever the robot's state arrives.
+        free = self.has_source or topic.path in can.sensors
+        # An asynchronous sensor measures at the authored rate: a new sample is sent in the next tick.
+        is_async = topic.path in can.async_sensors and not self.has_source
+        return None if is_async else topic.publish_rate, None if free else topic.robot
+
     def update_source(self) -> None:
         """Look up the source; in the tick thread."""
         # Not looked up at every message: there are thousands a second, and sources hardly change.
@@ -459,17 +473,16 @@ class TopicPublisher(MessagePublisher):
         callbacks = PublisherEventCallbacks(
             incompatible_qos=self._on_incompatible, use_default_callbacks=False
         )
-        publisher = self._domain.node.create_publisher(
+        self.handle = self._domain.open_publisher(
             self._class, self.topic.name, qos_profiles.profile(self.topic.qos), event_callbacks=callbacks
         )
-        self.handle = PublisherHandle(self._domain.node, publisher)
 
     def publish_from_source(self, snapshot: Snapshot) -> bool:
         """Ask the source for a message. Return whether it was free."""
         source, feed, handle = self._source, self._feed, self.handle
         if source is None or feed is None or handle is None:
             return False
-        return feed.ask(source, snapshot.time_ns, handle.publisher.publish)
+        return feed.ask(source, snapshot.time_ns, handle.publish)
 
     def close(self) -> None:
         """Destroy the publisher. Idempotent."""
@@ -496,7 +509,7 @@ class TopicPublisher(MessagePublisher):
             kind="topic",
             role="publisher",
             path=self.topic.path,
-            name=handle.publisher.topic_name if handle else self.topic.name,
+            name=handle.topic_name if handle else self.topic.name,
             type=self.topic.type,
             domain_id=self._domain.domain_id,
             authored_rate=self.topic.publish_rate,

@@ -24,7 +24,7 @@ from usd_ros_bridge.ros.compat import policy_name
 from usd_ros_bridge.ros.domains import Domain, DomainLimitError, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.publisher import NO_SUBSCRIBER, MessagePublisher
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.monitor import CHECK_RATE, BridgeTree, TfMonitor
 from usd_ros_bridge.runtime.frame_poses import RobotFrames
 from usd_ros_bridge.runtime.plan_binding import PlanBinding, PreparedChange
@@ -94,10 +94,7 @@ class TfTopic:
             incompatible_qos=self._on_incompatible, use_default_callbacks=False
         )
         profile = qos_profiles.profile(qos_profiles.TF_STATIC_QOS if self.is_static else qos_profiles.TF_QOS)
-        node = self._domain.node
-        self.handle = PublisherHandle(
-            node, node.create_publisher(TFMessage, self.name, profile, event_callbacks=callbacks)
-        )
+        self.handle = self._domain.open_publisher(TFMessage, self.name, profile, event_callbacks=callbacks)
 
     def set_static(self, shares: Mapping[Hashable, Sequence[Any]]) -> bool:
         """Set the transforms of a latched topic; `publish_static` sends them.
@@ -123,7 +120,7 @@ class TfTopic:
             return
         self.recent_stamps.append(time_ns)
         try:
-            handle.publisher.publish(TFMessage(transforms=self.transforms))
+            handle.publish(TFMessage(transforms=self.transforms))
         except Exception as error:  # noqa: BLE001 - the runtime's edge: what moves is still to be sent
             self._errors += 1
             self._report(f"tf.publish:{self.name}", f"publishing {self.name} failed: {describe(error)}")
@@ -155,7 +152,7 @@ class TfTopic:
             kind="topic",
             role="publisher",
             path="",
-            name=handle.publisher.topic_name if handle else self.name,
+            name=handle.topic_name if handle else self.name,
             type=TF_MESSAGE,
             domain_id=self._domain.domain_id,
             authored_rate=None if self.is_static else authored_rate,
@@ -359,6 +356,7 @@ class RobotTransforms:
         *,
         rate: float | None,
         publish_unmatched: bool = False,
+        watch: bool = True,
     ) -> None:
         """Store the arguments.
 
@@ -368,8 +366,10 @@ class RobotTransforms:
             runtime: What they are moved by; open.
             rate: Hz, None for every tick.
             publish_unmatched: Send moving transforms also while nobody subscribes.
+            watch: Look for other senders of the same frames.
         """
         self._unmatched = publish_unmatched
+        self._watches = watch
         self._plan = plan
         self._domains = domains
         self._runtime = runtime
@@ -555,6 +555,8 @@ class RobotTransforms:
                 self._runtime.add_publication(publisher, name=name, rate=self._rate, robot=index)
             else:
                 self._runtime.change_publication(publisher, rate=self._rate, robot=index)
+        if not self._watches:
+            return
         self.monitor.watch(self._trees)
         if had_trees and not self._trees:
             self._runtime.remove_publication(self.monitor)

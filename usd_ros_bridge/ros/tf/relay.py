@@ -25,8 +25,8 @@ from usd_ros_bridge.backends.joint_states import JointAssignment, JointStatesBac
 from usd_ros_bridge.model.periods import SECOND_NS
 from usd_ros_bridge.reporting import describe
 from usd_ros_bridge.ros.endpoints.backend_inputs import BackendInputs
-from usd_ros_bridge.ros.endpoints.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.endpoints.subscription import DirectSubscription, TopicSubscription
+from usd_ros_bridge.ros.publisher_handle import PublisherHandle
 from usd_ros_bridge.ros.tf.broadcaster import TransformPublisher
 from usd_ros_bridge.ros.wire.cdr_layout import HEADER_BYTES
 from usd_ros_bridge.ros.wire.cdr_reader import PLAIN_CDR, TEXT_BEGIN, JointStateShape

@@ -43,6 +43,25 @@ def pack_stamp(time_ns: int) -> bytes:
     return _STAMP.pack(*divmod(time_ns, NANOSECONDS))
 
 
+def serialize_defined(message: Any) -> bytearray:
+    """Serialize a message so that equal messages give equal bytes.
+
+    `serialize_message` leaves memory as it was in padding and behind the end.
+
+    Args:
+        message: Of any type; one whose layout is not known is serialized as `serialize_message` does.
+    """
+    data = bytearray(serialize_message(message))
+    try:
+        layout = CdrLayout(message)
+    except TemplateError:
+        return data
+    del data[layout.size :]
+    for offset, count in layout.padding:
+        data[offset : offset + count] = bytes(count)
+    return data
+
+
 class Template:
     """Keep the serialized form of one message, with a writable place for every number in it.
 

@@ -1,0 +1,1 @@
+"""Recording: the messages that the bridge publishes, in an MCAP file or for a server."""
