@@ -19,6 +19,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.process_settings import tune_process
 from usd_ros_bridge.reporting import OnceReporter, describe
 from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
+from usd_ros_bridge.view.drive_controls import DriveControls
 from usd_ros_bridge.view.frame_nodes import FrameNodes
 from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.graph_client import GraphClient
@@ -26,9 +27,17 @@ from usd_ros_bridge.view.page_component import TABS, Layers, PageComponent, Page
 from usd_ros_bridge.view.page_server import open_server, page_url
 from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource
 from usd_ros_bridge.view.scene import SceneMeshes
+from usd_ros_bridge.view.simulation_controls import SimulationControls
+from usd_ros_bridge.view.variant_controls import VariantControls
 from usd_ros_bridge.view.world import WorldMeshes
 
-COMPONENTS: tuple[Callable[[], PageComponent], ...] = (SceneMeshes, WorldMeshes)
+COMPONENTS: tuple[Callable[[], PageComponent], ...] = (
+    SceneMeshes,
+    WorldMeshes,
+    DriveControls,
+    SimulationControls,
+    VariantControls,
+)
 """Parts of the page, in the order in which their elements appear."""
 
 PERIOD_S = 1.0 / 30.0

@@ -24,6 +24,8 @@ PLAN_TOPIC = "plan"
 ANSWER_S = 1.0
 """Time that the bridge has for an answer, seconds."""
 _GET_PARAMETERS = "rcl_interfaces/srv/GetParameters"
+MAX_VARIANT_SETS = 1000
+"""Variant sets that the page can switch."""
 _LATCHED = QosPlan(reliability="reliable", durability="transient_local", depth=1)
 _IGNORED = ("diagnostics", "version", "variants", "asset")
 """Keys of the bridge's summary that are no reason for another plan, or are compared apart."""
@@ -52,13 +54,15 @@ class PlanSource:
         from usd_ros_bridge.api import load_plan
         from usd_ros_bridge.ros.interface_types import AmentCatalog
         from usd_ros_bridge.usd import quiet
+        from usd_ros_bridge.usd.session import StageSession
 
         load = partial(
             load_plan, read_options=self.read, plan_options=self.options, catalog=AmentCatalog(), physics=True
         )
         plan: BridgePlan = quiet()(load)(self.asset)
+        sets = StageSession(plan.stage).variant_sets(most=MAX_VARIANT_SETS)
         # Nothing reads the stage again; it holds memory, and files.
-        return replace(plan, stage=None)
+        return replace(plan, stage=None, variant_sets=sets)
 
 
 class PlanFollower:
