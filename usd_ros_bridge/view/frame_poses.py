@@ -23,8 +23,12 @@ class FramePoses:
 
     def __init__(self, plan: BridgePlan) -> None:
         """Args: plan: The frames, at rest before the first message."""
-        self.rows: Mapping[tuple[int, str], int] = {}
-        count = sum(len(robot.frames) for robot in plan.robots)
+        rows: dict[tuple[int, str], int] = {}
+        for number, robot in enumerate(plan.robots):
+            for frame in robot.frames:
+                rows[number, frame.id] = len(rows)
+        self.rows: Mapping[tuple[int, str], int] = rows
+        count = len(rows)
         self.positions: NDArray[np.float64] = np.zeros((count, 3))
         self.rotations: NDArray[np.float64] = np.tile((1.0, 0.0, 0.0, 0.0), (count, 1))
         self.known: NDArray[np.bool_] = np.zeros(count, bool)
