@@ -70,7 +70,13 @@ NEWTON = Requirement(
     remedy='pip install "usd_ros_bridge[newton]"',
     purpose="the backend newton",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON)
+VISER = Requirement(
+    label="viser",
+    modules=("viser",),
+    remedy='pip install "usd_ros_bridge[view]"',
+    purpose="the page in a browser",
+)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, VISER)
 
 
 def is_installed(module: str) -> bool:

@@ -16,6 +16,7 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     from usd_ros_bridge.cli.import_command import import_robot
     from usd_ros_bridge.cli.scaffold_command import scaffold
     from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, urdf
+    from usd_ros_bridge.cli.view_command import view
     from usd_ros_bridge.errors import BridgeError
 
 
@@ -25,7 +26,7 @@ def cli() -> None:
     """OpenUSD robots as live ROS 2 interfaces (REP 0158)."""
 
 
-for command in (inspect, run, diff, import_robot, scaffold, resolver, urdf, examples, backends, doctor):
+for command in (inspect, run, view, diff, import_robot, scaffold, resolver, urdf, examples, backends, doctor):
     cli.add_command(command)
 
 

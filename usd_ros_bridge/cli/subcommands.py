@@ -21,6 +21,7 @@ from usd_ros_bridge.cli.common import (
     split_options,
     table_options,
 )
+from usd_ros_bridge.cli.view_command import page_companions, page_options
 from usd_ros_bridge.errors import AssetError, OptionError, StrictError, alternatives, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
@@ -28,6 +29,7 @@ from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 if TYPE_CHECKING:
     from usd_ros_bridge.model.diagnostics import Diagnostic
     from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+    from usd_ros_bridge.view.page_process import PageAddress
 
 EXIT_DIFFERENT = 1
 
@@ -72,11 +74,13 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
 @click.option(
     "--no-live", is_flag=True, help="Print log lines in place of the live view, also on a terminal."
 )
+@page_options
 @click.pass_obj
-def run(ros_args: list[str] | None, /, *, no_live: bool, **options: Any) -> None:
+def run(ros_args: list[str] | None, /, *, no_live: bool, page: PageAddress | None, **options: Any) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2.
 
-    On a terminal, a live view shows its findings, its interfaces and its log.
+    On a terminal, a live view shows its findings, its interfaces and its log. With --view, a page in the browser shows
+    the robots and drives them.
     """
     with ending_at_once():
         from usd_ros_bridge.cli.live_view import live_view, reason_against
@@ -84,6 +88,7 @@ def run(ros_args: list[str] | None, /, *, no_live: bool, **options: Any) -> None
         from usd_ros_bridge.planner_process import start_planner
         from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
+        companions = page_companions(page)
         reason = "not wanted" if no_live else reason_against()
         if reason and sys.stdout.isatty() and not no_live:
             print(f"usd_ros_bridge: no live view: {reason}", file=sys.stderr)
@@ -95,6 +100,7 @@ def run(ros_args: list[str] | None, /, *, no_live: bool, **options: Any) -> None
                 given=given_options(options),
                 ros_args=ros_args or [],
                 view=None if reason else live_view,
+                companions=companions,
                 planner=planner,
                 phases=phases,
             )

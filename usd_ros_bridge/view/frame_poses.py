@@ -2,34 +2,270 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.model.plan import WORLD, BridgePlan, RobotPlan
+from usd_ros_bridge.planning.names import join
+from usd_ros_bridge.spatial.transforms import (
+    IDENTITY,
+    FloatArray,
+    compose,
+    inverse,
+    normalized,
+    pose_array,
+    wxyz,
+)
+from usd_ros_bridge.view.graph_client import GraphClient
+from usd_ros_bridge.view.tf_messages import TransformNames
+from usd_ros_bridge.view.tf_topics import TfTopics
+
+_ROOT = -1
+MAX_FOREIGN_FRAMES = 10_000
+"""Frames of other nodes that are remembered: poses of robots may hang from them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Tree:
+    """Frames of one pair of topics. A frame id means another frame in each.
+
+    Attributes:
+        rows: Row of each frame by its id, with the prefix it has in messages.
+        places: By the names of a message: rows of its children, and its transforms that have one.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    places: dict[TransformNames, tuple[NDArray[np.intp], NDArray[np.intp] | slice]] = field(
+        default_factory=dict
+    )
 
 
 class FramePoses:
     """Poses of a plan's frames in the fixed frame, row by row.
+
+    A frame is where the plan has it at rest until the first message about it. A frame whose parent hangs from nothing,
+    such as `odom`, is where it was at rest: tf2 would know no pose at all.
 
     Attributes:
         rows: Row of each frame, by robot (index in `plan.robots`) and frame id.
         positions: (F, 3) metres, in the fixed frame (`parent_frame`, "world").
         rotations: (F, 4) quaternions, scalar first as viser has them.
         known: (F,) whether /tf or /tf_static has said where the frame is.
-        changes: Counts the messages that changed a pose.
+        changes: Counts the updates that changed a pose.
+        heard_s: Time (`time.monotonic`) of the last message, seconds.
     """
 
     def __init__(self, plan: BridgePlan) -> None:
         """Args: plan: The frames, at rest before the first message."""
-        rows: dict[tuple[int, str], int] = {}
-        for number, robot in enumerate(plan.robots):
-            for frame in robot.frames:
-                rows[number, frame.id] = len(rows)
-        self.rows: Mapping[tuple[int, str], int] = rows
-        count = len(rows)
-        self.positions: NDArray[np.float64] = np.zeros((count, 3))
-        self.rotations: NDArray[np.float64] = np.tile((1.0, 0.0, 0.0, 0.0), (count, 1))
-        self.known: NDArray[np.bool_] = np.zeros(count, bool)
+        rows = {(number, frame.id): 0 for number, robot in enumerate(plan.robots) for frame in robot.frames}
+        self.rows: Mapping[tuple[int, str], int] = {key: row for row, key in enumerate(rows)}
+        self._count = len(rows)
+        self.known: NDArray[np.bool_] = np.zeros(self._count, bool)
         self.changes = 0
+        self.heard_s = 0.0
+        self._plan = plan
+        self._trees: dict[tuple[int | None, str, str], _Tree] = {}
+        self._local = np.tile(IDENTITY, (self._count, 1))
+        self._parent = np.full(self._count, _ROOT, dtype=np.intp)
+        self._levels: tuple[NDArray[np.intp], ...] | None = None
+        self._heard = np.zeros(self._count, bool)
+        self._at_rest()
+        self._topics: TfTopics | None = None
+        self.positions: NDArray[np.float64] = np.zeros((self._count, 3))
+        self.rotations: NDArray[np.float64] = np.zeros((self._count, 4))
+        self._compose()
+
+    # --- Life cycle ---
+
+    def resume(self, graph: GraphClient) -> None:
+        """Subscribe to all transforms of the robots."""
+        if self._topics is None:
+            self._topics = TfTopics(graph)
+            per_tree: dict[tuple[int | None, str, str], int] = defaultdict(int)
+            for robot in self._plan.robots:
+                for key, _ in _tree_keys(robot):
+                    per_tree[key] += 1
+            for key, robots in per_tree.items():
+                self._topics.subscribe(key, robots)
+            self.heard_s = time.monotonic()
+
+    def pause(self) -> None:
+        """Unsubscribe. The poses stay."""
+        topics, self._topics = self._topics, None
+        if topics is not None:
+            topics.close()
+
+    def update(self) -> bool:
+        """Take what has arrived. Return whether a pose has changed."""
+        if self._topics is None:
+            return False
+        changed = False
+        heard = False
+        for key, names, poses in self._topics.take():
+            heard = True
+            changed |= self.receive(key, names, poses)
+        if heard:
+            self.heard_s = time.monotonic()
+        if changed:
+            self._compose()
+            self.changes += 1
+        return changed
+
+    # --- Messages ---
+
+    def receive(self, tree: tuple[int | None, str, str], names: TransformNames, poses: FloatArray) -> bool:
+        """Apply the transforms of a message. Return whether any differs from what was known.
+
+        Args:
+            tree: Domain id, and topics of transforms.
+            names: Names in the message.
+            poses: (N, 7) `parent_from_child`.
+        """
+        found = self._trees.get(tree)
+        if found is None:
+            return False
+        place = found.places.get(names)
+        if place is None:
+            place = self._place(found, names)
+        rows, chosen = place
+        values = poses[chosen]
+        known = np.isfinite(values).all(axis=1) & values[:, 3:].any(axis=1)
+        if not known.all():
+            rows, values = rows[known], values[known]
+        if not len(rows):
+            return False
+        new = not self._heard[rows].all()
+        if not new and np.array_equal(self._local[rows], values):
+            return False
+        self._local[rows] = values
+        if new:
+            self._heard[rows] = True
+            self.known[rows[rows < self._count]] = True
+        return True
+
+    def _place(self, tree: _Tree, names: TransformNames) -> tuple[NDArray[np.intp], NDArray[np.intp] | slice]:
+        """Find the rows of a message's transforms, with new rows for new frames, and who hangs from whom."""
+        rows, chosen = [], []
+        for number, (child, parent) in enumerate(zip(names.children, names.parents, strict=True)):
+            row = self._row(tree, child)
+            parent_row = _ROOT if parent == WORLD and parent not in tree.rows else self._row(tree, parent)
+            if row is None or parent_row is None or row == parent_row:
+                continue
+            rows.append(row)
+            chosen.append(number)
+            if self._parent[row] != parent_row:
+                self._parent[row] = parent_row
+                self._levels = None
+        whole = len(chosen) == len(names.children)
+        place = (np.array(rows, dtype=np.intp), slice(None) if whole else np.array(chosen, dtype=np.intp))
+        # A publisher whose names change all the time must not fill the memory.
+        if len(tree.places) >= MAX_FOREIGN_FRAMES:
+            tree.places.clear()
+        tree.places[names] = place
+        return place
+
+    def _row(self, tree: _Tree, frame_id: str) -> int | None:
+        row = tree.rows.get(frame_id)
+        if row is None:
+            if len(self._local) - self._count >= MAX_FOREIGN_FRAMES:
+                return None
+            row = tree.rows[frame_id] = len(self._local)
+            self._local = np.vstack([self._local, IDENTITY])
+            self._parent = np.append(self._parent, _ROOT)
+            self._heard = np.append(self._heard, False)
+            self._levels = None
+        return row
+
+    # --- Poses ---
+
+    def _at_rest(self) -> None:
+        """Set all frames to the plan's poses."""
+        row = 0
+        for robot in self._plan.robots:
+            first = row
+            keys = _tree_keys(robot)
+            for key, _ in keys:
+                self._trees.setdefault(key, _Tree())
+            for frame in robot.frames:
+                self._local[row] = pose_array(frame.parent_from_frame)
+                for key, prefix in keys:
+                    self._trees[key].rows.setdefault(prefix + frame.id, row)
+                row += 1
+            for number, frame in enumerate(robot.frames):
+                if frame.parent_index >= 0:
+                    self._parent[first + number] = first + frame.parent_index
+                elif frame.parent != WORLD:
+                    self._parent[first + number] = self._outside(robot, number, keys)
+
+    def _outside(
+        self, robot: RobotPlan, number: int, keys: Sequence[tuple[tuple[int | None, str, str], str]]
+    ) -> int:
+        """Return the row of the frame that a robot's topmost frame hangs from: where it is at rest."""
+        frame = robot.frames[number]
+        parent: int | None = None
+        for key, prefix in keys:
+            name = frame.parent if frame.parent == robot.parent_frame else prefix + frame.parent
+            tree = self._trees[key]
+            parent = tree.rows.get(name) if parent is None else tree.rows.setdefault(name, parent)
+            if parent is None:
+                parent = self._row(tree, name)
+                assert parent is not None
+                if frame.parent == robot.odom_frame:
+                    at_rest = self._world_from(robot, number)
+                    self._local[parent] = compose(at_rest, inverse(pose_array(frame.parent_from_frame)))
+        assert parent is not None
+        return parent
+
+    def _world_from(self, robot: RobotPlan, number: int) -> FloatArray:
+        frame = robot.frames[number]
+        carrier_from_frame = pose_array(frame.carrier_from_frame)
+        if frame.carrier < 0:
+            return carrier_from_frame
+        return compose(self._plan.layout.body_pose[frame.carrier], carrier_from_frame)
+
+    def _compose(self) -> None:
+        """Compose all poses, level by level of the tree."""
+        if self._levels is None:
+            self._levels = levels(self._parent)
+        world = self._local.copy()
+        world[:, 3:] = normalized(world[:, 3:])
+        for rows in self._levels[1:]:
+            world[rows] = compose(world[self._parent[rows]], world[rows])
+        self.positions = world[: self._count, :3]
+        self.rotations = wxyz(world[: self._count, 3:])
+
+
+def levels(parent: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+    """Return the rows of a forest by depth, roots first; rows in a cycle are left out.
+
+    Args:
+        parent: (N,) row of the parent of each, -1 for roots.
+    """
+    depth = np.full(len(parent), -1, dtype=np.intp)
+    level = np.flatnonzero(parent < 0)
+    found = [level]
+    depth[level] = 0
+    waiting = np.flatnonzero(parent >= 0)
+    while len(waiting):
+        ready = depth[parent[waiting]] >= 0
+        level = waiting[ready]
+        if not len(level):
+            break
+        found.append(level)
+        depth[level] = len(found) - 1
+        waiting = waiting[~ready]
+    return tuple(found)
+
+
+def _tree_keys(robot: RobotPlan) -> tuple[tuple[tuple[int | None, str, str], str], ...]:
+    """Return the pair of topics that a robot's transforms are taken from, and the prefix of its frames there."""
+    if robot.tf_outputs:
+        # Where there are two they say the same.
+        output = robot.tf_outputs[0]
+        return (((robot.domain_id, output.tf, output.tf_static), output.prefix),)
+    return (((robot.domain_id, join(robot.namespace, "tf"), join(robot.namespace, "tf_static")), ""),)

@@ -100,6 +100,10 @@ class GraphClient:
         domain = self._domains.get(domain_id)
         return self._keep(domain, ActionClient(domain.node, self.type_of(type_name), action))
 
+    def adopt(self, entity: Any, *, domain_id: int | None = None) -> Any:
+        """Destroy an entity that was made for a node of this client together with all others. Return it."""
+        return self._keep(self._domains.get(domain_id), entity)
+
     def destroy(self, entity: Any) -> None:
         """Destroy what a method of this class returned. A second call has no effect."""
         found = self._opened.pop(id(entity), None)
