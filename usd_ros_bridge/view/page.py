@@ -19,14 +19,23 @@ from usd_ros_bridge.reporting import OnceReporter, describe
 from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
 from usd_ros_bridge.view.frame_nodes import FrameNodes
 from usd_ros_bridge.view.frame_poses import FramePoses
+from usd_ros_bridge.view.frame_tree import FrameTree
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.page_component import TABS, Layers, PageComponent, PageContext, Picks
 from usd_ros_bridge.view.page_server import open_server, page_url
 from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource
 from usd_ros_bridge.view.scene import SceneMeshes
+from usd_ros_bridge.view.selection import Selection
+from usd_ros_bridge.view.sensor_layers import SensorLayers
 from usd_ros_bridge.view.world import WorldMeshes
 
-COMPONENTS: tuple[Callable[[], PageComponent], ...] = (SceneMeshes, WorldMeshes)
+COMPONENTS: tuple[Callable[[], PageComponent], ...] = (
+    SceneMeshes,
+    WorldMeshes,
+    FrameTree,
+    Selection,
+    SensorLayers,
+)
 """Parts of the page, in the order in which their elements appear."""
 
 PERIOD_S = 1.0 / 30.0

@@ -1,0 +1,155 @@
+"""Frame tree: which frame hangs from which, as text in the panel; axes and names of frames in the scene."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from usd_ros_bridge.model.plan import RobotPlan
+from usd_ros_bridge.view.frame_nodes import robot_names
+from usd_ros_bridge.view.page_component import PageContext
+from usd_ros_bridge.view.page_text import paragraph, preformatted
+
+MAX_ROBOTS = 100
+"""Robots whose frames are listed, as in the terminal's view."""
+MAX_FRAMES = 300
+"""Frames of a robot that are listed."""
+MAX_NAMES = 500
+"""Frames whose names are shown in the scene."""
+AXES_M = 0.12
+
+
+def tree_lines(robot: RobotPlan, *, limit: int = MAX_FRAMES) -> list[str]:
+    """Return the tree of a robot's frames, one a line, as `inspect` draws it.
+
+    Args:
+        robot: The robot.
+        limit: Most frames; a last line says how many are left out.
+    """
+    children: dict[int, list[int]] = defaultdict(list)
+    tops: dict[str, list[int]] = {}
+    for number, frame in enumerate(robot.frames):
+        if frame.parent_index >= 0:
+            children[frame.parent_index].append(number)
+        else:
+            tops.setdefault(frame.parent, []).append(number)
+    lines: list[str] = []
+    for top, members in tops.items():
+        lines.append(top)
+        # Each waits with its indentation, the first on top.
+        waiting = [(number, "", number == members[-1]) for number in reversed(members)]
+        while waiting and len(lines) < limit + len(tops):
+            number, indent, is_last = waiting.pop()
+            frame = robot.frames[number]
+            lines.append(f"{indent}{'└── ' if is_last else '├── '}{frame.id}{'' if frame.static else ' *'}")
+            below = children[number]
+            inner = indent + ("    " if is_last else "│   ")
+            waiting.extend((each, inner, each == below[-1]) for each in reversed(below))
+    left_out = len(robot.frames) + len(tops) - len(lines)
+    return [*lines, f"... {left_out} more"] if left_out > 0 else lines
+
+
+class FrameTree:
+    """The component of the tab "Show" that lists frames, and shows their axes and names."""
+
+    def __init__(self) -> None:
+        """Show nothing yet."""
+        self._context: PageContext | None = None
+        self._handles: list[Any] = []
+        self._tree: Any = None
+        self._axes: Any = None
+        self._labels: list[Any] = []
+        self._wants_axes = False
+        self._wants_names = False
+        self._seen = -1
+
+    def open(self, context: PageContext) -> None:
+        """Add the tree, and the layers of axes and names."""
+        self._context = context
+        context.layers.add("axes", "axes of frames", self._show_axes, visible=False)
+        context.layers.add("names", "names of frames", self._show_names, visible=False)
+        robots = context.plan.robots
+        if not robots:
+            return
+        gui = context.server.gui
+        names = robot_names(context.plan)[:MAX_ROBOTS]
+        with context.tabs["Show"]:
+            folder = gui.add_folder("Frames", expand_by_default=len(robots) == 1)
+            self._handles.append(folder)
+            with folder:
+                if len(names) > 1:
+                    choice = gui.add_dropdown("robot", names)
+                    choice.on_update(lambda _: self._list(names.index(choice.value)))
+                self._tree = gui.add_html("")
+                if len(robots) > MAX_ROBOTS:
+                    gui.add_html(paragraph(f"{len(robots) - MAX_ROBOTS} more robots are not listed"))
+                gui.add_html(paragraph("* moves"))
+        self._list(0)
+
+    def resume(self) -> None:
+        """Do nothing: poses come from the page's own subscriptions."""
+
+    def update(self) -> None:
+        """Show or hide axes and names, and move the axes."""
+        context = self._context
+        if context is None:
+            return
+        if self._wants_axes != (self._axes is not None):
+            self._switch_axes(context)
+        elif self._axes is not None and context.frames.changes != self._seen:
+            self._axes.batched_positions = context.frames.positions.astype(np.float32)
+            self._axes.batched_wxyzs = context.frames.rotations.astype(np.float32)
+        self._seen = context.frames.changes
+        if self._wants_names != bool(self._labels):
+            self._switch_names(context)
+
+    def pause(self) -> None:
+        """Do nothing: the tree is the plan's."""
+
+    def close(self) -> None:
+        """Remove the tree, axes and names. Idempotent."""
+        for handle in (
+            *self._labels,
+            *([self._axes] if self._axes is not None else []),
+            *reversed(self._handles),
+        ):
+            handle.remove()
+        self._labels.clear()
+        self._handles.clear()
+        self._axes = None
+        self._context = None
+
+    def _list(self, robot: int) -> None:
+        if self._context is not None:
+            self._tree.content = preformatted(tree_lines(self._context.plan.robots[robot]))
+
+    def _show_axes(self, visible: bool) -> None:
+        self._wants_axes = visible
+
+    def _show_names(self, visible: bool) -> None:
+        self._wants_names = visible
+
+    def _switch_axes(self, context: PageContext) -> None:
+        if self._axes is not None:
+            self._axes.remove()
+            self._axes = None
+        elif len(context.frames.positions):
+            self._axes = context.server.scene.add_batched_axes(
+                "/frames/axes",
+                context.frames.rotations.astype(np.float32),
+                context.frames.positions.astype(np.float32),
+                axes_length=AXES_M,
+                axes_radius=0.03 * AXES_M,
+            )
+
+    def _switch_names(self, context: PageContext) -> None:
+        if self._labels:
+            for label in self._labels:
+                label.remove()
+            self._labels.clear()
+            return
+        for robot, frame in list(context.frames.rows)[:MAX_NAMES]:
+            node = context.nodes.node(robot, frame)
+            self._labels.append(context.server.scene.add_label(f"{node}/name", frame))
