@@ -75,7 +75,8 @@ class DisplayLayer:
     Attributes:
         key: Unique in a plan, stable from one plan to the next.
         kind: How it is shown.
-        label: Text of the check box.
+        label: Text of the check box: the name as far as the robot's namespace does not say it.
+        hint: More about it: full name, type and rate.
         robot: Index in `plan.robots`, -1 for none.
         path: Prim path of what publishes; of the frame for a trail.
         topic: Absolute name; "" for a trail, which comes from /tf.
@@ -91,6 +92,7 @@ class DisplayLayer:
     key: str
     kind: LayerKind
     label: str
+    hint: str = ""
     robot: int = -1
     path: str = ""
     topic: str = ""
@@ -142,7 +144,7 @@ def _topic_layers(plan: BridgePlan) -> Iterator[DisplayLayer]:
         kind = KINDS.get(topic.type, "values")
         if topic.type == types.BOOL and topic.path in contacts:
             kind = "contact"
-        yield _layer(kind, topic, rate=topic.publish_rate, frame=topic.frame_id, qos=_newest_of(topic))
+        yield _layer(plan, kind, topic, rate=topic.publish_rate, frame=topic.frame_id, qos=_newest_of(topic))
 
 
 def _trajectory_layers(plan: BridgePlan) -> Iterator[DisplayLayer]:
@@ -161,7 +163,7 @@ def _trajectory_layers(plan: BridgePlan) -> Iterator[DisplayLayer]:
                 types.FOLLOW_JOINT_TRAJECTORY,
             ):
                 continue
-            yield _layer("trajectory", interface, frame=frame, joints=joints)
+            yield _layer(plan, "trajectory", interface, frame=frame, joints=joints)
 
 
 def _trail_layers(plan: BridgePlan, tools: Mapping[int, str]) -> Iterator[DisplayLayer]:
@@ -177,6 +179,7 @@ def _trail_layers(plan: BridgePlan, tools: Mapping[int, str]) -> Iterator[Displa
                 key=f"trail:{robot.path}",
                 kind="trail",
                 label=f"trail of {frame}",
+                hint="where the frame has been, by /tf",
                 robot=number,
                 path=next(each.path for each in robot.frames if each.id == frame),
                 frame=frame,
@@ -199,6 +202,7 @@ def _newest_of(topic: TopicPlan) -> QosPlan:
 
 
 def _layer(
+    plan: BridgePlan,
     kind: LayerKind,
     interface: TopicPlan | ActionPlan,
     *,
@@ -208,11 +212,13 @@ def _layer(
     joints: tuple[tuple[str, int], ...] = (),
 ) -> DisplayLayer:
     is_action = isinstance(interface, ActionPlan)
-    hertz = f", {rate:g} Hz" if rate else ""
+    namespace = plan.robots[interface.robot].namespace if interface.robot >= 0 else "/"
+    label = interface.name.removeprefix(f"{namespace}/") if namespace != "/" else interface.name.lstrip("/")
     return DisplayLayer(
         key=f"{kind}:{interface.domain_id}:{interface.name}",
         kind=kind,
-        label=f"{interface.name} ({interface.type.rpartition('/')[2]}{hertz})",
+        label=label,
+        hint=f"{interface.name}, {interface.type}" + (f", {rate:g} Hz" if rate else ""),
         robot=interface.robot,
         path=interface.path,
         topic=feedback_topic(interface.name) if is_action else interface.name,

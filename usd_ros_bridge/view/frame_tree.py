@@ -19,6 +19,8 @@ MAX_FRAMES = 300
 MAX_NAMES = 500
 """Frames whose names are shown in the scene."""
 AXES_M = 0.12
+FRAMES_ORDER = 5.0
+"""Place of the folder in the tab."""
 
 
 def tree_lines(robot: RobotPlan, *, limit: int = MAX_FRAMES) -> list[str]:
@@ -76,7 +78,7 @@ class FrameTree:
         gui = context.server.gui
         names = robot_names(context.plan)[:MAX_ROBOTS]
         with context.tabs["Show"]:
-            folder = gui.add_folder("Frames", expand_by_default=len(robots) == 1)
+            folder = gui.add_folder("Frames", order=FRAMES_ORDER, expand_by_default=len(robots) == 1)
             self._handles.append(folder)
             with folder:
                 if len(names) > 1:

@@ -181,7 +181,7 @@ class _Points(_Drawing):
         self.place(self.frame_pose(message.header.frame_id))
         if self.layer.kind == "scan":
             points = scan_points(message)
-            self._show(points, np.tile(np.array(SCAN_COLOR, np.uint8), (len(points), 1)), 0.04)
+            self._show(points, np.tile(np.array(SCAN_COLOR, np.uint8), (len(points), 1)), 0.03)
             return f"{len(points)} of {len(message.ranges)} rays hit"
         cloud = cloud_points(message)
         self._show(cloud.points, cloud.colors, 0.02)

@@ -21,6 +21,8 @@ NOTHING = "(nothing)"
 MAX_CHOICES = 200
 """Frames of a robot that can be chosen."""
 MAX_ROBOTS = 1000
+SELECTION_ORDER = 4.0
+"""Place of the folder in the tab."""
 
 
 class Selection:
@@ -48,7 +50,7 @@ class Selection:
         self._headers = HeaderFrames(context.plan, context.frames)
         gui = context.server.gui
         with context.tabs["Show"]:
-            folder = gui.add_folder("Selection")
+            folder = gui.add_folder("Selection", order=SELECTION_ORDER)
             self._handles.append(folder)
             with folder:
                 names = robot_names(context.plan)[:MAX_ROBOTS]

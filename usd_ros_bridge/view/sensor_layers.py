@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +28,12 @@ MAX_BOXES = 100
 NO_MESSAGE_S = 2.0
 """Time after which a layer without messages says so, seconds."""
 OTHERS = "other interfaces"
+LAYERS_ORDER = 1.0
+PANELS: Final[tuple[tuple[LayerKind, str, float], ...]] = (
+    ("image", "Pictures", 2.0),
+    ("values", "Values", 3.0),
+)
+"""Folders of the panel: what is in them, their label, and their place in the tab."""
 
 
 class NewestMessage:
@@ -95,6 +102,7 @@ class SensorLayers:
         self._layers: list[_ActiveLayer] = []
         self._subscribed = False
         self._handles: list[Any] = []
+        self._lock = threading.Lock()
         self._boxes: list[Any] = []
         self._box_folder: Any = None
         self._folders: dict[LayerKind, Any] = {}
@@ -116,17 +124,17 @@ class SensorLayers:
             context.layers.add(layer.key, layer.label, _switch(active), visible=layer.shown)
         gui = context.server.gui
         with context.tabs["Show"]:
-            folder = gui.add_folder("Layers")
+            folder = gui.add_folder("Layers", order=LAYERS_ORDER)
             self._handles.append(folder)
             with folder:
                 for name in others:
-                    self._add_box(name)
+                    self._add_box(name, "")
                 self._add_robots()
                 self._status = gui.add_html("")
             kinds = {each.layer.kind for each in self._layers}
-            for kind, label in (("image", "Pictures"), ("values", "Values")):
+            for kind, label, order in PANELS:
                 if kind in kinds:
-                    self._folders[kind] = gui.add_folder(label)
+                    self._folders[kind] = gui.add_folder(label, order=order)
                     self._handles.append(self._folders[kind])
 
     def resume(self) -> None:
@@ -183,19 +191,20 @@ class SensorLayers:
             self._list_robot(robots[0])
 
     def _list_robot(self, robot: int) -> None:
-        for box in self._boxes:
-            box.remove()
-        self._boxes.clear()
-        with self._box_folder:
+        """Replace the check boxes by those of a robot; called from threads of the server, too."""
+        with self._lock, self._box_folder:
+            for box in self._boxes:
+                box.remove()
+            self._boxes.clear()
             for active in [each for each in self._layers if each.layer.robot == robot][:MAX_BOXES]:
-                self._boxes.append(self._add_box(active.layer.key))
+                self._boxes.append(self._add_box(active.layer.key, active.layer.hint))
 
-    def _add_box(self, name: str) -> Any:
+    def _add_box(self, name: str, hint: str) -> Any:
         """Add the check box of a layer of the page, by its name."""
         assert self._context is not None
         layers = self._context.layers
         layer = layers.all[name]
-        box = self._context.server.gui.add_checkbox(layer.label, layer.visible)
+        box = self._context.server.gui.add_checkbox(layer.label, layer.visible, hint=hint or None)
         box.on_update(lambda _: layers.set(name, bool(box.value)))
         return box
 
