@@ -169,7 +169,7 @@ def _decode(data: bytes, max_side: int) -> tuple[NDArray[Any], int, int]:
         raise
     except Exception as error:
         # Pillow raises OSError, SyntaxError, ValueError, struct.error and others for broken files.
-        raise UnreadableMessageError(f"the compressed image cannot be decoded ({error})") from error
+        raise UnreadableMessageError("the compressed image is broken, or neither JPEG nor PNG") from error
     every = _every(pixels.shape[1], pixels.shape[0], max_side)
     pixels = pixels[::every, ::every]
     return (pixels.astype(np.uint16) if pixels.dtype.itemsize > 2 else pixels), width, height

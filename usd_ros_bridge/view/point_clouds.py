@@ -82,7 +82,7 @@ def cloud_points(message: Any, *, limit: int = MAX_POINTS) -> PointSet:
     elif "intensity" in fields:
         colors = shades(records["intensity"])
     else:
-        colors = shades(np.linalg.norm(points, axis=1))
+        colors = shades(np.linalg.norm(points.astype(np.float64), axis=1))
     return PointSet(points=points, colors=colors, total=int(message.width) * int(message.height))
 
 
@@ -91,7 +91,9 @@ def shades(values: NDArray[Any]) -> NDArray[np.uint8]:
     numbers = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(numbers)
     low, high = (numbers[finite].min(), numbers[finite].max()) if finite.any() else (0.0, 0.0)
-    relative = (np.where(finite, numbers, low) - low) / (high - low if high > low else 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        relative = (np.where(finite, numbers, low) - low) / (high - low if high > low else 1.0)
+    relative = np.nan_to_num(relative, posinf=1.0)
     colors = np.stack([np.interp(relative, _STOPS, channel) for channel in _COLORS.T], axis=-1)
     return np.where(finite[..., None], colors, 0.0).astype(np.uint8)
 

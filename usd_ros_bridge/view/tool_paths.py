@@ -85,6 +85,7 @@ class ToolPath:
         self._poses, self._groups = group_edges(edges)
         self._constants = [None if each.edge >= 0 else pose_array(each.parent_from_frame) for each in chain]
         self._position = np.array(plan.layout.joint_position, dtype=np.float64)
+        self._given: set[int] = set()
         self._followers = [
             _Follower(dof.row, dof.mimic.leader, dof.mimic.multiplier, dof.mimic.offset)
             for _, edge in edges
@@ -103,8 +104,11 @@ class ToolPath:
         for row, value in positions.items():
             if 0 <= row < len(self._position) and np.isfinite(value):
                 self._position[row] = value
+                self._given.add(row)
         for each in self._followers:
-            self._position[each.row] = each.multiplier * self._position[each.leader] + each.offset
+            # At rest, a follower may be authored elsewhere than its leader says.
+            if each.leader in self._given:
+                self._position[each.row] = each.multiplier * self._position[each.leader] + each.offset
         for group in self._groups:
             group.write(self._position)
         result, column = IDENTITY, 0
