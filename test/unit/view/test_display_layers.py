@@ -145,7 +145,7 @@ def test_what_cannot_move_leaves_no_trail():
     builder = PlanBuilder()
     robot = builder.robot("/post")
     robot.body("base")
-    robot.joint("anchor", "fixed", "", "base")
+    robot.joint("anchor", "", "base", kind="fixed")
     assert not [each for each in display_layers(builder.build()) if each.kind == "trail"]
 
 
