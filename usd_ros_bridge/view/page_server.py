@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
+from importlib import import_module
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -79,16 +80,10 @@ def open_server(host: str, port: int, *, label: str) -> Any:
     """
     viser = _viser()
 
-    class PageServer(viser.ViserServer):  # type: ignore[misc]
-        """viser's server, which stays on this machine."""
-
-        def request_share_url(self, verbose: bool = True) -> str | None:
-            """Refuse: a page that drives robots is not published by a third party."""
-            del verbose
-            return None
-
     with _checked_requests(local=is_loopback(host)):
-        server = PageServer(host=host, port=port, label=label, verbose=False)
+        server = viser.ViserServer(host=host, port=port, label=label, verbose=False)
+    # A browser may ask for it, with or without the button.
+    server.request_share_url = _share_nothing
     if port and server.get_port() != port:
         # viser takes the next one by itself.
         server.stop()
@@ -97,6 +92,11 @@ def open_server(host: str, port: int, *, label: str) -> Any:
         control_layout="collapsible", control_width="medium", show_logo=False, show_share_button=False
     )
     return server
+
+
+def _share_nothing(verbose: bool = True) -> None:
+    """Take the place of viser's tunnel to a server of its authors: a page that drives robots is not published."""
+    del verbose
 
 
 def _in_use(port: int) -> str:
@@ -118,8 +118,7 @@ Check = Callable[[Any, Any], Any]
 @contextmanager
 def _checked_requests(*, local: bool) -> Iterator[None]:
     """Let viser's server refuse requests of other web pages; it has no option for that."""
-    from websockets.asyncio import server as websockets
-
+    websockets: Any = import_module("websockets.asyncio.server")
     usual = websockets.serve
 
     def serve(*arguments: Any, process_request: Check | None = None, **options: Any) -> Any:
