@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import viser
 
 MANY: Final = 2000
-"""Instances above which shadows and clicks, which cost the browser time for each, are left out."""
+"""Instances above which clicks, which cost the browser time for each, are left out."""
 _DETAILED: Final = 5000
 """Triangles of a geometry that browsers may simplify in the distance, where there are several instances."""
 _OPAQUE: Final = 0.995
@@ -70,7 +70,7 @@ class MeshBatches:
             grouped[each.surface.geometry.key, opacity].append(each)
         few = len(instances) <= MANY
         self._batches = [
-            _Batch(f"{parent}/{number}", group, opacity, detailed=few)
+            _Batch(f"{parent}/{number}", group, opacity, clickable=few)
             for number, ((_, opacity), group) in enumerate(grouped.items())
         ]
         self._parent: Any = None
@@ -101,6 +101,11 @@ class MeshBatches:
         if self._parent is not None:
             self._parent.visible = visible
 
+    def show_shadows(self, visible: bool) -> None:
+        """Cast shadows on each other, and on what is below."""
+        for batch in self._batches:
+            batch.show_shadows(visible)
+
     def update(self, sources: FloatArray) -> None:
         """Move the instances to their sources. Batches that stay where they are send nothing."""
         for batch in self._batches:
@@ -125,10 +130,10 @@ class MeshBatches:
 class _Batch:
     """Instances of one geometry."""
 
-    def __init__(self, name: str, instances: Sequence[Instance], opacity: float, *, detailed: bool) -> None:
+    def __init__(self, name: str, instances: Sequence[Instance], opacity: float, *, clickable: bool) -> None:
         self._name = name
         self._opacity = opacity
-        self._detailed = detailed
+        self._clickable = clickable
         self._geometry: Geometry = instances[0].surface.geometry
         self._picked = tuple(each.picked for each in instances)
         self._sources = np.array([each.source for each in instances], dtype=np.intp)
@@ -156,8 +161,8 @@ class _Batch:
             "batched_wxyzs": self._rotations,
             "batched_scales": self._scales,
             "lod": lod,
-            "cast_shadow": self._detailed,
-            "receive_shadow": self._detailed,
+            "cast_shadow": False,
+            "receive_shadow": False,
         }
         if geometry.glb:
             self._handle = server.scene.add_batched_glb(self._name, geometry.glb, **shared)
@@ -173,7 +178,7 @@ class _Batch:
                 side="double",
                 **shared,
             )
-        if self._detailed:
+        if self._clickable:
 
             def click(event: Any) -> None:
                 if event.instance_index is not None:
@@ -185,6 +190,9 @@ class _Batch:
         # viser sends no value that is the same.
         self._handle.batched_positions = self._positions
         self._handle.batched_wxyzs = self._rotations
+
+    def show_shadows(self, visible: bool) -> None:
+        self._handle.cast_shadow = self._handle.receive_shadow = visible
 
     def hide(self, robots: Collection[int]) -> None:
         shown = np.array([each.robot not in robots for each in self._picked])

@@ -28,7 +28,7 @@ _AXES_SHARE: Final = 0.08
 
 
 class SceneMeshes:
-    """Show the robots: layers `meshes`, `axes`, `frame_names` and `robot_names`."""
+    """Show the robots: layers `meshes`, `shadows`, `axes`, `frame_names` and `robot_names`."""
 
     def __init__(self) -> None:
         self._context: PageContext | None = None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.export.mesh_files import ImageError, read_image
 from usd_ros_bridge.export.urdf.urdf_visuals import Primitive, primitives
-from usd_ros_bridge.model.appearance import Color, Look, Skin, srgb
+from usd_ros_bridge.model.appearance import Color, Look, Skin
 from usd_ros_bridge.model.physics import Mesh, Shape
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose_array
@@ -54,7 +54,7 @@ class Surface:
         geometry: The triangles.
         shape_from_geometry: (7,) pose.
         scale: Factors along X, Y and Z.
-        color: sRGB, 0 to 255; white where the texture has the colour.
+        color: Linear, 0 to 255, as viser has the colours of instances; white where the texture has the colour.
         opacity: 0 to 1.
     """
 
@@ -176,8 +176,8 @@ class SurfaceMaker:
 
 
 def _color(color: Color) -> tuple[tuple[int, int, int], float]:
-    red, green, blue, opacity = srgb(color)
-    return (round(255.0 * red), round(255.0 * green), round(255.0 * blue)), opacity
+    red, green, blue = (round(255.0 * min(max(each, 0.0), 1.0)) for each in color[:3])
+    return (red, green, blue), color[3]
 
 
 def _primitive_surface(primitive: Primitive, color: Color) -> Surface:
