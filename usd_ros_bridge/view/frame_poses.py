@@ -74,6 +74,7 @@ class FramePoses:
         self._parent = np.full(self._count, _ROOT, dtype=np.intp)
         self._levels: tuple[NDArray[np.intp], ...] | None = None
         self._heard = np.zeros(self._count, bool)
+        self._world = self._local
         self._at_rest()
         self._topics: TfTopics | None = None
         self.positions: NDArray[np.float64] = np.zeros((self._count, 3))
@@ -115,6 +116,26 @@ class FramePoses:
             self._compose()
             self.changes += 1
         return changed
+
+    def pose_of(self, robot: int, frame_id: str) -> FloatArray | None:
+        """Return `fixed_from_frame` (7,) of a frame that a message names, None for one that nobody has named yet.
+
+        Args:
+            robot: Index in `plan.robots` of the robot whose transforms are meant; -1 for the first one that knows it.
+            frame_id: Of the robot, with or without the prefix that it has on /tf, or of another node.
+        """
+        robots = self._plan.robots[robot : robot + 1] if robot >= 0 else self._plan.robots
+        for owner in robots:
+            for key, prefix in _tree_keys(owner):
+                tree = self._trees[key]
+                # Several robots may share the topics: a robot's own frame comes first.
+                row = tree.rows.get(prefix + frame_id, tree.rows.get(frame_id))
+                if row is not None:
+                    pose: FloatArray = self._world[row]
+                    return pose
+            if frame_id in (WORLD, owner.parent_frame):
+                return IDENTITY
+        return None
 
     # --- Messages ---
 
@@ -236,6 +257,7 @@ class FramePoses:
         world[:, 3:] = normalized(world[:, 3:])
         for rows in self._levels[1:]:
             world[rows] = compose(world[self._parent[rows]], world[rows])
+        self._world = world
         self.positions = world[: self._count, :3]
         self.rotations = wxyz(world[: self._count, 3:])
 

@@ -1,11 +1,9 @@
-"""Frame tree: which frame hangs from which, as text in the panel; axes and names of frames in the scene."""
+"""Frame tree: which frame hangs from which, as text in the panel."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
-
-import numpy as np
 
 from usd_ros_bridge.model.plan import RobotPlan
 from usd_ros_bridge.view.frame_nodes import robot_names
@@ -16,9 +14,6 @@ MAX_ROBOTS = 100
 """Robots whose frames are listed, as in the terminal's view."""
 MAX_FRAMES = 300
 """Frames of a robot that are listed."""
-MAX_NAMES = 500
-"""Frames whose names are shown in the scene."""
-AXES_M = 0.12
 FRAMES_ORDER = 5.0
 """Place of the folder in the tab."""
 
@@ -54,24 +49,17 @@ def tree_lines(robot: RobotPlan, *, limit: int = MAX_FRAMES) -> list[str]:
 
 
 class FrameTree:
-    """The component of the tab "Show" that lists frames, and shows their axes and names."""
+    """The component of the tab "Show" that lists the frames of a robot."""
 
     def __init__(self) -> None:
         """Show nothing yet."""
         self._context: PageContext | None = None
         self._handles: list[Any] = []
         self._tree: Any = None
-        self._axes: Any = None
-        self._labels: list[Any] = []
-        self._wants_axes = False
-        self._wants_names = False
-        self._seen = -1
 
     def open(self, context: PageContext) -> None:
-        """Add the tree, and the layers of axes and names."""
+        """Add the tree."""
         self._context = context
-        context.layers.add("axes", "axes of frames", self._show_axes, visible=False)
-        context.layers.add("names", "names of frames", self._show_names, visible=False)
         robots = context.plan.robots
         if not robots:
             return
@@ -91,67 +79,21 @@ class FrameTree:
         self._list(0)
 
     def resume(self) -> None:
-        """Do nothing: poses come from the page's own subscriptions."""
-
-    def update(self) -> None:
-        """Show or hide axes and names, and move the axes."""
-        context = self._context
-        if context is None:
-            return
-        if self._wants_axes != (self._axes is not None):
-            self._switch_axes(context)
-        elif self._axes is not None and context.frames.changes != self._seen:
-            self._axes.batched_positions = context.frames.positions.astype(np.float32)
-            self._axes.batched_wxyzs = context.frames.rotations.astype(np.float32)
-        self._seen = context.frames.changes
-        if self._wants_names != bool(self._labels):
-            self._switch_names(context)
-
-    def pause(self) -> None:
         """Do nothing: the tree is the plan's."""
 
+    def update(self) -> None:
+        """Do nothing, likewise."""
+
+    def pause(self) -> None:
+        """Do nothing, likewise."""
+
     def close(self) -> None:
-        """Remove the tree, axes and names. Idempotent."""
-        for handle in (
-            *self._labels,
-            *([self._axes] if self._axes is not None else []),
-            *reversed(self._handles),
-        ):
+        """Remove the tree. Idempotent."""
+        for handle in reversed(self._handles):
             handle.remove()
-        self._labels.clear()
         self._handles.clear()
-        self._axes = None
         self._context = None
 
     def _list(self, robot: int) -> None:
         if self._context is not None:
             self._tree.content = preformatted(tree_lines(self._context.plan.robots[robot]))
-
-    def _show_axes(self, visible: bool) -> None:
-        self._wants_axes = visible
-
-    def _show_names(self, visible: bool) -> None:
-        self._wants_names = visible
-
-    def _switch_axes(self, context: PageContext) -> None:
-        if self._axes is not None:
-            self._axes.remove()
-            self._axes = None
-        elif len(context.frames.positions):
-            self._axes = context.server.scene.add_batched_axes(
-                "/frames/axes",
-                context.frames.rotations.astype(np.float32),
-                context.frames.positions.astype(np.float32),
-                axes_length=AXES_M,
-                axes_radius=0.03 * AXES_M,
-            )
-
-    def _switch_names(self, context: PageContext) -> None:
-        if self._labels:
-            for label in self._labels:
-                label.remove()
-            self._labels.clear()
-            return
-        for robot, frame in list(context.frames.rows)[:MAX_NAMES]:
-            node = context.nodes.node(robot, frame)
-            self._labels.append(context.server.scene.add_label(f"{node}/name", frame))

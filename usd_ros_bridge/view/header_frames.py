@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
-from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pose_array, xyzw
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, pose_array
 from usd_ros_bridge.view.frame_poses import FramePoses
 
 
@@ -16,61 +16,23 @@ class HeaderFrames:
         """Args: plan: The frames. frames: Their poses."""
         self._plan = plan
         self._frames = frames
-        self._prefixes = [
-            tuple(
-                sorted({output.prefix for output in robot.tf_outputs if output.prefix}, key=len, reverse=True)
-            )
-            for robot in plan.robots
-        ]
 
     def pose(self, robot: int, frame: str) -> FloatArray | None:
-        """Return `fixed_from_frame` (7,), None where /tf has not said where the frame is.
+        """Return `fixed_from_frame` (7,), None for a frame that is neither the plan's nor on /tf.
 
         Args:
             robot: Index of the robot that the message is from, -1 for none.
-            frame: The header's frame id, with or without a robot's prefix.
+            frame: The header's frame id, with or without a robot's prefix; "" for the fixed frame.
         """
-        if not 0 <= robot < len(self._plan.robots):
-            return self._pose_in_any(frame)
-        name = self._without_prefix(robot, frame)
-        row = self._frames.rows.get((robot, name))
-        if row is not None:
-            return self.pose_of_row(row)
-        return self._root(self._plan.robots[robot], name)
-
-    def pose_of_row(self, row: int) -> FloatArray | None:
-        """Return `fixed_from_frame` (7,) of a row of the page's frames, None where /tf has not said it."""
-        if not self._frames.known[row]:
-            return None
-        return np.concatenate((self._frames.positions[row], xyzw(self._frames.rotations[row])))
-
-    def frame_row(self, robot: int, frame: str) -> int | None:
-        """Return the row of a frame in the page's frames, None for one that the plan does not have."""
-        return self._frames.rows.get((robot, self._without_prefix(robot, frame)))
-
-    def _without_prefix(self, robot: int, frame: str) -> str:
-        for prefix in self._prefixes[robot]:
-            if frame.startswith(prefix) and (robot, frame) not in self._frames.rows:
-                return frame[len(prefix) :]
-        return frame
-
-    def _pose_in_any(self, frame: str) -> FloatArray | None:
-        """Return the pose of a frame that one of the robots has: messages of no robot name the fixed frame mostly."""
-        for robot, owner in enumerate(self._plan.robots):
-            if frame == owner.parent_frame:
-                return IDENTITY
-            row = self.frame_row(robot, frame)
-            if row is not None:
-                return self.pose_of_row(row)
-        return IDENTITY if not self._plan.robots else None
-
-    def _root(self, robot: RobotPlan, frame: str) -> FloatArray | None:
-        if frame in ("", robot.parent_frame):
+        if not frame:
             return IDENTITY
-        if frame == robot.odom_frame:
-            return start_of_odometry(self._plan, robot)
-        tops = {each.parent for each in robot.frames if each.parent_index < 0}
-        return IDENTITY if frame in tops else None
+        pose = self._frames.pose_of(robot, frame)
+        if pose is None and 0 <= robot < len(self._plan.robots):
+            owner = self._plan.robots[robot]
+            # Odometry beside a base whose transform is not from it: /tf has no odom.
+            if frame.endswith(owner.odom_frame):
+                return start_of_odometry(self._plan, owner)
+        return pose
 
 
 def start_of_odometry(plan: BridgePlan, robot: RobotPlan) -> FloatArray:
