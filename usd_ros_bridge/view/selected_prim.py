@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from usd_ros_bridge.model.physics import (
     Box,
@@ -154,35 +155,44 @@ def frame_bounds(plan: BridgePlan, robot: int, frame: str) -> tuple[FloatArray, 
         return None
     frame_from_body = inverse(pose_array(found.carrier_from_frame))
     shapes: tuple[Visual | Collider, ...] = (*plan.physics.visuals, *plan.physics.colliders)
-    corners = [
-        _corners(each.shape, compose(frame_from_body, pose_array(each.body_from_shape)))
+    bounds = [
+        _bounds(each.shape, compose(frame_from_body, pose_array(each.body_from_shape)))
         for each in shapes
         if each.body == body and not isinstance(each.shape, Plane)
     ]
-    if not corners:
+    if not bounds:
         return None
-    points = np.concatenate(corners)
-    return points.min(axis=0), points.max(axis=0)
+    return np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
 
 
-def _corners(shape: Shape, frame_from_shape: FloatArray) -> FloatArray:
-    """Return points (N, 3) that bound a shape."""
+def _bounds(shape: Shape, frame_from_shape: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and greatest corner of a shape, along the axes of the frame."""
+    center, rotation = frame_from_shape[:3], frame_from_shape[3:]
     if isinstance(shape, Mesh):
-        points = shape.points if len(shape.points) else np.zeros((1, 3))
-    else:
-        half = np.array(_half_extents(shape))
-        signs = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=np.float64)
-        points = signs * half
-    result: FloatArray = frame_from_shape[:3] + rotate(frame_from_shape[3:], points)
-    return result
+        points = center + rotate(rotation, shape.points if len(shape.points) else np.zeros((1, 3)))
+        return points.min(axis=0), points.max(axis=0)
+    half = _half_extents(shape, rotate(rotation, np.eye(3)).T)
+    return center - half, center + half
 
 
-def _half_extents(shape: Sphere | Box | Capsule | Cylinder | Cone | Plane) -> tuple[float, float, float]:
+def _half_extents(shape: Sphere | Box | Capsule | Cylinder | Cone | Plane, matrix: FloatArray) -> FloatArray:
+    """Return the half extents (3,) of a shape that a matrix (3, 3) rotates."""
     if isinstance(shape, Sphere):
-        return shape.radius, shape.radius, shape.radius
-    if isinstance(shape, Box):
-        return shape.half
-    if isinstance(shape, Plane):
-        return shape.half[0], shape.half[1], 0.0
-    ends = shape.radius if isinstance(shape, Capsule) else 0.0
-    return shape.radius, shape.radius, shape.half_height + ends
+        return np.full(3, shape.radius)
+    if isinstance(shape, (Box, Plane)):
+        x, y = shape.half[:2]
+        half: FloatArray = np.abs(matrix) @ np.array([x, y, shape.half[2] if isinstance(shape, Box) else 0.0])
+        return half
+    along: FloatArray = shape.half_height * np.abs(matrix[:, 2])
+    if isinstance(shape, Capsule):
+        return along + shape.radius
+    # A disc reaches as far along an axis as the sine of the angle between that and its own axis.
+    across: FloatArray = shape.radius * np.sqrt(np.clip(1.0 - matrix[:, 2] ** 2, 0.0, 1.0))
+    return along + across
+
+
+def box_edges(low: FloatArray, high: FloatArray) -> NDArray[np.float32]:
+    """Return the 12 edges (12, 2, 3) of a box, from its least and its greatest corner."""
+    corners = np.array([(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=np.float64)
+    pairs = [(i, i | bit) for i in range(8) for bit in (1, 2, 4) if not i & bit]
+    return (low + corners * (high - low))[pairs].astype(np.float32)

@@ -11,7 +11,14 @@ from usd_ros_bridge.view.frame_nodes import robot_names
 from usd_ros_bridge.view.header_frames import HeaderFrames
 from usd_ros_bridge.view.page_component import PageContext, Picked
 from usd_ros_bridge.view.page_text import facts, paragraph
-from usd_ros_bridge.view.selected_prim import Rows, find_frame, frame_bounds, pose_text, selection_rows
+from usd_ros_bridge.view.selected_prim import (
+    Rows,
+    box_edges,
+    find_frame,
+    frame_bounds,
+    pose_text,
+    selection_rows,
+)
 
 BOX_COLOR: Final = (255, 200, 0)
 PERIOD_S = 0.2
@@ -141,14 +148,10 @@ class Selection:
         if bounds is not None:
             low, high = bounds
             size = max(0.05, float((high - low).max()))
+            edges = box_edges(low - MARGIN_M, high + MARGIN_M)
             self._marks.append(
-                scene.add_box(
-                    f"{node}/selection_box",
-                    color=BOX_COLOR,
-                    dimensions=tuple(float(value) + 2.0 * MARGIN_M for value in high - low),
-                    position=0.5 * (low + high),
-                    wireframe=True,
-                    cast_shadow=False,
+                scene.add_line_segments(
+                    f"{node}/selection_box", edges, colors=BOX_COLOR, thickness=3.0, thickness_units="screen"
                 )
             )
         self._marks.append(

@@ -134,7 +134,7 @@ class SensorLayers:
             kinds = {each.layer.kind for each in self._layers}
             for kind, label, order in PANELS:
                 if kind in kinds:
-                    self._folders[kind] = gui.add_folder(label, order=order)
+                    self._folders[kind] = gui.add_folder(label, order=order, visible=False)
                     self._handles.append(self._folders[kind])
 
     def resume(self) -> None:
@@ -153,6 +153,8 @@ class SensorLayers:
                 self._stop(active)
             if active.drawing is not None:
                 self._draw(active, active.drawing, now)
+        for kind, folder in self._folders.items():
+            folder.visible = any(each.on for each in self._layers if each.layer.kind == kind)
         if now - self._status_s >= STATUS_PERIOD_S:
             self._status_s = now
             self._show_status(now)
@@ -267,8 +269,7 @@ class SensorLayers:
         for active in self._layers:
             if not active.on:
                 continue
-            name = active.layer.topic or active.layer.label
-            rows.append((name, active.fault or self._rate_and_note(active, now)))
+            rows.append((active.layer.label, active.fault or self._rate_and_note(active, now)))
         shown = rows[:MAX_BOXES]
         if len(rows) > len(shown):
             shown.append(("...", f"{len(rows) - len(shown)} more"))

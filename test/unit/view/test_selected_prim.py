@@ -11,10 +11,15 @@ import pytest
 
 pytest.importorskip("pxr", reason="usd-core is not installed: make setup")
 
+from builders.plans import PlanBuilder
 from usd_ros_bridge import load_plan
+from usd_ros_bridge.model.physics import Body, Box, Capsule, Cylinder, PhysicsScene, Sphere, Visual
 from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.spatial.pose import Pose
+from usd_ros_bridge.spatial.transforms import pose_array, rotate
 from usd_ros_bridge.view.selected_prim import (
     MAX_INTERFACES,
+    box_edges,
     frame_bounds,
     interface_rows,
     pose_text,
@@ -22,6 +27,7 @@ from usd_ros_bridge.view.selected_prim import (
     selection_rows,
 )
 
+RANDOM = np.random.default_rng(3)
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
@@ -123,3 +129,49 @@ def test_nothing_has_no_bounds(rover):
     assert frame_bounds(rover, 0, "nowhere") is None
     assert frame_bounds(rover, 5, "base_link") is None
     assert frame_bounds(replace(rover, physics=None), 0, "base_link") is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "points"),
+    [
+        (Sphere(0.3), lambda n: 0.3 * unit(n)),
+        (Box((0.1, 0.2, 0.3)), lambda n: RANDOM.choice([-1, 1], (n, 3)) * (0.1, 0.2, 0.3)),
+        (Cylinder(0.2, 0.4), lambda n: np.column_stack([0.2 * circle(n), RANDOM.choice([-0.4, 0.4], n)])),
+        (Capsule(0.2, 0.4), lambda n: 0.2 * unit(n) + np.outer(RANDOM.choice([-0.4, 0.4], n), (0, 0, 1))),
+    ],
+)
+def test_bounds_touch_turned_shapes(shape, points):
+    half = math.sqrt(0.5)
+    for rotation in ((0.0, 0.0, 0.0, 1.0), (half, 0.0, 0.0, half), tuple(unit(1, 4)[0])):
+        pose = Pose((1.0, 2.0, 3.0), rotation)
+        body = Body(path="/body", row=0)
+        physics = PhysicsScene(
+            bodies=(body,), visuals=(Visual(path="/body/v", body=0, body_from_shape=pose, shape=shape),)
+        )
+        builder = PlanBuilder()
+        builder.robot("/robot").body("base")
+        plan = replace(builder.build(), physics=physics)
+        low, high = frame_bounds(plan, 0, "base")
+        at = pose_array(pose)
+        surface = at[:3] + rotate(at[3:], points(200_000))
+        np.testing.assert_allclose(low, surface.min(axis=0), atol=2e-3)
+        np.testing.assert_allclose(high, surface.max(axis=0), atol=2e-3)
+
+
+def unit(count, size=3):
+    """Random unit vectors."""
+    vectors = RANDOM.normal(size=(count, size))
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def circle(count):
+    angles = RANDOM.uniform(-math.pi, math.pi, count)
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def test_a_box_has_twelve_edges_along_the_axes():
+    edges = box_edges(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 6.0]))
+    assert edges.shape == (12, 2, 3)
+    lengths = np.abs(edges[:, 1] - edges[:, 0])
+    assert ((lengths > 0).sum(axis=1) == 1).all()
+    assert sorted(lengths.sum(axis=1)) == [1] * 4 + [2] * 4 + [4] * 4
