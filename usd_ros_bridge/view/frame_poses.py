@@ -23,7 +23,7 @@ from usd_ros_bridge.spatial.transforms import (
 )
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.tf_messages import TransformNames
-from usd_ros_bridge.view.tf_topics import TfTopics
+from usd_ros_bridge.view.tf_topics import TfTopics, TreeKey
 
 _ROOT = -1
 MAX_FOREIGN_FRAMES = 10_000
@@ -69,17 +69,19 @@ class FramePoses:
         self.changes = 0
         self.heard_s = 0.0
         self._plan = plan
-        self._trees: dict[tuple[int | None, str, str], _Tree] = {}
+        self._trees: dict[TreeKey, _Tree] = {}
         self._local = np.tile(IDENTITY, (self._count, 1))
         self._parent = np.full(self._count, _ROOT, dtype=np.intp)
         self._levels: tuple[NDArray[np.intp], ...] | None = None
         self._heard = np.zeros(self._count, bool)
         self._world = self._local
+        self._stand_ins: dict[int, set[int]] = {}
+        """Rows that stand in for a parent that nothing was heard of, by its row."""
         self._at_rest()
         self._topics: TfTopics | None = None
         self.positions: NDArray[np.float64] = np.zeros((self._count, 3))
         self.rotations: NDArray[np.float64] = np.zeros((self._count, 4))
-        self._compose()
+        self.compose()
 
     # --- Life cycle ---
 
@@ -87,7 +89,7 @@ class FramePoses:
         """Subscribe to all transforms of the robots."""
         if self._topics is None:
             self._topics = TfTopics(graph)
-            per_tree: dict[tuple[int | None, str, str], int] = defaultdict(int)
+            per_tree: dict[TreeKey, int] = defaultdict(int)
             for robot in self._plan.robots:
                 for key, _ in _tree_keys(robot):
                     per_tree[key] += 1
@@ -113,7 +115,7 @@ class FramePoses:
         if heard:
             self.heard_s = time.monotonic()
         if changed:
-            self._compose()
+            self.compose()
             self.changes += 1
         return changed
 
@@ -139,7 +141,7 @@ class FramePoses:
 
     # --- Messages ---
 
-    def receive(self, tree: tuple[int | None, str, str], names: TransformNames, poses: FloatArray) -> bool:
+    def receive(self, tree: TreeKey, names: TransformNames, poses: FloatArray) -> bool:
         """Apply the transforms of a message. Return whether any differs from what was known.
 
         Args:
@@ -167,6 +169,10 @@ class FramePoses:
         if new:
             self._heard[rows] = True
             self.known[rows[rows < self._count]] = True
+            for row in self._stand_ins.keys() & set(rows.tolist()):
+                for stand_in in self._stand_ins[row]:
+                    self._local[stand_in], self._parent[stand_in] = IDENTITY, row
+                self._levels = None
         return True
 
     def _place(self, tree: _Tree, names: TransformNames) -> tuple[NDArray[np.intp], NDArray[np.intp] | slice]:
@@ -179,6 +185,8 @@ class FramePoses:
                 continue
             rows.append(row)
             chosen.append(number)
+            if self._parent[row] in self._stand_ins.get(parent_row, ()):
+                continue
             if self._parent[row] != parent_row:
                 self._parent[row] = parent_row
                 self._levels = None
@@ -195,12 +203,15 @@ class FramePoses:
         if row is None:
             if len(self._local) - self._count >= MAX_FOREIGN_FRAMES:
                 return None
-            row = tree.rows[frame_id] = len(self._local)
-            self._local = np.vstack([self._local, IDENTITY])
-            self._parent = np.append(self._parent, _ROOT)
-            self._heard = np.append(self._heard, False)
-            self._levels = None
+            row = tree.rows[frame_id] = self._new_row(IDENTITY)
         return row
+
+    def _new_row(self, pose: FloatArray) -> int:
+        self._local = np.vstack([self._local, pose])
+        self._parent = np.append(self._parent, _ROOT)
+        self._heard = np.append(self._heard, False)
+        self._levels = None
+        return len(self._local) - 1
 
     # --- Poses ---
 
@@ -223,24 +234,23 @@ class FramePoses:
                 elif frame.parent != WORLD:
                     self._parent[first + number] = self._outside(robot, number, keys)
 
-    def _outside(
-        self, robot: RobotPlan, number: int, keys: Sequence[tuple[tuple[int | None, str, str], str]]
-    ) -> int:
-        """Return the row of the frame that a robot's topmost frame hangs from: where it is at rest."""
+    def _outside(self, robot: RobotPlan, number: int, keys: Sequence[tuple[TreeKey, str]]) -> int:
+        """Return the row that a robot's topmost frame hangs from: one that stands in for `odom`, or another parent.
+
+        It is where the parent is at rest, until the parent itself is heard of. Robots may share the parent, and
+        nevertheless start at different places.
+        """
         frame = robot.frames[number]
-        parent: int | None = None
+        pose = IDENTITY
+        if frame.parent == robot.odom_frame:
+            pose = compose(self._world_from(robot, number), inverse(pose_array(frame.parent_from_frame)))
+        stand_in = self._new_row(pose)
         for key, prefix in keys:
             name = frame.parent if frame.parent == robot.parent_frame else prefix + frame.parent
-            tree = self._trees[key]
-            parent = tree.rows.get(name) if parent is None else tree.rows.setdefault(name, parent)
-            if parent is None:
-                parent = self._row(tree, name)
-                assert parent is not None
-                if frame.parent == robot.odom_frame:
-                    at_rest = self._world_from(robot, number)
-                    self._local[parent] = compose(at_rest, inverse(pose_array(frame.parent_from_frame)))
-        assert parent is not None
-        return parent
+            parent = self._row(self._trees[key], name)
+            if parent is not None:
+                self._stand_ins.setdefault(parent, set()).add(stand_in)
+        return stand_in
 
     def _world_from(self, robot: RobotPlan, number: int) -> FloatArray:
         frame = robot.frames[number]
@@ -249,7 +259,7 @@ class FramePoses:
             return carrier_from_frame
         return compose(self._plan.layout.body_pose[frame.carrier], carrier_from_frame)
 
-    def _compose(self) -> None:
+    def compose(self) -> None:
         """Compose all poses, level by level of the tree."""
         if self._levels is None:
             self._levels = levels(self._parent)
@@ -284,7 +294,7 @@ def levels(parent: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
     return tuple(found)
 
 
-def _tree_keys(robot: RobotPlan) -> tuple[tuple[tuple[int | None, str, str], str], ...]:
+def _tree_keys(robot: RobotPlan) -> tuple[tuple[TreeKey, str], ...]:
     """Return the pair of topics that a robot's transforms are taken from, and the prefix of its frames there."""
     if robot.tf_outputs:
         # Where there are two they say the same.
