@@ -126,18 +126,29 @@ class FramePoses:
             robot: Index in `plan.robots` of the robot whose transforms are meant; -1 for the first one that knows it.
             frame_id: Of the robot, with or without the prefix that it has on /tf, or of another node.
         """
-        robots = self._plan.robots[robot : robot + 1] if robot >= 0 else self._plan.robots
-        for owner in robots:
+        for number in (robot,) if robot >= 0 else range(len(self._plan.robots)):
+            owner = self._plan.robots[number]
             for key, prefix in _tree_keys(owner):
-                tree = self._trees[key]
-                # Several robots may share the topics: a robot's own frame comes first.
-                row = tree.rows.get(prefix + frame_id, tree.rows.get(frame_id))
-                if row is not None:
+                # Several robots may share the topics: a robot's own frames come first, then what they hang from.
+                own = frame_id.removeprefix(prefix) if prefix else frame_id
+                row = self.rows.get((number, own), _ROOT)
+                if row == _ROOT:
+                    row = self._outside_row(number, own)
+                if row == _ROOT:
+                    row = self._trees[key].rows.get(frame_id, _ROOT)
+                if row != _ROOT:
                     pose: FloatArray = self._world[row]
                     return pose
             if frame_id in (WORLD, owner.parent_frame):
                 return IDENTITY
         return None
+
+    def _outside_row(self, robot: int, frame_id: str) -> int:
+        """Return the row of a frame that a robot's topmost frames hang from, _ROOT for none."""
+        for frame in self._plan.robots[robot].frames:
+            if frame.parent_index < 0 and frame.parent == frame_id:
+                return int(self._parent[self.rows[robot, frame.id]])
+        return _ROOT
 
     # --- Messages ---
 
