@@ -126,8 +126,9 @@ def _picture(pixels: NDArray[Any], meaning: str, width: int, height: int) -> Pic
 
 def _depth_colors(depth: NDArray[Any], unit: float) -> tuple[NDArray[np.uint8], str]:
     """Return colours of depths, and what they mean. 0 and what is not finite is no depth (REP 118)."""
-    metres = depth.astype(np.float64) * unit
+    metres = depth.astype(np.float32)
     metres[~(metres > 0.0)] = np.nan
+    metres *= unit
     finite = metres[np.isfinite(metres)]
     if not finite.size:
         return np.zeros((*depth.shape, 3), np.uint8), "no depth"

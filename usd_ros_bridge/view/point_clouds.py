@@ -14,11 +14,16 @@ MAX_POINTS = 60_000
 _DATATYPES: Final = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 """sensor_msgs/msg/PointField's datatypes as numpy's."""
 
-_STOPS: Final = np.linspace(0.0, 1.0, 5)
-_COLORS: Final = np.array(
-    [(48, 60, 190), (40, 160, 230), (60, 200, 110), (245, 200, 50), (215, 45, 40)], float
-)
-"""Colours of shades from 0 to 1: blue, cyan, green, yellow, red."""
+_STOPS: Final = ((48, 60, 190), (40, 160, 230), (60, 200, 110), (245, 200, 50), (215, 45, 40))
+_SHADES: Final = 256
+_COLORS: Final = np.stack(
+    [
+        np.interp(np.linspace(0.0, 1.0, _SHADES), np.linspace(0.0, 1.0, len(_STOPS)), channel)
+        for channel in zip(*_STOPS, strict=True)
+    ],
+    axis=1,
+).astype(np.uint8)
+"""Colours of shades: blue, cyan, green, yellow, red."""
 
 
 class UnreadableMessageError(ValueError):
@@ -72,9 +77,10 @@ def cloud_points(message: Any, *, limit: int = MAX_POINTS) -> PointSet:
     """
     records = _records(message, limit)
     fields = records.dtype.names or ()
-    points = np.stack([records[axis].astype(np.float32) for axis in "xyz"], axis=1)
-    valid = np.isfinite(points).all(axis=1)
-    points, records = points[valid], records[valid]
+    with np.errstate(over="ignore"):
+        columns = [records[axis].astype(np.float32) for axis in "xyz"]
+    valid = np.isfinite(columns[0]) & np.isfinite(columns[1]) & np.isfinite(columns[2])
+    points, records = np.stack(columns, axis=1)[valid], records[valid]
     if "rgb" in fields or "rgba" in fields:
         colors = _packed_colors(records["rgb" if "rgb" in fields else "rgba"])
     elif {"r", "g", "b"} <= set(fields):
@@ -88,14 +94,19 @@ def cloud_points(message: Any, *, limit: int = MAX_POINTS) -> PointSet:
 
 def shades(values: NDArray[Any]) -> NDArray[np.uint8]:
     """Return a colour (..., 3) for each value: blue for the least, red for the greatest, black for NaN and inf."""
-    numbers = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(values)
+    if numbers.dtype != np.float32:
+        numbers = numbers.astype(np.float64)
     finite = np.isfinite(numbers)
-    low, high = (numbers[finite].min(), numbers[finite].max()) if finite.any() else (0.0, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        relative = (np.where(finite, numbers, low) - low) / (high - low if high > low else 1.0)
-    relative = np.nan_to_num(relative, posinf=1.0)
-    colors = np.stack([np.interp(relative, _STOPS, channel) for channel in _COLORS.T], axis=-1)
-    return np.where(finite[..., None], colors, 0.0).astype(np.uint8)
+    measured = numbers if finite.all() else numbers[finite]
+    low, high = (float(measured.min()), float(measured.max())) if measured.size else (0.0, 0.0)
+    # Halves, so that the difference of two numbers of any size is finite.
+    half = 0.5 * high - 0.5 * low
+    with np.errstate(invalid="ignore"):
+        relative = (0.5 * numbers - 0.5 * low) / (half if half > 0.0 else 1.0)
+    colors: NDArray[np.uint8] = _COLORS[(np.where(finite, relative, 0.0) * (_SHADES - 1)).astype(np.uint8)]
+    colors[~finite] = 0
+    return colors
 
 
 def _records(message: Any, limit: int) -> NDArray[Any]:
@@ -129,9 +140,7 @@ def _records(message: Any, limit: int) -> NDArray[Any]:
             f"{width}x{height} points need {needed} bytes, the cloud has {len(data)}"
         )
     grid: NDArray[Any] = np.ndarray((height, width), layout, data, strides=(row, step))
-    chosen = np.arange(0, width * height, _step(width * height, limit))
-    records: NDArray[Any] = grid[chosen // width, chosen % width]
-    return records
+    return grid.reshape(-1)[:: _step(width * height, limit)]
 
 
 def _step(count: int, limit: int) -> int:

@@ -178,3 +178,10 @@ def test_what_is_no_number_is_black():
     assert colors[0, 1].tolist() == colors[1, 0].tolist() == [0, 0, 0]
     assert colors[0, 0].tolist() != colors[1, 1].tolist()
     assert shades(np.array([])).shape == (0, 3)
+
+
+@pytest.mark.parametrize("values", [[-1.7e308, 1.7e308], [0.0, 5e-324], [1.0, 1.0], [2**63, -(2**63)]])
+def test_shades_of_numbers_of_any_size_are_colours(values):
+    colors = shades(np.array(values))
+    assert colors.shape == (2, 3)
+    assert (colors[0] != colors[1]).any() == (values[0] != values[1]) or values[1] == 5e-324
