@@ -18,7 +18,7 @@ MAX_SIDE = 640
 MAX_PIXELS = 8192
 """Pixels of a side of a compressed picture that is read."""
 
-_BYTES: Final[dict[str, tuple[str, int, str]]] = {
+ENCODINGS: Final[dict[str, tuple[str, int, str]]] = {
     "rgb8": ("u1", 3, "rgb"),
     "bgr8": ("u1", 3, "bgr"),
     "rgba8": ("u1", 4, "rgb"),
@@ -66,10 +66,10 @@ def image_picture(message: Any, *, max_side: int = MAX_SIDE) -> Picture:
     Raises:
         UnreadableMessageError: Its encoding is not shown here, or it has less data than it says.
     """
-    known = _BYTES.get(message.encoding)
+    known = ENCODINGS.get(message.encoding)
     if known is None:
         raise UnreadableMessageError(
-            f"the encoding {quoted(message.encoding)} is not shown; shown are {', '.join(_BYTES)}"
+            f"the encoding {quoted(message.encoding)} is not shown; shown are {', '.join(ENCODINGS)}"
         )
     kind, channels, meaning = known
     width, height, step = int(message.width), int(message.height), int(message.step)

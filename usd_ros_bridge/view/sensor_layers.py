@@ -224,9 +224,7 @@ class SensorLayers:
         except Exception as error:  # noqa: BLE001 - one layer must not take the others along
             self._stop(active)
             active.fault = describe(error)
-            self._context.report(
-                f"view.layer:{layer.topic}", f"{layer.label} cannot be shown: {active.fault}"
-            )
+            self._context.report(f"view.layer:{layer.path}", f"{layer.label} cannot be shown: {active.fault}")
 
     def _make_drawing(self, layer: DisplayLayer, context: DrawingContext) -> LayerDrawing:
         if layer.kind == "image":
@@ -251,7 +249,7 @@ class SensorLayers:
         except Exception as error:  # noqa: BLE001 - one layer must not take the others along
             active.note = describe(error)
             self._context.report(
-                f"view.layer:{active.layer.topic}", f"{active.layer.label} cannot be shown: {active.note}"
+                f"view.layer:{active.layer.path}", f"{active.layer.label} cannot be shown: {active.note}"
             )
 
     def _stop(self, active: _ActiveLayer) -> None:
