@@ -136,7 +136,13 @@ class _Parent:
 
 
 class Page:
-    """Server, ROS 2 client and components of the page."""
+    """Server, ROS 2 client and components of the page.
+
+    Attributes:
+        server: viser's server, None before `open`.
+        layers: What is shown.
+        hidden_robots: Indices of robots that are not.
+    """
 
     def __init__(
         self,
@@ -153,8 +159,9 @@ class Page:
         self._graph = GraphClient(domain_id=settings.domain_id, report=self._report)
         self._monitor = BridgeMonitor(self._graph, settings.bridge)
         self._follower = PlanFollower(self._graph, settings.bridge, settings.source, report=self._report)
-        self._layers, self._picks = Layers(), Picks()
-        self._server: Any = None
+        self.layers, self._picks = Layers(), Picks()
+        self.server: Any = None
+        self.hidden_robots: set[int] = set()
         self._status: Any = None
         self._status_text = ""
         self._group: Any = None
@@ -170,7 +177,7 @@ class Page:
             BridgeError: The port is in use, or the asset cannot be planned.
         """
         settings = self._settings
-        self._server = server = open_server(settings.host, settings.port, label="usd_ros_bridge")
+        self.server = server = open_server(settings.host, settings.port, label="usd_ros_bridge")
         server.on_client_connect(self._client_changed)
         server.on_client_disconnect(self._client_changed)
         self._status = server.gui.add_markdown("", order=-1.0, visible=False)
@@ -206,8 +213,8 @@ class Page:
         if self._running is not None:
             self._running.close()
         self._graph.close()
-        if self._server is not None:
-            self._server.stop()
+        if self.server is not None:
+            self.server.stop()
 
     # --- Browsers ---
 
@@ -216,7 +223,7 @@ class Page:
 
     def _follow_clients(self) -> None:
         """Subscribe while a browser is connected, and not otherwise."""
-        connected = bool(self._server.get_clients())
+        connected = bool(self.server.get_clients())
         if connected and not self._resumed:
             self._resumed = True
             self._follower.resume()
@@ -238,13 +245,13 @@ class Page:
 
     def _show(self, plan: BridgePlan) -> None:
         """Replace the components by those of a plan."""
-        old, server = self._running, self._server
+        old, server = self._running, self.server
         with server.atomic():
             if old is not None:
                 old.close()
             if self._group is not None:
                 self._group.remove()
-            self._layers.clear()
+            self.layers.clear()
             self._picks.clear()
             self._group = server.gui.add_tab_group()
             tabs = {label: self._group.add_tab(label) for label in TABS}
@@ -259,9 +266,10 @@ class Page:
                 report=self._report,
                 tabs=tabs,
                 nodes=FrameNodes(server, plan, frames),
-                layers=self._layers,
+                layers=self.layers,
                 picks=self._picks,
                 joint_source=self._settings.joint_source,
+                hidden_robots=self.hidden_robots,
             )
             self._running = RunningComponents(context, self._kinds)
             self._running.open()
@@ -271,7 +279,7 @@ class Page:
     def _update(self) -> None:
         running = self._running
         if running is not None:
-            with self._server.atomic():
+            with self.server.atomic():
                 running.update()
             self._say(self._monitor.fault(running.context.frames.heard_s))
 

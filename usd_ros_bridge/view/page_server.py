@@ -88,9 +88,8 @@ def open_server(host: str, port: int, *, label: str) -> Any:
         # viser takes the next one by itself.
         server.stop()
         raise BridgeError(_in_use(port))
-    server.gui.configure_theme(
-        control_layout="collapsible", control_width="medium", show_logo=False, show_share_button=False
-    )
+    server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
+    server.gui.main_panel.dock_right()
     return server
 
 
