@@ -26,6 +26,7 @@ NAMES = (
     "rates",
     "live_change",
     "urdf",
+    "view",
 )
 
 

@@ -84,13 +84,27 @@ class BrowserPage:
         found.wait_for(state="visible", timeout=1000.0 * timeout)
         return found
 
-    def picture(self) -> NDArray[np.uint8]:
-        """Return the 3D scene as (H, W, 3) red, green, blue; what covers it is left out on the right."""
+    def screen(self) -> NDArray[np.uint8]:
+        """Return the page as (H, W, 3) red, green, blue."""
         from PIL import Image
 
-        data = self.tab.screenshot(timeout=1000.0 * WAIT_S, animations="disabled")
-        whole = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-        return whole[:, : SIZE["width"] // 2]
+        data = self.tab.screenshot(timeout=1000.0 * WAIT_S)
+        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Return the 3D scene: the page without the panel on its right."""
+        return self.screen()[:, : SIZE["width"] // 2]
+
+    @property
+    def is_connected(self) -> bool:
+        """Return whether the icon beside the title is a green cloud, and not three red dots."""
+        icon = self.screen()[20:46, SIZE["width"] // 2 :][:, :32].astype(int)
+        red, green = icon[..., 0], icon[..., 1]
+        return int((green > red + 40).sum()) > int((red > green + 40).sum())
+
+    def wait_until_connected(self, connected: bool) -> None:
+        """Wait until the page shows a connection, or that it is lost."""
+        self.wait_for_picture(lambda _: self.is_connected == connected, f"a connection: {connected}")
 
     def wait_for_picture(
         self, condition: Callable[[NDArray[np.uint8]], bool], what: str

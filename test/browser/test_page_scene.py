@@ -128,12 +128,13 @@ def test_a_page_whose_bridge_has_ended_recovers_with_the_next_one(run_bridge, op
     run = run_bridge("run", ROVER, "--no-live", "--view", port=port)
     shown = open_page(run.url)
     shown.wait_for_picture(lambda picture: orange(picture) > 1500, "an orange rover")
+    assert shown.is_connected
     assert run.interrupt() == 0
-    # viser's own words.
-    shown.text("Connecting...")
+    shown.wait_until_connected(False)
+    # The last picture is still there.
+    assert orange(shown.picture()) > 1500
     run_bridge("run", ROVER, "--no-live", "--view", port=port)
-    shown.tab.get_by_text("Connecting...").first.wait_for(state="hidden", timeout=90_000.0)
-    shown.text("Drive")
+    shown.wait_until_connected(True)
     shown.wait_for_picture(lambda picture: orange(picture) > 1500, "the rover of the new bridge")
 
 

@@ -208,10 +208,8 @@ class Page:
             )
 
     def close(self) -> None:
-        """End everything. Idempotent."""
+        """End everything. Idempotent. The scene stays: browsers keep the last picture."""
         self._pause()
-        if self._running is not None:
-            self._running.close()
         self._graph.close()
         if self.server is not None:
             self.server.stop()

@@ -58,7 +58,9 @@ class PageProcess:
 
     Attributes:
         url: URL of the page, "" until it is served.
+        ready: Set when the page shows the asset.
         ended: Set when the process has ended.
+        failure: Why it has ended by itself, "" where it has not.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class PageProcess:
             opens_browser: Open the page in the user's browser.
         """
         self.url = ""
+        self.ready = threading.Event()
         self.ended = threading.Event()
         self.failure = ""
         self._settings = settings
@@ -144,7 +147,7 @@ class PageProcess:
             os.close(self._output)
 
     def _listen(self) -> None:
-        from usd_ros_bridge.view.page import ADDRESS, FAILED, WARN
+        from usd_ros_bridge.view.page import ADDRESS, FAILED, READY, WARN
 
         connection = self._connection
         assert connection is not None
@@ -156,6 +159,8 @@ class PageProcess:
                     self._inform(f"page: {text}")
                     if self._opens_browser:
                         self._open_browser(text)
+                elif kind == READY:
+                    self.ready.set()
                 elif kind == WARN:
                     self._warn(text)
                 elif kind == FAILED:
