@@ -27,6 +27,7 @@ from sensor_stage import sensor_plan
 from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from builders.plans import PlanBuilder
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.view.graph_client import NODE_NAME
 from usd_ros_bridge.view.selection import Selection
@@ -354,3 +355,20 @@ def test_closing_removes_everything_from_the_scene(start, show, rover):
     page.components.close()
     assert page.node("/displays/scan/0/rover.scan") is None
     assert page.node("/displays/scan/0/rover.scan/points") is None
+
+
+def test_a_fleet_with_all_layers_off_costs_a_refresh_nothing(show, number_of_calls):
+    builder = PlanBuilder()
+    for number in range(500):
+        robot = builder.robot(f"/robot_{number}", namespace=f"/robot_{number}")
+        robot.body("base")
+        for name in ("scan", "other"):
+            robot.topic(name, "sensor_msgs/msg/LaserScan", "publisher", publish_rate=10.0)
+    page = show(builder.build(), Selection)
+    layers = SensorLayers()
+    layers.open(page.context)
+    layers.resume()
+    layers.update()
+    assert len(page.context.layers.all) >= 1000
+    assert number_of_calls(layers.update) < 20
+    layers.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -100,6 +101,8 @@ class SensorLayers:
         self._context: PageContext | None = None
         self._drawing: DrawingContext | None = None
         self._layers: list[_ActiveLayer] = []
+        self._on: list[_ActiveLayer] = []
+        self._switched = False
         self._subscribed = False
         self._handles: list[Any] = []
         self._lock = threading.Lock()
@@ -121,7 +124,7 @@ class SensorLayers:
         for layer in display_layers(context.plan):
             active = _ActiveLayer(layer)
             self._layers.append(active)
-            context.layers.add(layer.key, layer.label, _switch(active), visible=layer.shown)
+            context.layers.add(layer.key, layer.label, self._switch(active), visible=layer.shown)
         gui = context.server.gui
         with context.tabs["Show"]:
             folder = gui.add_folder("Layers", order=LAYERS_ORDER)
@@ -139,22 +142,19 @@ class SensorLayers:
 
     def resume(self) -> None:
         """Subscribe to the layers that are on, from the next update on."""
-        self._subscribed = True
+        self._subscribed = self._switched = True
 
     def update(self) -> None:
         """Draw the newest message of each layer that is on."""
         if self._context is None or not self._subscribed:
             return
         now = time.monotonic()
-        for active in self._layers:
-            if active.on and active.drawing is None and not active.fault:
-                self._start(active, now)
-            elif not active.on and (active.drawing is not None or active.fault):
-                self._stop(active)
+        if self._switched:
+            self._switched = False
+            self._start_and_stop(now)
+        for active in self._on:
             if active.drawing is not None:
                 self._draw(active, active.drawing, now)
-        for kind, folder in self._folders.items():
-            folder.visible = any(each.on for each in self._layers if each.layer.kind == kind)
         if now - self._status_s >= STATUS_PERIOD_S:
             self._status_s = now
             self._show_status(now)
@@ -162,8 +162,9 @@ class SensorLayers:
     def pause(self) -> None:
         """Unsubscribe. What was drawn is removed: it would be old when a browser comes back."""
         self._subscribed = False
-        for active in self._layers:
+        for active in self._on:
             self._stop(active)
+        self._on.clear()
 
     def close(self) -> None:
         """Remove everything. Idempotent."""
@@ -210,7 +211,28 @@ class SensorLayers:
         box.on_update(lambda _: layers.set(name, bool(box.value)))
         return box
 
+    def _switch(self, active: _ActiveLayer) -> Callable[[bool], None]:
+        """Return the function that the page calls with the state of a check box; the next update does the work."""
+
+        def show(visible: bool) -> None:
+            active.on = visible
+            self._switched = True
+
+        return show
+
     # --- Drawing ---
+
+    def _start_and_stop(self, now: float) -> None:
+        """Start layers that were switched on, and stop those that were switched off."""
+        for active in self._on:
+            if not active.on:
+                self._stop(active)
+        self._on = [active for active in self._layers if active.on]
+        for active in self._on:
+            if active.drawing is None and not active.fault:
+                self._start(active, now)
+        for kind, folder in self._folders.items():
+            folder.visible = any(active.layer.kind == kind for active in self._on)
 
     def _start(self, active: _ActiveLayer, now: float) -> None:
         assert self._context is not None
@@ -263,15 +285,13 @@ class SensorLayers:
             drawing.close()
 
     def _show_status(self, now: float) -> None:
-        rows = []
-        for active in self._layers:
-            if not active.on:
-                continue
-            rows.append((active.layer.label, active.fault or self._rate_and_note(active, now)))
-        shown = rows[:MAX_BOXES]
-        if len(rows) > len(shown):
-            shown.append(("...", f"{len(rows) - len(shown)} more"))
-        self._status.content = facts(shown)
+        rows = [
+            (active.layer.label, active.fault or self._rate_and_note(active, now))
+            for active in self._on[:MAX_BOXES]
+        ]
+        if len(self._on) > MAX_BOXES:
+            rows.append(("...", f"{len(self._on) - MAX_BOXES} more"))
+        self._status.content = facts(rows)
 
     def _rate_and_note(self, active: _ActiveLayer, now: float) -> str:
         if active.newest is None:
@@ -284,15 +304,6 @@ class SensorLayers:
         if not count:
             return "no messages yet"
         return ", ".join(part for part in (f"{active.hertz:.1f} Hz", active.note) if part)
-
-
-def _switch(active: _ActiveLayer) -> Any:
-    """Return the function that the page calls with the state of a check box; the next update does the work."""
-
-    def show(visible: bool) -> None:
-        active.on = visible
-
-    return show
 
 
 def _subscribe(graph: GraphClient, layer: DisplayLayer) -> tuple[NewestMessage, Any]:
