@@ -173,8 +173,8 @@ def test_messages_are_composed_as_tf2_does(fleet: BridgePlan) -> None:
         # Another node says where odometry began.
         message.transforms.append(transform("world", f"{prefix}odom", random_poses(1, 100 + number)[0]))
         trees.setdefault(key, Tree()).receive(message)
-        assert frames.receive(key, *reader.read(serialize_message(message)))
-        assert not frames.receive(key, *reader.read(serialize_message(message)))
+        assert frames.receive([(key, *reader.read(serialize_message(message)))])
+        assert not frames.receive([(key, *reader.read(serialize_message(message)))])
     frames.compose()
     assert frames.known.all()
     for (number, frame_id), row in frames.rows.items():
@@ -195,7 +195,7 @@ def test_a_pose_that_is_not_finite_or_turns_nowhere_is_ignored() -> None:
     frame = plan.robots[0].frames[1]
     for numbers in ((np.nan, 0, 0, 0, 0, 0, 1), (5, 0, 0, 0, 0, 0, 0), (np.inf, 0, 0, 0, 0, 0, 1)):
         message = TFMessage(transforms=[transform(frame.parent, frame.id, numbers)])
-        assert not frames.receive(key, *TfMessageReader().read(serialize_message(message)))
+        assert not frames.receive([(key, *TfMessageReader().read(serialize_message(message)))])
     np.testing.assert_array_equal(frames.positions, before)
 
 

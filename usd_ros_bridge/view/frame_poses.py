@@ -36,11 +36,11 @@ class _Tree:
 
     Attributes:
         rows: Row of each frame by its id, with the prefix it has in messages.
-        places: By the names of a message: rows of its children, and its transforms that have one.
+        places: By the names of a message: rows of its children, and which of its transforms have one, None for all.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
-    places: dict[TransformNames, tuple[NDArray[np.intp], NDArray[np.intp] | slice]] = field(
+    places: dict[TransformNames, tuple[NDArray[np.intp], NDArray[np.intp] | None]] = field(
         default_factory=dict
     )
 
@@ -107,13 +107,11 @@ class FramePoses:
         """Take what has arrived. Return whether a pose has changed."""
         if self._topics is None:
             return False
-        changed = False
-        heard = False
-        for key, names, poses in self._topics.take():
-            heard = True
-            changed |= self.receive(key, names, poses)
-        if heard:
-            self.heard_s = time.monotonic()
+        messages = list(self._topics.take())
+        if not messages:
+            return False
+        self.heard_s = time.monotonic()
+        changed = self.receive(messages)
         if changed:
             self.compose()
             self.changes += 1
@@ -152,22 +150,20 @@ class FramePoses:
 
     # --- Messages ---
 
-    def receive(self, tree: TreeKey, names: TransformNames, poses: FloatArray) -> bool:
-        """Apply the transforms of a message. Return whether any differs from what was known.
+    def receive(self, messages: Sequence[tuple[TreeKey, TransformNames, FloatArray]]) -> bool:
+        """Apply the transforms of messages, in their order. Return whether any differs from what was known.
 
         Args:
-            tree: Domain id, and topics of transforms.
-            names: Names in the message.
-            poses: (N, 7) `parent_from_child`.
+            messages: Topics, names, and (N, 7) poses `parent_from_child` of each.
         """
-        found = self._trees.get(tree)
-        if found is None:
-            return False
-        place = found.places.get(names)
-        if place is None:
-            place = self._place(found, names)
-        rows, chosen = place
-        values = poses[chosen]
+        placed = []
+        for key, names, poses in messages:
+            tree = self._trees[key]
+            rows, chosen = tree.places.get(names) or self._place(tree, names)
+            placed.append((rows, poses if chosen is None else poses[chosen]))
+        # All in one: a fleet sends a message for each robot.
+        rows = np.concatenate([each for each, _ in placed])
+        values = np.concatenate([each for _, each in placed])
         known = np.isfinite(values).all(axis=1) & values[:, 3:].any(axis=1)
         if not known.all():
             rows, values = rows[known], values[known]
@@ -178,15 +174,19 @@ class FramePoses:
             return False
         self._local[rows] = values
         if new:
-            self._heard[rows] = True
-            self.known[rows[rows < self._count]] = True
-            for row in self._stand_ins.keys() & set(rows.tolist()):
-                for stand_in in self._stand_ins[row]:
-                    self._local[stand_in], self._parent[stand_in] = IDENTITY, row
-                self._levels = None
+            self._notice(rows)
         return True
 
-    def _place(self, tree: _Tree, names: TransformNames) -> tuple[NDArray[np.intp], NDArray[np.intp] | slice]:
+    def _notice(self, rows: NDArray[np.intp]) -> None:
+        """Note that there is news about frames, some for the first time."""
+        self._heard[rows] = True
+        self.known[rows[rows < self._count]] = True
+        for row in self._stand_ins.keys() & set(rows.tolist()):
+            for stand_in in self._stand_ins[row]:
+                self._local[stand_in], self._parent[stand_in] = IDENTITY, row
+            self._levels = None
+
+    def _place(self, tree: _Tree, names: TransformNames) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
         """Find the rows of a message's transforms, with new rows for new frames, and who hangs from whom."""
         rows, chosen = [], []
         for number, (child, parent) in enumerate(zip(names.children, names.parents, strict=True)):
@@ -202,7 +202,7 @@ class FramePoses:
                 self._parent[row] = parent_row
                 self._levels = None
         whole = len(chosen) == len(names.children)
-        place = (np.array(rows, dtype=np.intp), slice(None) if whole else np.array(chosen, dtype=np.intp))
+        place = (np.array(rows, dtype=np.intp), None if whole else np.array(chosen, dtype=np.intp))
         # A publisher whose names change all the time must not fill the memory.
         if len(tree.places) >= MAX_FOREIGN_FRAMES:
             tree.places.clear()

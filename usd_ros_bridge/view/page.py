@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 from usd_ros_bridge.errors import BridgeError
 from usd_ros_bridge.model.plan import BridgePlan
+from usd_ros_bridge.process_settings import tune_process
 from usd_ros_bridge.reporting import OnceReporter, describe
 from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
 from usd_ros_bridge.view.frame_nodes import FrameNodes
@@ -40,7 +42,7 @@ COMPONENTS: tuple[Callable[[], PageComponent], ...] = (
 
 PERIOD_S = 1.0 / 30.0
 """Least time between two updates, seconds."""
-SHARE = 0.5
+SHARE = 0.75
 """Most of a processor that updates take: the rest is for sending them."""
 CLOSE_S = 0.8
 """Time that the page has for its end, seconds."""
@@ -87,6 +89,8 @@ def serve(descriptor: int) -> None:
         return
     parent = _Parent(connection)
     parent.watch()
+    # This process is the page's own.
+    tune_process()
     status = 0
     try:
         page = Page(settings, parent)
@@ -186,6 +190,8 @@ class Page:
         plan = settings.source.load()
         self._graph.open()
         self._show(plan)
+        # A search of all of it, now and then, would hold up a picture.
+        gc.freeze()
         self._say("")
         self._parent.tell(READY, "")
 

@@ -115,6 +115,7 @@ class PlanFollower:
                 "view.asset",
                 f"{self._bridge} runs {summary.get('asset')}, and the page shows {self._source.asset}",
             )
+            return
         seen = {key: value for key, value in summary.items() if key not in _IGNORED}
         first = self._seen is None
         same = set(variants) == set(self._variants) and (first or seen == self._seen)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.model.physics import Collider, PhysicsScene, Visual
 from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
-from usd_ros_bridge.spatial.transforms import FloatArray, compose, inverse, pose_array, xyzw
+from usd_ros_bridge.spatial.pose import IDENTITY_POSE
+from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, compose, inverse, pose_array, xyzw
 from usd_ros_bridge.view.frame_nodes import robot_name
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import PageContext, Picked
@@ -229,5 +230,6 @@ class BodyPlaces:
 def _frame_places(number: int, robot: RobotPlan) -> Iterator[tuple[str, int, tuple[int, str, FloatArray]]]:
     for frame in robot.frames:
         if frame.carrier >= 0:
-            frame_from_carrier = inverse(pose_array(frame.carrier_from_frame))
+            offset = frame.carrier_from_frame
+            frame_from_carrier = IDENTITY if offset == IDENTITY_POSE else inverse(pose_array(offset))
             yield frame.path, frame.carrier, (number, frame.id, frame_from_carrier)

@@ -12,6 +12,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.serialization import deserialize_message
 
 from usd_ros_bridge.model.message_types import TF_MESSAGE
+from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros.endpoints import qos_profiles
 from usd_ros_bridge.ros.endpoints.subscription import DirectSubscription, DirectUnavailableError
 from usd_ros_bridge.runtime.inbox import make_wakeup
@@ -35,6 +36,7 @@ class _Source:
     entity: Any
     waiting: deque[bytes]
     depth: int
+    static: bool
 
 
 class TfTopics:
@@ -49,6 +51,8 @@ class TfTopics:
         self._graph = graph
         self._sources: list[_Source] = []
         self._wakeup = make_wakeup()
+        # Set by news about frames that do not move, which is rare: else those topics are not looked at.
+        self._static_wakeup = make_wakeup()
         self._type = graph.type_of(TF_MESSAGE)
 
     def subscribe(self, key: TreeKey, robots: int) -> None:
@@ -61,12 +65,16 @@ class TfTopics:
         domain_id, moving, static = key
         # Best effort: the bridge does not wait for a page that is slow.
         qos = replace(qos_profiles.TF_QOS, reliability="best_effort", depth=robots + _SPARE)
-        self._add(key, moving, qos, domain_id)
-        self._add(key, static, replace(qos_profiles.TF_STATIC_QOS, depth=_STATIC_DEPTH), domain_id)
+        self._add(key, moving, qos, domain_id, static=False)
+        latched = replace(qos_profiles.TF_STATIC_QOS, depth=_STATIC_DEPTH)
+        self._add(key, static, latched, domain_id, static=True)
 
     def take(self) -> Iterator[tuple[TreeKey, TransformNames, FloatArray]]:
         """Yield what has arrived, in the order of arrival for each topic."""
+        with_static = self._static_wakeup.wait(0.0)
         for source in self._sources:
+            if source.static and not with_static and source.direct is not None:
+                continue
             for data in self._waiting(source):
                 found = source.reader.read(data)
                 if found is not None:
@@ -89,7 +97,7 @@ class TfTopics:
         source.waiting.clear()
         return messages
 
-    def _add(self, key: TreeKey, topic: str, qos: Any, domain_id: int | None) -> None:
+    def _add(self, key: TreeKey, topic: str, qos: QosPlan, domain_id: int | None, *, static: bool) -> None:
         reader = TfMessageReader(self._read_slowly, remembered=4 * max(qos.depth, 8))
         waiting: deque[bytes] = deque(maxlen=qos.depth)
         direct: DirectSubscription | None = None
@@ -101,14 +109,14 @@ class TfTopics:
                 topic,
                 qos_profiles.profile(qos),
                 events=SubscriptionEventCallbacks(use_default_callbacks=False),
-                wakeup=self._wakeup,
+                wakeup=self._static_wakeup if static else self._wakeup,
             )
             entity = self._graph.adopt(direct.subscription, domain_id=domain_id)
         except DirectUnavailableError:
             entity = self._graph.subscribe(
                 topic, TF_MESSAGE, waiting.append, qos=qos, raw=True, domain_id=domain_id
             )
-        self._sources.append(_Source(key, reader, direct, entity, waiting, qos.depth))
+        self._sources.append(_Source(key, reader, direct, entity, waiting, qos.depth, static))
 
     def _read_slowly(self, data: bytes) -> tuple[list[str], list[str], FloatArray]:
         message = deserialize_message(data, self._type)
