@@ -19,6 +19,7 @@ from usd_ros_bridge.model.plan import BridgePlan
 from usd_ros_bridge.process_settings import tune_process
 from usd_ros_bridge.reporting import OnceReporter, describe
 from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
+from usd_ros_bridge.view.drive_controls import DriveControls
 from usd_ros_bridge.view.frame_nodes import FrameNodes
 from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.frame_tree import FrameTree
@@ -29,6 +30,8 @@ from usd_ros_bridge.view.plan_follower import PlanFollower, PlanSource
 from usd_ros_bridge.view.scene import SceneMeshes
 from usd_ros_bridge.view.selection import Selection
 from usd_ros_bridge.view.sensor_layers import SensorLayers
+from usd_ros_bridge.view.simulation_controls import SimulationControls
+from usd_ros_bridge.view.variant_controls import VariantControls
 from usd_ros_bridge.view.world import WorldMeshes
 
 COMPONENTS: tuple[Callable[[], PageComponent], ...] = (
@@ -37,6 +40,9 @@ COMPONENTS: tuple[Callable[[], PageComponent], ...] = (
     FrameTree,
     Selection,
     SensorLayers,
+    DriveControls,
+    SimulationControls,
+    VariantControls,
 )
 """Parts of the page, in the order in which their elements appear."""
 

@@ -15,6 +15,8 @@ from usd_ros_bridge.reporting import Report, describe
 from usd_ros_bridge.view.graph_client import GraphClient
 
 PLAN_TOPIC = "plan"
+MAX_VARIANT_SETS = 1000
+"""Variant sets that the page can switch."""
 _LATCHED = QosPlan(reliability="reliable", durability="transient_local", depth=1)
 _IGNORED = ("diagnostics", "version", "variants", "asset")
 """Keys of the bridge's summary that are no reason for another plan, or are compared apart."""
@@ -46,14 +48,16 @@ class PlanSource:
         from usd_ros_bridge.api import load_plan
         from usd_ros_bridge.ros.interface_types import AmentCatalog
         from usd_ros_bridge.usd import quiet
+        from usd_ros_bridge.usd.session import StageSession
 
         read = self.read if variants is None else replace(self.read, variants=variants)
         load = partial(
             load_plan, read_options=read, plan_options=self.options, catalog=AmentCatalog(), physics=True
         )
         plan: BridgePlan = quiet()(load)(self.asset)
+        sets = StageSession(plan.stage).variant_sets(most=MAX_VARIANT_SETS)
         # Nothing reads the stage again; it holds memory, and files.
-        return replace(plan, stage=None)
+        return replace(plan, stage=None, variant_sets=sets)
 
 
 class PlanFollower:
