@@ -61,7 +61,7 @@ class OpenPage:
         """Return the handle of a scene node, None if there is none."""
         return self.server.scene.get_handle_by_name(name)
 
-    def wait_for(self, condition: Callable[[], Any], *, timeout: float = 20.0, what: str = "") -> Any:
+    def wait_for(self, condition: Callable[[], Any], *, timeout: float = 60.0, what: str = "") -> Any:
         """Refresh the page until the condition holds; return what it gave."""
         deadline = time.monotonic() + timeout
         while not (found := condition()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from open_page import OpenPage
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import Image, LaserScan, PointCloud2
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import Image, LaserScan, PointCloud2, PointField
 from sensor_stage import sensor_plan
 from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -30,6 +32,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from builders.plans import PlanBuilder
 from usd_ros_bridge import load_plan
 from usd_ros_bridge.view.graph_client import NODE_NAME
+from usd_ros_bridge.view.pictures import image_picture
+from usd_ros_bridge.view.point_clouds import cloud_points
 from usd_ros_bridge.view.selection import Selection
 from usd_ros_bridge.view.sensor_layers import SensorLayers
 
@@ -114,7 +118,9 @@ def test_a_scan_is_drawn_where_the_laser_hit(start, show, ros_harness, rover):
     points = page.wait_for(lambda: page.node("/displays/scan/0/rover.scan/points"), what="a scan")
     # The rover stands still, so that its scans differ by less than a millimetre once it has settled.
     ros_harness.wait_for(
-        lambda: len(scans) > 20 and "lidar_link" in transforms.local, what="scans and transforms"
+        lambda: len(scans) > 20 and "lidar_link" in transforms.local,
+        timeout=30.0,
+        what="scans and transforms",
     )
     page.wait_for(
         lambda: points_agree(page, points, scans[-1], transforms, rover), what="the scan of the client"
@@ -147,7 +153,7 @@ def test_a_picture_is_the_cameras_and_its_frustum_moves_with_the_robot(start, sh
         lambda: page.node("/displays/camera/0/rover.camera_info/camera"), what="the camera"
     )
     page.wait_for(lambda: camera.image is not None, what="its picture")
-    ros_harness.wait_for(lambda: len(images) > 3, what="images")
+    ros_harness.wait_for(lambda: len(images) > 3, timeout=30.0, what="images")
     newest = images[-1]
     pixels = np.frombuffer(newest.data, np.uint8).reshape(newest.height, newest.width, 3)
     assert camera.image.shape == pixels.shape
@@ -185,7 +191,9 @@ def test_odometry_is_where_a_client_has_it_and_leaves_a_trail(start, show, ros_h
     page.wait_for(has_driven, what="a trail of 0.3 m")
     drive.publish(Twist())
     ros_harness.wait_for(
-        lambda: odometry and abs(odometry[-1].twist.twist.linear.x) < 1e-3, what="the rover to stop"
+        lambda: odometry and abs(odometry[-1].twist.twist.linear.x) < 1e-3,
+        timeout=30.0,
+        what="the rover to stop",
     )
     body, pose = page.node("/displays/odometry/0/rover.odom/body"), odometry[-1].pose.pose
     begin = rover.layout.body_pose[rover.robots[0].base_row][:3]
@@ -251,7 +259,7 @@ def test_every_kind_of_sensor_is_shown(start, show, ros_harness, sensors):
     contact = drawn("contact", "bumper", "contact")
     page.wait_for(lambda: contact.visible, what="the contact with the ground")
     points = drawn("cloud", "points", "points")
-    ros_harness.wait_for(lambda: len(clouds) > 5, what="clouds")
+    ros_harness.wait_for(lambda: len(clouds) > 5, timeout=30.0, what="clouds")
     wanted = points_by_struct(clouds[-1])
     assert points.points.shape == wanted.shape
     page.wait_for(lambda: np.abs(points.points - wanted).max() < 0.01, what="the cloud of the client")
@@ -372,3 +380,60 @@ def test_a_fleet_with_all_layers_off_costs_a_refresh_nothing(show, number_of_cal
     assert len(page.context.layers.all) >= 1000
     assert number_of_calls(layers.update) < 20
     layers.close()
+
+
+def test_switching_layers_on_and_off_again_and_again_is_safe(start, show, ros_harness, rover):
+    start(rover, "mujoco")
+    page = show(rover)
+    page.resume()
+    page.wait_for(lambda: page.node("/displays/scan/0/rover.scan/points"), what="a scan")
+    for number in range(60):
+        for topic in ("/rover/scan", "/rover/imu", "/rover/odom", "/rover/joint_states"):
+            page.switch(topic, number % 2 == 0)
+        page.components.update()
+    page.switch("/rover/scan")
+    page.wait_for(lambda: page.node("/displays/scan/0/rover.scan/points"), what="a scan again")
+    page.wait_for(lambda: page_subscriptions(ros_harness, "/rover/imu") == 0, what="the end of what is off")
+    assert not page.reports
+
+
+def an_organised_cloud():
+    """Points with colours, a gap between fields, padded rows, and some that are no points."""
+    fields = [("x", 0), ("y", 4), ("z", 8), ("rgb", 16)]
+    cloud = PointCloud2(height=3, width=4, point_step=24, row_step=100, is_dense=False)
+    cloud.fields = [
+        PointField(name=name, offset=offset, datatype=PointField.FLOAT32, count=1) for name, offset in fields
+    ]
+    data = bytearray(300)
+    for row in range(3):
+        for column in range(4):
+            begin = row * 100 + column * 24
+            struct.pack_into("<fff", data, begin, row, math.nan if column == 2 else column, 0.5)
+            struct.pack_into("<I", data, begin + 16, (row << 16) | (column << 8) | 7)
+    cloud.data = array("B", data)
+    return cloud
+
+
+def test_clouds_are_read_as_other_libraries_read_them():
+    cloud = an_organised_cloud()
+    found = cloud_points(cloud)
+    np.testing.assert_array_equal(found.points, points_by_struct(cloud))
+    assert found.colors.tolist() == [[row, column, 7] for row in range(3) for column in (0, 1, 3)]
+    typesys = pytest.importorskip("rosbags.typesys", reason="rosbags is not installed: make setup-tests")
+    store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
+    theirs = store.deserialize_cdr(serialize_message(cloud), "sensor_msgs/msg/PointCloud2")
+    np.testing.assert_array_equal(cloud_points(theirs).points, found.points)
+    image = Image(width=2, height=2, encoding="bgr8", step=6, data=array("B", range(12)))
+    theirs = store.deserialize_cdr(serialize_message(image), "sensor_msgs/msg/Image")
+    np.testing.assert_array_equal(image_picture(theirs).pixels, image_picture(image).pixels)
+    assert image_picture(image).pixels[1, 0].tolist() == [8, 7, 6]
+
+
+def test_clouds_are_read_as_sensor_msgs_py_reads_them():
+    reader = pytest.importorskip(
+        "sensor_msgs_py.point_cloud2", reason="sensor_msgs_py comes with a full ROS 2 installation"
+    )
+    cloud = an_organised_cloud()
+    wanted = reader.read_points(cloud, ("x", "y", "z"), skip_nans=True)
+    found = cloud_points(cloud).points
+    np.testing.assert_array_equal(found, np.stack([wanted[axis] for axis in "xyz"], axis=1))

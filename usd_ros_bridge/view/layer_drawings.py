@@ -265,7 +265,7 @@ class _Odometry(_Drawing):
         if self._trail.add(pose[:3]):
             self.show_lines("trail", self._trail.segments(), TRAIL_COLOR)
         twist = message.twist.twist
-        return f"{np.linalg.norm(_vector(twist.linear)):.2f} m/s, {twist.angular.z:.2f} rad/s"
+        return f"{np.linalg.norm(_vector(twist.linear)):.2f} m/s, {round(twist.angular.z, 2) + 0.0:.2f} rad/s"
 
 
 class _Pose(_Drawing):

@@ -101,6 +101,7 @@ class SensorLayers:
         self._context: PageContext | None = None
         self._drawing: DrawingContext | None = None
         self._layers: list[_ActiveLayer] = []
+        self._names: dict[int, str] = {}
         self._on: list[_ActiveLayer] = []
         self._switched = False
         self._subscribed = False
@@ -183,6 +184,7 @@ class SensorLayers:
         """Add the check boxes of one robot's layers, and a choice of the robot where several have some."""
         assert self._context is not None
         names = dict(enumerate(robot_names(self._context.plan)))
+        self._names = names if len(names) > 1 else {}
         robots = list(dict.fromkeys(each.layer.robot for each in self._layers))
         labels = {names.get(robot, OTHERS): robot for robot in robots}
         gui = self._context.server.gui
@@ -286,12 +288,16 @@ class SensorLayers:
 
     def _show_status(self, now: float) -> None:
         rows = [
-            (active.layer.label, active.fault or self._rate_and_note(active, now))
+            (self._name(active.layer), active.fault or self._rate_and_note(active, now))
             for active in self._on[:MAX_BOXES]
         ]
         if len(self._on) > MAX_BOXES:
             rows.append(("...", f"{len(self._on) - MAX_BOXES} more"))
         self._status.content = facts(rows)
+
+    def _name(self, layer: DisplayLayer) -> str:
+        """Return the label of a layer, with its robot where there are several."""
+        return f"{self._names[layer.robot]}: {layer.label}" if layer.robot in self._names else layer.label
 
     def _rate_and_note(self, active: _ActiveLayer, now: float) -> str:
         if active.newest is None:
