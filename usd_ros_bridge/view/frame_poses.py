@@ -74,6 +74,7 @@ class FramePoses:
         self._parent = np.full(self._count, _ROOT, dtype=np.intp)
         self._levels: tuple[NDArray[np.intp], ...] | None = None
         self._heard = np.zeros(self._count, bool)
+        self._world = self._local
         self._stand_ins: dict[int, set[int]] = {}
         """Rows that stand in for a parent that nothing was heard of, by its row."""
         self._at_rest()
@@ -115,6 +116,37 @@ class FramePoses:
             self.compose()
             self.changes += 1
         return changed
+
+    def pose_of(self, robot: int, frame_id: str) -> FloatArray | None:
+        """Return `fixed_from_frame` (7,) of a frame that a message names, None for one that nobody has named yet.
+
+        Args:
+            robot: Index in `plan.robots` of the robot whose transforms are meant; -1 for the first one that knows it.
+            frame_id: Of the robot, with or without the prefix that it has on /tf, or of another node.
+        """
+        for number in (robot,) if robot >= 0 else range(len(self._plan.robots)):
+            owner = self._plan.robots[number]
+            for key, prefix in _tree_keys(owner):
+                # Several robots may share the topics: a robot's own frames come first, then what they hang from.
+                own = frame_id.removeprefix(prefix) if prefix else frame_id
+                row = self.rows.get((number, own), _ROOT)
+                if row == _ROOT:
+                    row = self._outside_row(number, own)
+                if row == _ROOT:
+                    row = self._trees[key].rows.get(frame_id, _ROOT)
+                if row != _ROOT:
+                    pose: FloatArray = self._world[row]
+                    return pose
+            if frame_id in (WORLD, owner.parent_frame):
+                return IDENTITY
+        return None
+
+    def _outside_row(self, robot: int, frame_id: str) -> int:
+        """Return the row of a frame that a robot's topmost frames hang from, _ROOT for none."""
+        for frame in self._plan.robots[robot].frames:
+            if frame.parent_index < 0 and frame.parent == frame_id:
+                return int(self._parent[self.rows[robot, frame.id]])
+        return _ROOT
 
     # --- Messages ---
 
@@ -246,6 +278,7 @@ class FramePoses:
         world[:, 3:] = normalized(world[:, 3:])
         for rows in self._levels[1:]:
             world[rows] = compose(world[self._parent[rows]], world[rows])
+        self._world = world
         self.positions = world[: self._count, :3]
         self.rotations = wxyz(world[: self._count, 3:])
 
