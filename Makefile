@@ -18,7 +18,7 @@ PYTEST := ROS_PYTHON_CHECK_FIELDS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST "$(B
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 export PYTHON
 
-.PHONY: help setup setup-tests run test test-long bench lint format test-robots test-assets dist test-dist test-newton test-resolver check-examples clean
+.PHONY: help setup setup-tests run test test-long bench lint format test-browser test-robots test-assets dist test-dist test-newton test-resolver check-examples clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -52,6 +52,9 @@ lint: setup-tests ## ruff, mypy --strict and the import contracts
 format: setup-tests ## format the code with ruff
 	@"$(BIN)/ruff" check --fix-only --quiet .
 	@"$(BIN)/ruff" format .
+
+test-browser: setup-tests ## the page in chromium without a screen (installs playwright, and chromium where it can)
+	@VENV="$(VENV)" tools/test_browser.sh $(ARGS)
 
 test-robots: setup-tests ## converted robots on /tf against pinocchio
 	@VENV="$(VENV)" tools/test_robots.sh robots $(ARGS)

@@ -60,6 +60,26 @@ class VariantSelection:
     variant_set: str
     variant: str
 
+    def __str__(self) -> str:
+        return f"{self.prim_path}:{self.variant_set}={self.variant}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantSet:
+    """A variant set of a prim, as it is composed.
+
+    Attributes:
+        prim_path: The prim.
+        name: Name of the set.
+        variants: Names of its variants.
+        selected: The one that is selected, "" for none.
+    """
+
+    prim_path: str
+    name: str
+    variants: tuple[str, ...]
+    selected: str
+
 
 # --- Texts of command lines and parameters ---------------------------------------------------------------------
 def parse_variants(texts: Iterable[str]) -> tuple[VariantSelection, ...]:

@@ -76,6 +76,12 @@ BAGS = Requirement(
     remedy='pip install "usd_ros_bridge[bags]"',
     purpose="playing bags",
 )
+VISER = Requirement(
+    label="viser",
+    modules=("viser",),
+    remedy='pip install "usd_ros_bridge[view]"',
+    purpose="the page in a browser",
+)
 FOXGLOVE = Requirement(
     label="foxglove-sdk",
     modules=("foxglove",),
@@ -88,7 +94,7 @@ MCAP = Requirement(
     remedy='pip install "usd_ros_bridge[record]"',
     purpose="recovering recordings",
 )
-REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, FOXGLOVE, MCAP, BAGS)
+REQUIREMENTS = (NUMPY, CLICK, RICH, ROS, INTERFACES, OPENUSD, MUJOCO, NEWTON, VISER, FOXGLOVE, MCAP, BAGS)
 
 
 def is_installed(module: str) -> bool:

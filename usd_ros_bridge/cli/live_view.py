@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
+from usd_ros_bridge.child_process import end_of_child, start_child
 from usd_ros_bridge.reporting import describe
 
 if TYPE_CHECKING:
@@ -142,15 +143,11 @@ class LiveView:
         """Start the view. It appears about half a second later."""
         self._terminal = termios.tcgetattr(sys.stdin.fileno())
         ours, theirs = Pipe()
-        code = (
-            f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
-            f"from usd_ros_bridge.cli.live_app import serve; serve({theirs.fileno()})"
-        )
         self._output = _CapturedOutput()
         terminal = self._output.open()
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a program of our own
-                [sys.executable, "-c", code], pass_fds=(theirs.fileno(),), stdout=terminal, stderr=terminal
+            self._process = start_child(
+                "usd_ros_bridge.cli.live_app:serve", theirs, stdout=terminal, stderr=terminal
             )
         except OSError as error:
             self._restore(f"the live view cannot be started ({error.strerror})")
@@ -217,12 +214,7 @@ class LiveView:
 
     def _reason(self) -> str:
         assert self._process is not None
-        try:
-            status = self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return "closed its connection"
-        return f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        return end_of_child(self._process, wait_s=END_S)
 
     def _restore(self, message: str) -> None:
         """Give the terminal back, and print the newest lines of the log. Idempotent."""

@@ -22,6 +22,7 @@ with ending_at_once(success=False):  # No traceback for a signal during imports.
     from usd_ros_bridge.cli.rviz_command import rviz
     from usd_ros_bridge.cli.scaffold_command import scaffold
     from usd_ros_bridge.cli.subcommands import diff, inspect, resolver, run, urdf
+    from usd_ros_bridge.cli.view_command import view
     from usd_ros_bridge.errors import BridgeError
 
 
@@ -34,6 +35,7 @@ def cli() -> None:
 for command in (
     inspect,
     run,
+    view,
     diff,
     import_robot,
     scaffold,

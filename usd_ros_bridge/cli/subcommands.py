@@ -22,6 +22,7 @@ from usd_ros_bridge.cli.common import (
     split_options,
     table_options,
 )
+from usd_ros_bridge.cli.view_command import page_companions, page_options
 from usd_ros_bridge.errors import AssetError, OptionError, StrictError, alternatives, escaped
 from usd_ros_bridge.model.diagnostics import has_errors
 from usd_ros_bridge.process_settings import ending_at_once, gc_paused
@@ -29,6 +30,7 @@ from usd_ros_bridge.process_settings import ending_at_once, gc_paused
 if TYPE_CHECKING:
     from usd_ros_bridge.model.diagnostics import Diagnostic
     from usd_ros_bridge.model.plan import BridgePlan, RobotPlan
+    from usd_ros_bridge.view.page_process import PageAddress
 
 EXIT_DIFFERENT = 1
 
@@ -90,17 +92,23 @@ def inspect(as_json: bool, physics: bool, strict: bool, **options: Any) -> None:
     is_flag=True,
     help="Open no ROS 2 participant: record to the file of --record, as fast as possible.",
 )
+@page_options
 @click.pass_obj
-def run(ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, **options: Any) -> None:
+def run(
+    ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, page: PageAddress | None, **options: Any
+) -> None:
     """Run the bridge on ASSET. Arguments after --ros-args go to ROS 2.
 
-    On a terminal, a live view shows its findings, its interfaces and its log.
+    On a terminal, a live view shows its findings, its interfaces and its log. With --view, a page in the browser shows
+    the robots and drives them.
     """
     if no_ros:
         if ros_args:
             raise OptionError("--no-ros and --ros-args exclude each other")
         if options["foxglove"] is not None:
             raise OptionError("--no-ros and --foxglove exclude each other: the server is a part of the node")
+        if page is not None:
+            raise OptionError("--no-ros and --view exclude each other: the page is a ROS 2 client")
         from usd_ros_bridge.cli.offline_run import run_offline
 
         run_offline(given_options(options))
@@ -111,6 +119,7 @@ def run(ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, **options
         from usd_ros_bridge.planner_process import start_planner
         from usd_ros_bridge.start_phases import EARLY_AFTER_S, LogView, StartPhases
 
+        companions = page_companions(page)
         reason = "not wanted" if no_live else reason_against()
         if reason and sys.stdout.isatty() and not no_live:
             print(f"usd_ros_bridge: no live view: {reason}", file=sys.stderr)
@@ -122,6 +131,7 @@ def run(ros_args: list[str] | None, /, *, no_live: bool, no_ros: bool, **options
                 given=given_options(options),
                 ros_args=ros_args or [],
                 view=None if reason else live_view,
+                companions=companions,
                 planner=planner,
                 phases=phases,
             )

@@ -16,7 +16,7 @@ from usd_ros_bridge.model.physics import PhysicsScene
 from usd_ros_bridge.model.records import DofAxis, JointType
 from usd_ros_bridge.model.sensors import CameraModel
 from usd_ros_bridge.model.state import JointTrack, Layout, PoseTrack
-from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection, VariantSet
 from usd_ros_bridge.spatial.pose import IDENTITY_POSE, Pose
 
 AxisLetter = Literal["X", "Y", "Z"]
@@ -386,6 +386,7 @@ class BridgePlan:
         catalog: The types that were known, likewise; None if only their form was checked.
         variants: Selections that were made on the session layer.
         contexts: Outermost contexts of the whole stage, those that `options.contexts` leaves out included.
+        variant_sets: Variant sets of the stage's prims, for those who let go of the stage; else empty.
     """
 
     asset: str
@@ -406,6 +407,7 @@ class BridgePlan:
     catalog: TypeCatalog | None = field(default=None, repr=False, compare=False)
     variants: tuple[VariantSelection, ...] = field(default=(), repr=False, compare=False)
     contexts: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    variant_sets: tuple[VariantSet, ...] = field(default=(), repr=False, compare=False)
 
     def joint_names(self, topic: TopicPlan) -> tuple[str, ...]:
         """Return the names that messages of a topic give to its `dofs`, in their order."""

@@ -26,7 +26,7 @@ with missing_requirements_explained() if __name__ == "__main__" else nullcontext
     import sys
     from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractContextManager, ExitStack
     from dataclasses import replace
     from functools import partial
     from typing import Any, NoReturn
@@ -74,6 +74,9 @@ _DIAGNOSTICS_SHOWN = 100
 
 View = Callable[[Callable[[], BridgeStatus]], AbstractContextManager[object]]
 """`view(status)` shows what `status()` returns, again and again, while the context that it returns is entered."""
+
+Companion = Callable[[NodeOptions, Bridge], AbstractContextManager[object]]
+"""`companion(options, bridge)` runs beside an open bridge while the context that it returns is entered."""
 
 
 def main(
@@ -152,6 +155,7 @@ def run_node(
     ros_args: Sequence[str] = (),
     role: Role = BRIDGE,
     view: View | None = None,
+    companions: Sequence[Companion] = (),
     planner: PlannerProcess | None = None,
     phases: StartPhases | None = None,
 ) -> None:
@@ -162,6 +166,7 @@ def run_node(
         ros_args: ROS arguments (`--ros-args ...`).
         role: What the node is.
         view: Show the running bridge.
+        companions: What runs beside it, as the page in a browser.
         planner: Plans the asset, so that this process need not load OpenUSD. None: the asset is planned here.
         phases: Measures the start, and shows it. Without a view, the node's log has the phases.
 
@@ -204,7 +209,9 @@ def run_node(
             phases.log_to(lambda text: node.get_logger().info(escaped(text)))
             plan = _load(options, node, planner, phases)
             bridge = Bridge(plan, options.backend, options=options.bridge, node=domains)
-            _run(bridge, ending, view, options.bridge, phases)
+            _run(
+                bridge, ending, view, [partial(each, options) for each in companions], options.bridge, phases
+            )
         finally:
             # Before what the nodes log at their end.
             phases.close()
@@ -232,7 +239,12 @@ def _check_asset(asset: str, description: str) -> None:
 
 
 def _run(
-    bridge: Bridge, ending: Ending, view: View | None, options: BridgeOptions, phases: StartPhases
+    bridge: Bridge,
+    ending: Ending,
+    view: View | None,
+    companions: Sequence[Callable[[Bridge], AbstractContextManager[object]]],
+    options: BridgeOptions,
+    phases: StartPhases,
 ) -> None:
     try:
         bridge.open(progress=phases.begin)
@@ -248,7 +260,11 @@ def _run(
             bridge.node.get_logger().info(escaped(line))
         bridge.node.get_logger().info(escaped(phases.finish()))
         bridge.node.get_logger().info(escaped(bridge.summary()))
-        with view(bridge.status) if view is not None else nullcontext():
+        with ExitStack() as stack:
+            for companion in companions:
+                stack.enter_context(companion(bridge))
+            if view is not None:
+                stack.enter_context(view(bridge.status))
             if not ending.asked:
                 bridge.spin()
     finally:

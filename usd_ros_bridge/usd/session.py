@@ -10,7 +10,7 @@ from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from usd_ros_bridge.options import ReadOptions, VariantSelection
+from usd_ros_bridge.options import ReadOptions, VariantSelection, VariantSet
 from usd_ros_bridge.process_settings import freeze_garbage_collector, gc_paused
 from usd_ros_bridge.usd.edit.lock import StageLock, lock_of, share_lock
 
@@ -196,6 +196,13 @@ class StageSession:
         from usd_ros_bridge.usd.edit.variants import VariantEditor
 
         return VariantEditor(self.stage, selections)
+
+    def variant_sets(self, *, most: int) -> tuple[VariantSet, ...]:
+        """Return the variant sets of the stage's prims, in traversal order, `most` at most."""
+        from usd_ros_bridge.usd.edit.variants import variant_sets
+
+        with self.lock:
+            return variant_sets(self.stage, most=most)
 
     def switches(self) -> SceneSwitches:
         """Return what shows and hides lights and geometry."""

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from usd_ros_bridge.model.plan import QosPlan
+from usd_ros_bridge.model.plan import ActionPlan, QosPlan, ServicePlan
 from usd_ros_bridge.reporting import Report
 from usd_ros_bridge.ros.domains import Domain, Domains
 from usd_ros_bridge.ros.endpoints import qos_profiles
+from usd_ros_bridge.ros.endpoints.action_client import ActionClient
+from usd_ros_bridge.ros.endpoints.service import ServiceClient
 from usd_ros_bridge.ros.interface_types import AmentCatalog, import_interface
+from usd_ros_bridge.ros.workers import Workers
 
 NODE_NAME = "usd_ros_bridge_view"
 
 
 class GraphClient:
-    """Create subscriptions, publishers and clients, and destroy them. Callbacks run in the thread of their domain."""
+    """Create subscriptions, publishers and clients, and destroy them. Callbacks run in the thread of their domain.
+
+    Nothing here waits: calls return futures, whose callbacks run in threads of the client.
+    """
 
     def __init__(self, *, domain_id: int | None = None, report: Report) -> None:
         """Store the arguments; `open` makes the node.
@@ -25,7 +31,9 @@ class GraphClient:
             report: For callbacks that raise.
         """
         self._domains = Domains(node_name=NODE_NAME, domain_id=domain_id, report=report)
+        self._report = report
         self._catalog = AmentCatalog()
+        self._workers = Workers()
         self._opened: dict[int, tuple[Domain, Any]] = {}
 
     def open(self) -> GraphClient:
@@ -34,9 +42,10 @@ class GraphClient:
         return self
 
     def close(self) -> None:
-        """Destroy everything. Idempotent."""
+        """Destroy everything. Calls in progress fail. Idempotent."""
         for _, entity in tuple(self._opened.values()):
             self.destroy(entity)
+        self._workers.close()
         self._domains.stop()
         self._domains.close()
 
@@ -88,22 +97,65 @@ class GraphClient:
         profile = qos_profiles.profile(qos or QosPlan())
         return self._keep(domain, domain.node.create_publisher(self.type_of(type_name), topic, profile))
 
+    def timer(self, period_s: float, callback: Callable[[], object], *, domain_id: int | None = None) -> Any:
+        """Return a new rclpy timer on wall time, for `destroy`.
+
+        Args:
+            period_s: Seconds.
+            callback: Called in the thread of the domain.
+            domain_id: The domain, None for the default one.
+        """
+        from rclpy.clock import Clock, ClockType
+
+        domain = self._domains.get(domain_id)
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        return self._keep(domain, domain.node.create_timer(period_s, callback, clock=clock))
+
     def client(self, service: str, type_name: str, *, domain_id: int | None = None) -> Any:
-        """Return a new rclpy service client; arguments and errors as of `subscribe`."""
+        """Return a new rclpy service client, for what looks for the answer itself; errors as of `subscribe`."""
         domain = self._domains.get(domain_id)
         return self._keep(domain, domain.node.create_client(self.type_of(type_name), service))
 
-    def action_client(self, action: str, type_name: str, *, domain_id: int | None = None) -> Any:
-        """Return a new rclpy action client; arguments and errors as of `subscribe`."""
-        from rclpy.action import ActionClient
+    def service_client(self, service: str, type_name: str, *, domain_id: int | None = None) -> ServiceClient:
+        """Return a new service client with time-outs, for `destroy`; errors as of `subscribe`.
 
+        Its `call(request, timeout=...)` waits for a server, and for the answer, without blocking the caller.
+        """
         domain = self._domains.get(domain_id)
-        return self._keep(domain, ActionClient(domain.node, self.type_of(type_name), action))
+        plan = ServicePlan(path=service, role="client", name=service, type=type_name)
+        client = ServiceClient(plan, self.type_of(type_name), domain, workers=self._workers)
+        client.open()
+        self._keep(domain, client)
+        return client
+
+    def action_client(self, action: str, type_name: str, *, domain_id: int | None = None) -> ActionClient:
+        """Return a new action client, for `destroy`; errors as of `subscribe`.
+
+        Its `call(goal, feedback=..., timeout=...)` sends a goal once there is a server, without blocking the caller.
+        """
+        domain = self._domains.get(domain_id)
+        plan = ActionPlan(path=action, role="client", name=action, type=type_name)
+        client = ActionClient(plan, self.type_of(type_name), domain, self._report, workers=self._workers)
+        client.open()
+        self._keep(domain, client)
+        return client
+
+    def has_service(self, name: str, *, domain_id: int | None = None) -> bool:
+        """Return whether a server of a service has been discovered."""
+        return bool(self._domains.get(domain_id).node.count_services(name))
+
+    def adopt(self, entity: Any, *, domain_id: int | None = None) -> Any:
+        """Destroy an entity that was made for a node of this client together with all others. Return it."""
+        return self._keep(self._domains.get(domain_id), entity)
 
     def destroy(self, entity: Any) -> None:
         """Destroy what a method of this class returned. A second call has no effect."""
         found = self._opened.pop(id(entity), None)
-        if found is not None:
+        if found is None:
+            return
+        if isinstance(entity, (ServiceClient, ActionClient)):
+            entity.close()
+        else:
             found[0].destroy(entity)
 
     def _keep(self, domain: Domain, entity: Any) -> Any:

@@ -25,6 +25,14 @@ WHEEL_RADIUS = 0.1
 WHEEL_SEPARATION = 0.4
 """Metres, of differential drives."""
 
+_CYLINDER = f"""
+        def Cylinder "visual"
+        {{
+            double height = {LINK_LENGTH}
+            double radius = 0.03
+            color3f[] primvars:displayColor = [(0.8, 0.3, 0.1)]
+        }}
+"""
 _LIMITS = """\
         float physics:lowerLimit = -90
         float physics:upperLimit = 90
@@ -38,6 +46,7 @@ def write_fleet(
     links: int = 30,
     publish_rate: float = 100.0,
     flat: bool = False,
+    visible: bool = False,
 ) -> Path:
     """Writes a stage with many equal robots, each an outermost context with a namespace of its own.
 
@@ -50,11 +59,12 @@ def write_fleet(
         links: Rigid bodies of each robot.
         publish_rate: Rate of joint states in Hz.
         flat: Whether each robot is written in full instead of as a reference to one robot file.
+        visible: Whether links have shapes to be seen.
 
     Returns:
         The path of the stage.
     """
-    return _write(Path(directory), robots, _robot_content(links, publish_rate), flat=flat)
+    return _write(Path(directory), robots, _robot_content(links, publish_rate, visible=visible), flat=flat)
 
 
 def write_drives(
@@ -181,16 +191,17 @@ def _fleet_member(name: str, place: tuple[float, float, float], content: str) ->
     )
 
 
-def _robot_content(links: int, publish_rate: float) -> str:
+def _robot_content(links: int, publish_rate: float, *, visible: bool = False) -> str:
     """Returns the prims below a robot's root; `<ROBOT` stands for the start of that root's path."""
     prims = [_topic("joint_states", "sensor_msgs/msg/JointState", publish_rate)]
-    prims += [_link(number) for number in range(links)]
+    prims += [_link(number, visible=visible) for number in range(links)]
     prims += [_joint(number) for number in range(links)]
     return "".join(prims)
 
 
-def _link(number: int) -> str:
-    return _body(f"link_{number}", (0.0, 0.0, LINK_LENGTH * number), root=number == 0)
+def _link(number: int, *, visible: bool = False) -> str:
+    shape = _CYLINDER if visible else ""
+    return _body(f"link_{number}", (0.0, 0.0, LINK_LENGTH * number), root=number == 0, content=shape)
 
 
 def _joint(number: int, *, limits: str = _LIMITS) -> str:
@@ -263,7 +274,7 @@ def _topic(name: str, type_name: str, publish_rate: float | None) -> str:
 """
 
 
-def _body(name: str, place: tuple[float, float, float], *, root: bool = False) -> str:
+def _body(name: str, place: tuple[float, float, float], *, root: bool = False, content: str = "") -> str:
     articulation = ', "PhysicsArticulationRootAPI"' if root else ""
     return f"""
     def Xform "{name}" (
@@ -272,7 +283,7 @@ def _body(name: str, place: tuple[float, float, float], *, root: bool = False) -
     {{
         double3 xformOp:translate = ({place[0]:.6g}, {place[1]:.6g}, {place[2]:.6g})
         uniform token[] xformOpOrder = ["xformOp:translate"]
-    }}
+{content}    }}
 """
 
 

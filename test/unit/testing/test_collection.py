@@ -96,7 +96,7 @@ def test_make_test_leaves_out_only_the_suites_of_other_targets(pytestconfig: pyt
         for parent in path.parents
         if folder in parent.parents and any(parent.match(pattern) for pattern in patterns)
     }
-    assert left_out == {Path("robots"), Path("real_assets"), Path("dist")}
+    assert left_out == {Path("robots"), Path("browser"), Path("real_assets"), Path("dist")}
 
 
 def test_make_test_long_runs_every_test_with_random_examples(pytestconfig: pytest.Config) -> None:

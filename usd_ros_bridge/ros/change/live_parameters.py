@@ -17,7 +17,7 @@ from rclpy.parameter import Parameter
 from usd_ros_bridge.errors import BridgeError, OptionError, escaped, quoted
 from usd_ros_bridge.model.change import ChangeReport
 from usd_ros_bridge.model.plan import STARTS_DISABLED, SWITCHED_OFF, BridgePlan, InterfacePlan, TopicPlan
-from usd_ros_bridge.options import OPTIONS, PlanOptions, RemoteControl, VariantSelection, rows
+from usd_ros_bridge.options import OPTIONS, PlanOptions, RemoteControl, rows
 from usd_ros_bridge.planning.served_contexts import contexts_fault
 from usd_ros_bridge.ranges import RATE as RATES
 from usd_ros_bridge.ranges import shown
@@ -302,7 +302,7 @@ class LiveParameters:
         if not self._is_owned:
             return
         options = self._changes.plan_options
-        yield VARIANTS, [_text(each) for each in self._changes.variants] or [""]
+        yield VARIANTS, [str(each) for each in self._changes.variants] or [""]
         for name in LIVE_OPTIONS:
             yield name, _plain(getattr(options, name))
         if self._tf_rate is not None and not self._frequency:
@@ -519,10 +519,6 @@ def _prefix_fault(prefix: str) -> str:
     if len(prefix) > _LONGEST_PREFIX or not prefix.isprintable() or any(each.isspace() for each in prefix):
         return f"{prefix[:_LONGEST_PREFIX]!r} is not possible: letters, digits, '_' and '/'"
     return ""
-
-
-def _text(selection: VariantSelection) -> str:
-    return f"{selection.prim_path}:{selection.variant_set}={selection.variant}"
 
 
 def _plain(value: Any) -> Any:

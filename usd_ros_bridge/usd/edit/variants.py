@@ -8,11 +8,37 @@ from typing import Any
 from pxr import Sdf, Tf, Usd
 
 from usd_ros_bridge.errors import VariantError
-from usd_ros_bridge.options import VariantSelection
+from usd_ros_bridge.options import VariantSelection, VariantSet
 from usd_ros_bridge.usd.open import author_selections, check_selections
 from usd_ros_bridge.usd.tf_errors import first_line, quiet
 
 _SetKey = tuple[str, str]
+
+
+def variant_sets(stage: Any, *, most: int) -> tuple[VariantSet, ...]:
+    """Return the variant sets of a stage's prims, in traversal order.
+
+    Args:
+        stage: A Usd.Stage. It is only read.
+        most: Stop after so many.
+    """
+    found: list[VariantSet] = []
+    for prim in stage.Traverse():
+        if not prim.HasVariantSets():
+            continue
+        sets = prim.GetVariantSets()
+        for name in sets.GetNames():
+            if len(found) >= most:
+                return tuple(found)
+            found.append(
+                VariantSet(
+                    prim_path=str(prim.GetPath()),
+                    name=name,
+                    variants=tuple(sets.GetVariantSet(name).GetVariantNames()),
+                    selected=sets.GetVariantSelection(name),
+                )
+            )
+    return tuple(found)
 
 
 class VariantEditor:

@@ -1,0 +1,152 @@
+"""Bridges with a page, as processes of their own, and what they print."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROVER = EXAMPLES / "rover" / "world.usda"
+ARM = EXAMPLES / "arm" / "arm.usda"
+FLEET = EXAMPLES / "fleet" / "fleet.usda"
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+)
+"""Of a browser without a screen, a GPU, or anything to ask of its makers."""
+START_S = 90.0
+END_S = 20.0
+
+
+class PageRun:
+    """`usd_ros_bridge ...` with a page."""
+
+    def __init__(self, *arguments: str | Path, port: int = 0) -> None:
+        environment = {
+            key: value for key, value in os.environ.items() if key != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+        }
+        command: Sequence[str] = [
+            sys.executable,
+            "-m",
+            "usd_ros_bridge.cli",
+            *map(str, arguments),
+            "--view-port",
+            str(port),
+        ]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        self.lines: list[str] = []
+        self._waiting: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._waiting.put(line)
+        self._waiting.put(None)
+
+    def wait_for_line(self, pattern: str, timeout: float = START_S) -> re.Match[str]:
+        """Return the match of a line with a pattern; of one that was printed before, too."""
+        for line in self.lines:
+            if found := re.search(pattern, line):
+                return found
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                line = self._waiting.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no line with {pattern!r} in {timeout} s:\n{self.output}") from None
+            assert line is not None, f"ended without a line with {pattern!r}:\n{self.output}"
+            self.lines.append(line)
+            if found := re.search(pattern, line):
+                return found
+
+    @property
+    def url(self) -> str:
+        return self.wait_for_line(r"page: (http://\S+)")[1]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def page_id(self) -> int:
+        """The id of the page's process."""
+        _ = self.url
+        (found,) = [
+            child
+            for child in children(self.process.pid)
+            if b"usd_ros_bridge.view.page" in command_line(child)
+        ]
+        return found
+
+    @property
+    def output(self) -> str:
+        return "".join(self.lines)
+
+    def interrupt(self) -> int:
+        """End it as Ctrl-C does. Return the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(END_S)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            # One that was stopped does not end by itself.
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def children(process_id: int) -> list[int]:
+    """Return the ids of the children of a process."""
+    found = []
+    for task in Path(f"/proc/{process_id}/task").iterdir():
+        found += [int(each) for each in (task / "children").read_text().split()]
+    return found
+
+
+def command_line(process_id: int) -> bytes:
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def is_running(process_id: int) -> bool:
+    try:
+        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_for_end(process_id: int, timeout: float) -> bool:
+    """Return whether a process has ended within a time, seconds."""
+    end = time.monotonic() + timeout
+    while is_running(process_id):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
