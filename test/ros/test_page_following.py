@@ -24,6 +24,7 @@ from usd_ros_bridge.view.world import EntityStates
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARM = EXAMPLES / "arm" / "arm.usda"
+FLEET = EXAMPLES / "fleet" / "fleet.usda"
 WORLD = EXAMPLES / "rover" / "world.usda"
 CRATE = "/World/Environment/crate"
 BRIDGE = "/usd_ros_bridge"
@@ -81,6 +82,17 @@ def test_the_page_plans_again_with_the_variants_of_the_bridge(start: Callable, f
     frames = {frame.id for frame in plan.robots[0].frames}
     assert frames == {frame.id for frame in running.bridge.plan.robots[0].frames}
     assert follower.take() is None
+
+
+def test_the_page_plans_again_with_the_parameters_of_the_bridge(start: Callable, follow: Callable) -> None:
+    running = start(load_plan(str(FLEET), plan_options=PlanOptions(tf_output="global")), "kinematic")
+    follower = follow(FLEET)
+    # It was started with other options, as `view --no-bridge` may be.
+    plan = wait_for(follower.take, "plan")
+    assert [robot.tf_outputs for robot in plan.robots] == [
+        robot.tf_outputs for robot in running.bridge.plan.robots
+    ]
+    assert plan.robots[0].tf_outputs[0].tf == "/tf"
 
 
 def test_the_plan_that_the_bridge_has_already_is_not_planned_again(

@@ -108,6 +108,20 @@ def test_a_layout_is_read_once_and_then_recognised() -> None:
     assert reader.read(first)[0] is names
 
 
+def test_of_messages_that_wait_the_newest_of_each_layout_is_read() -> None:
+    reader = TfMessageReader()
+    poses = random_poses(5, 3)
+    names = ["b", "c", "b", "c", "b"]
+    messages = [
+        serialize_message(TFMessage(transforms=[transform("a", child, pose)]))
+        for child, pose in zip(names, poses, strict=True)
+    ]
+    found = reader.read_newest(messages)
+    assert [each.children for each, _ in found] == [("c",), ("b",)]
+    np.testing.assert_array_equal(found[0][1][0], poses[3])
+    np.testing.assert_array_equal(found[1][1][0], poses[4])
+
+
 @pytest.mark.parametrize("end", [0, 3, 4, 7, 9, 20, 60])
 def test_a_message_that_is_cut_off_is_not_read(end: int) -> None:
     whole = serialize_message(TFMessage(transforms=[transform("world", "base", (0, 0, 0, 0, 0, 0, 1))]))

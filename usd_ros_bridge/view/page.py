@@ -283,8 +283,11 @@ class Page:
     def _update(self) -> None:
         running = self._running
         if running is not None:
+            running.receive()
+            # Nothing is sent meanwhile: a block that is long would hold up the picture before this one.
             with self.server.atomic():
                 running.update()
+            self.server.flush()
             self._say(self._monitor.fault(running.context.frames.heard_s))
 
     def _say(self, text: str) -> None:
@@ -321,9 +324,12 @@ class RunningComponents:
         self.context.frames.resume(self.context.graph)
         self._each("resume")
 
-    def update(self) -> None:
-        """Take transforms, and update all."""
+    def receive(self) -> None:
+        """Take transforms."""
         self.context.frames.update()
+
+    def update(self) -> None:
+        """Update all."""
         self.context.nodes.update()
         self._each("update")
 

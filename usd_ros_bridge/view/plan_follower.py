@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from usd_ros_bridge.errors import BridgeError
+from rclpy.parameter import parameter_value_to_python
+
+from usd_ros_bridge.errors import BridgeError, OptionError
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
-from usd_ros_bridge.options import PlanOptions, ReadOptions, VariantSelection
+from usd_ros_bridge.options import OPTIONS, PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.reporting import Report, describe
+from usd_ros_bridge.ros.change.live_parameters import LIVE_OPTIONS
 from usd_ros_bridge.view.graph_client import GraphClient
 
 PLAN_TOPIC = "plan"
 MAX_VARIANT_SETS = 1000
 """Variant sets that the page can switch."""
+ANSWER_S = 1.0
+"""Time that the bridge has for an answer, seconds."""
+_GET_PARAMETERS = "rcl_interfaces/srv/GetParameters"
 _LATCHED = QosPlan(reliability="reliable", durability="transient_local", depth=1)
 _IGNORED = ("diagnostics", "version", "variants", "asset")
 """Keys of the bridge's summary that are no reason for another plan, or are compared apart."""
@@ -36,11 +45,8 @@ class PlanSource:
     read: ReadOptions
     options: PlanOptions
 
-    def load(self, variants: tuple[VariantSelection, ...] | None = None) -> BridgePlan:
+    def load(self) -> BridgePlan:
         """Plan the asset with its physics.
-
-        Args:
-            variants: Selections in place of those of `read`.
 
         Raises:
             BridgeError: As `load_plan`.
@@ -50,9 +56,8 @@ class PlanSource:
         from usd_ros_bridge.usd import quiet
         from usd_ros_bridge.usd.session import StageSession
 
-        read = self.read if variants is None else replace(self.read, variants=variants)
         load = partial(
-            load_plan, read_options=read, plan_options=self.options, catalog=AmentCatalog(), physics=True
+            load_plan, read_options=self.read, plan_options=self.options, catalog=AmentCatalog(), physics=True
         )
         plan: BridgePlan = quiet()(load)(self.asset)
         sets = StageSession(plan.stage).variant_sets(most=MAX_VARIANT_SETS)
@@ -61,7 +66,11 @@ class PlanSource:
 
 
 class PlanFollower:
-    """Follow the bridge's latched summary of its plan (`~/plan`), and plan again in a thread when that has changed."""
+    """Plan again, in a thread, when the bridge's plan has changed.
+
+    The bridge's latched summary (`~/plan`) says that it has, and which variants are selected; its parameters say how it
+    plans.
+    """
 
     def __init__(self, graph: GraphClient, bridge: str, source: PlanSource, *, report: Report) -> None:
         """Store the arguments.
@@ -69,7 +78,7 @@ class PlanFollower:
         Args:
             graph: The client.
             bridge: Fully qualified name of the bridge's node.
-            source: What to plan.
+            source: What the page has planned.
             report: For an asset that cannot be planned any more, and a bridge that runs another one.
         """
         self._graph = graph
@@ -77,9 +86,11 @@ class PlanFollower:
         self._source = source
         self._report = report
         self._subscription: Any = None
-        self._seen: object = None
-        self._variants: tuple[VariantSelection, ...] = source.read.variants
-        self._wanted: tuple[VariantSelection, ...] | None = None
+        self._parameters: Any = None
+        self._summary: object = None
+        self._news: tuple[object, tuple[VariantSelection, ...]] | None = None
+        self._asked_s = 0.0
+        self._wanted: PlanSource | None = None
         self._thread: threading.Thread | None = None
         self._made: BridgePlan | None = None
         self._lock = threading.Lock()
@@ -87,18 +98,21 @@ class PlanFollower:
     def resume(self) -> None:
         """Subscribe."""
         if self._subscription is None:
+            self._parameters = self._graph.client(f"{self._bridge}/get_parameters", _GET_PARAMETERS)
             self._subscription = self._graph.subscribe(
                 f"{self._bridge}/{PLAN_TOPIC}", "std_msgs/msg/String", self._receive, qos=_LATCHED
             )
 
     def pause(self) -> None:
         """Unsubscribe. Idempotent."""
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None:
-            self._graph.destroy(subscription)
+        for entity in (self._subscription, self._parameters):
+            if entity is not None:
+                self._graph.destroy(entity)
+        self._subscription = self._parameters = None
 
     def take(self) -> BridgePlan | None:
         """Return a new plan, once; None as long as there is none."""
+        self._ask()
         with self._lock:
             made, self._made = self._made, None
         return made
@@ -121,15 +135,37 @@ class PlanFollower:
             )
             return
         seen = {key: value for key, value in summary.items() if key not in _IGNORED}
-        first = self._seen is None
-        same = set(variants) == set(self._variants) and (first or seen == self._seen)
-        self._seen = seen
-        if not same:
-            self._plan(variants)
+        self._news, self._asked_s = (seen, variants), 0.0
 
-    def _plan(self, variants: tuple[VariantSelection, ...]) -> None:
+    def _ask(self) -> None:
+        """Ask for the parameters of a plan that has changed; again where no answer comes."""
+        now, news, parameters = time.monotonic(), self._news, self._parameters
+        if news is None or parameters is None or now - self._asked_s < ANSWER_S:
+            return
+        if parameters.service_is_ready():
+            self._asked_s = now
+            request = self._graph.type_of(_GET_PARAMETERS).Request(names=list(LIVE_OPTIONS))
+            parameters.call_async(request).add_done_callback(partial(self._compare, news))
+
+    def _compare(self, news: tuple[object, tuple[VariantSelection, ...]], answer: Any) -> None:
+        """Plan again if the bridge's plan, or how it was made, differs from what the page has."""
+        if answer.cancelled() or answer.exception() is not None or news is not self._news:
+            return
+        self._news = None
+        summary, variants = news
+        source = self._source
+        options = _with_parameters(source.options, answer.result().values)
+        read = source.read
+        if set(variants) != set(read.variants):
+            read = replace(read, variants=variants)
+        wanted = replace(source, read=read, options=options)
+        first = self._summary is None
+        same = wanted == source and (first or summary == self._summary)
+        self._source, self._summary = wanted, summary
+        if same:
+            return
         with self._lock:
-            self._variants = self._wanted = variants
+            self._wanted = wanted
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="plan", daemon=True)
                 self._thread.start()
@@ -142,11 +178,21 @@ class PlanFollower:
                     self._thread = None
                     return
             try:
-                plan = self._source.load(wanted)
-            except BridgeError as error:
-                self._report("view.replan", f"the page shows the plan before this one: {error}")
+                plan = wanted.load()
             except Exception as error:  # noqa: BLE001 - the page goes on with the plan that it has
-                self._report("view.replan", f"the page shows the plan before this one: {describe(error)}")
+                reason = str(error) if isinstance(error, BridgeError) else describe(error)
+                self._report("view.replan", f"the page shows the plan before this one: {reason}")
             else:
                 with self._lock:
                     self._made = plan
+
+
+def _with_parameters(options: PlanOptions, values: Sequence[Any]) -> PlanOptions:
+    """Return options with the values of the bridge's parameters LIVE_OPTIONS. What is not possible is ignored."""
+    given = {}
+    for name, value in zip(LIVE_OPTIONS, values, strict=False):
+        found = parameter_value_to_python(value)
+        if found is not None:
+            with suppress(OptionError):
+                given[name] = OPTIONS[name].value(found)
+    return replace(options, **given)

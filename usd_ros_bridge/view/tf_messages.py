@@ -68,13 +68,38 @@ class TfMessageReader:
 
     def read(self, data: bytes) -> tuple[TransformNames, FloatArray] | None:
         """Return the names and the (N, 7) poses `parent_from_child` of a message, None if it cannot be read."""
+        layout = self._layout(data)
+        return self._other(data) if layout is None else (layout.names, _numbers(data, layout))
+
+    def read_newest(self, messages: Sequence[bytes]) -> list[tuple[TransformNames, FloatArray]]:
+        """Return what `read` does for the newest message of each layout, in the order of arrival.
+
+        Args:
+            messages: Messages of a topic in the order of arrival.
+        """
+        found = []
+        layouts: set[int] = set()
+        for data in reversed(messages):
+            layout = self._layout(data)
+            if layout is None:
+                read = self._other(data)
+                if read is not None:
+                    found.append(read)
+            elif id(layout) not in layouts:
+                layouts.add(id(layout))
+                found.append((layout.names, _numbers(data, layout)))
+        found.reverse()
+        return found
+
+    def _layout(self, data: bytes) -> _Layout | None:
+        """Return the layout of a message, None if it is not plain."""
         content = np.frombuffer(data, np.uint8)
         # Bytes behind the end are padding of some serializers.
         for layout in self._layouts.get(len(data), ()):
             if np.array_equal(content[layout.fixed], layout.content):
-                return layout.names, _numbers(data, layout)
+                return layout
         if data[:_BODY] != _HEADER:
-            return self._other(data)
+            return None
         try:
             found = _parse(data)
         except (error, UnicodeDecodeError, ValueError):
@@ -84,10 +109,11 @@ class TfMessageReader:
             self._count = 0
         self._layouts.setdefault(len(data), []).append(found)
         self._count += 1
-        return found.names, _numbers(data, found)
+        return found
 
     def _other(self, data: bytes) -> tuple[TransformNames, FloatArray] | None:
-        if self._read_slowly is None:
+        """Read what is not plain little-endian CDR; what is, and has no layout, is cut off."""
+        if self._read_slowly is None or data[:_BODY] == _HEADER or len(data) < _BODY:
             return None
         children, parents, poses = self._read_slowly(data)
         return TransformNames(tuple(children), tuple(parents)), poses

@@ -75,10 +75,10 @@ class TfTopics:
         for source in self._sources:
             if source.static and not with_static and source.direct is not None:
                 continue
-            for data in self._waiting(source):
-                found = source.reader.read(data)
-                if found is not None:
-                    yield source.key, *found
+            waiting = self._waiting(source)
+            # Where the page is slower than the topic, older messages are not read.
+            for found in source.reader.read_newest(waiting) if waiting else ():
+                yield source.key, *found
 
     def close(self) -> None:
         """Unsubscribe. Idempotent."""
