@@ -108,7 +108,14 @@ def test_the_picture_follows_the_joints_and_stays_while_nothing_moves(
         message.header.stamp = ros_harness.node.get_clock().now().to_msg()
         publisher.publish(message)
 
-    turn(0.1)
+    rest = shown.picture_at_rest()
+
+    def has_turned(picture: np.ndarray) -> bool:
+        # Again and again: the page itself publishes until it has discovered this publisher.
+        turn(0.1)
+        return differing(rest, picture) >= 50
+
+    shown.wait_for_picture(has_turned, "the first pose")
     first = shown.picture_at_rest()
     turn(0.9)
     shown.wait_for_picture(lambda picture: differing(first, picture) > 500, "another pose")
