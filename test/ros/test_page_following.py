@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -226,7 +227,12 @@ def test_a_part_that_fails_is_reported_once_and_ends_alone(reports: list[tuple[s
         update=lambda: None, close=lambda: None, pause=lambda: None, resume=lambda _: None
     )
     context = SimpleNamespace(
-        calls=[], frames=nothing, nodes=nothing, graph=None, report=lambda *report: reports.append(report)
+        calls=[],
+        server=SimpleNamespace(atomic=nullcontext),
+        frames=nothing,
+        nodes=nothing,
+        graph=None,
+        report=lambda *report: reports.append(report),
     )
     running = RunningComponents(context, (BrokenPart, Part))
     running.open()

@@ -289,10 +289,7 @@ class Page:
     def _update(self) -> None:
         running = self._running
         if running is not None:
-            running.receive()
-            # Nothing is sent meanwhile: a block that is long would hold up the picture before this one.
-            with self.server.atomic():
-                running.update()
+            running.update()
             self.server.flush()
             self._say(self._monitor.fault(running.context.frames.heard_s))
 
@@ -330,14 +327,13 @@ class RunningComponents:
         self.context.frames.resume(self.context.graph)
         self._each("resume")
 
-    def receive(self) -> None:
-        """Take transforms."""
-        self.context.frames.update()
-
     def update(self) -> None:
-        """Update all."""
-        self.context.nodes.update()
-        self._each("update")
+        """Take transforms, and update all."""
+        self.context.frames.update()
+        # Nothing is sent within such a block: a long one would hold up the picture before this one.
+        with self.context.server.atomic():
+            self.context.nodes.update()
+            self._each("update")
 
     def pause(self) -> None:
         """Pause all, and unsubscribe."""

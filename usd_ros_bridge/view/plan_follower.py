@@ -23,6 +23,10 @@ from usd_ros_bridge.view.graph_client import GraphClient
 PLAN_TOPIC = "plan"
 ANSWER_S = 1.0
 """Time that the bridge has for an answer, seconds."""
+MAX_TRIES = 10
+"""Requests for parameters that the bridge does not have: one that shows a host's stage never has them."""
+NOT_SET = 0
+"""rcl_interfaces/msg/ParameterType: no such parameter."""
 _GET_PARAMETERS = "rcl_interfaces/srv/GetParameters"
 MAX_VARIANT_SETS = 1000
 """Variant sets that the page can switch."""
@@ -89,7 +93,7 @@ class PlanFollower:
         self._parameters: Any = None
         self._summary: object = None
         self._news: tuple[object, tuple[VariantSelection, ...]] | None = None
-        self._asked_s = 0.0
+        self._asked_s, self._tries = 0.0, 0
         self._wanted: PlanSource | None = None
         self._thread: threading.Thread | None = None
         self._made: BridgePlan | None = None
@@ -135,7 +139,7 @@ class PlanFollower:
             )
             return
         seen = {key: value for key, value in summary.items() if key not in _IGNORED}
-        self._news, self._asked_s = (seen, variants), 0.0
+        self._news, self._asked_s, self._tries = (seen, variants), 0.0, 0
 
     def _ask(self) -> None:
         """Ask for the parameters of a plan that has changed; again where no answer comes."""
@@ -151,10 +155,15 @@ class PlanFollower:
         """Plan again if the bridge's plan, or how it was made, differs from what the page has."""
         if answer.cancelled() or answer.exception() is not None or news is not self._news:
             return
+        values = answer.result().values
+        self._tries += 1
+        if any(value.type == NOT_SET for value in values) and self._tries < MAX_TRIES:
+            # The bridge is just starting.
+            return
         self._news = None
         summary, variants = news
         source = self._source
-        options = _with_parameters(source.options, answer.result().values)
+        options = _with_parameters(source.options, values)
         read = source.read
         if set(variants) != set(read.variants):
             read = replace(read, variants=variants)
