@@ -49,8 +49,7 @@ class OpenPage:
         self.components.resume()
 
     def refresh(self) -> None:
-        """Take transforms, and update the components, as the page does 30 times a second."""
-        self.components.receive()
+        """Update the components, as the page does 30 times a second."""
         self.components.update()
 
     def pause(self) -> None:
