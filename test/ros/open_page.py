@@ -48,6 +48,10 @@ class OpenPage:
         """Subscribe."""
         self.components.resume()
 
+    def refresh(self) -> None:
+        """Update the components, as the page does 30 times a second."""
+        self.components.update()
+
     def pause(self) -> None:
         """Unsubscribe."""
         self.components.pause()
@@ -68,7 +72,7 @@ class OpenPage:
             assert time.monotonic() < deadline, (
                 f"waited {timeout:g} s for {what or condition}: {self.reports}"
             )
-            self.components.update()
+            self.refresh()
             time.sleep(0.01)
         return found
 

@@ -336,7 +336,7 @@ def test_a_message_that_cannot_be_shown_disturbs_no_other_layer(start, show, ros
     for _ in range(20):
         images.publish(Image(encoding="yuv422", width=2, height=2))
         scans.publish(lost)
-        page.components.update()
+        page.refresh()
     points = page.node("/displays/scan/0/rover.scan/points")
     page.wait_for(lambda: len(points.points) > 5, what="the rover's own scan again")
     assert not page.reports
@@ -390,7 +390,7 @@ def test_switching_layers_on_and_off_again_and_again_is_safe(start, show, ros_ha
     for number in range(60):
         for topic in ("/rover/scan", "/rover/imu", "/rover/odom", "/rover/joint_states"):
             page.switch(topic, number % 2 == 0)
-        page.components.update()
+        page.refresh()
     page.switch("/rover/scan")
     page.wait_for(lambda: page.node("/displays/scan/0/rover.scan/points"), what="a scan again")
     page.wait_for(lambda: page_subscriptions(ros_harness, "/rover/imu") == 0, what="the end of what is off")
