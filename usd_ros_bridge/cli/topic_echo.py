@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from usd_ros_bridge.cli.graph.graph_client import GraphClient
+from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 if TYPE_CHECKING:
     from usd_ros_bridge.ros.bridge_status import InterfaceStatus
@@ -88,7 +88,7 @@ class TopicEcho:
 
         row = self._row
         message_type = import_interface(row.type, AmentCatalog())
-        with GraphClient(NODE_NAME, ended=self._ended.is_set, domain_id=row.domain_id) as client:
+        with PeerClient(NODE_NAME, ended=self._ended.is_set, domain_id=row.domain_id) as client:
             client.node.create_subscription(message_type, row.name, self._take, _profile(row))
             client.spin()
 

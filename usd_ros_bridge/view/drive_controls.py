@@ -32,7 +32,7 @@ from usd_ros_bridge.view.control_plans import (
 )
 from usd_ros_bridge.view.goal_controls import GripperPanel, TrajectoryPanel
 from usd_ros_bridge.view.joint_controls import JointSourcePanel, JointTopicPanel
-from usd_ros_bridge.view.node_parameters import NodeParameters
+from usd_ros_bridge.view.node_parameters import RemoteParameters
 from usd_ros_bridge.view.page_component import PageContext
 from usd_ros_bridge.view.service_buttons import ServicePanel
 from usd_ros_bridge.view.twist_pads import TwistPad
@@ -50,7 +50,7 @@ class DriveControls:
     def __init__(self) -> None:
         self._jobs = JobQueue(lambda error: show_fault(self._context, error))
         self._context: PageContext | None = None
-        self._parameters: NodeParameters | None = None
+        self._parameters: RemoteParameters | None = None
         self._controls: Sequence[ControlPlan] = ()
         self._robot = -1
         self._degrees = False
@@ -73,7 +73,7 @@ class DriveControls:
         # Most bridges take commands. One that does not says so in a moment.
         self._controls = plan_controls(context.plan)
         self._add()
-        self._parameters = NodeParameters(context.graph, context.bridge)
+        self._parameters = RemoteParameters(context.graph, context.bridge)
         self._jobs.when_done(self._parameters.get(("backend", "backend_options")), self._know_backend)
 
     def resume(self) -> None:

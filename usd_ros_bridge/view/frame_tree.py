@@ -48,7 +48,7 @@ def tree_lines(robot: RobotPlan, *, limit: int = MAX_FRAMES) -> list[str]:
     return [*lines, f"... {left_out} more"] if left_out > 0 else lines
 
 
-class FrameTree:
+class FrameTreePanel:
     """The component of the tab "Show" that lists the frames of a robot."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from usd_ros_bridge.spatial.transforms import FloatArray, compose, rotate, wxyz
 from usd_ros_bridge.view.page_component import Picked
-from usd_ros_bridge.view.surface import Geometry, Surface
+from usd_ros_bridge.view.surface import Geometry, RenderedSurface
 
 if TYPE_CHECKING:
     import viser
@@ -35,7 +35,7 @@ class Instance:
         picked: What a click on it means.
     """
 
-    surface: Surface
+    surface: RenderedSurface
     source: int
     source_from_shape: FloatArray
     picked: Picked

@@ -14,7 +14,7 @@ EVENTS_TOPIC = "/parameter_events"
 _DEPTH = 100
 
 
-class NodeParameters:
+class RemoteParameters:
     """Client of a node's parameter services. Futures and callbacks run in threads of the graph client."""
 
     def __init__(self, graph: GraphClient, node: str) -> None:

@@ -22,7 +22,7 @@ from usd_ros_bridge.view.bridge_monitor import BridgeMonitor
 from usd_ros_bridge.view.drive_controls import DriveControls
 from usd_ros_bridge.view.frame_nodes import FrameNodes
 from usd_ros_bridge.view.frame_poses import FramePoses
-from usd_ros_bridge.view.frame_tree import FrameTree
+from usd_ros_bridge.view.frame_tree import FrameTreePanel
 from usd_ros_bridge.view.graph_client import GraphClient
 from usd_ros_bridge.view.page_component import TABS, Layers, PageComponent, PageContext, Picks
 from usd_ros_bridge.view.page_server import open_server, page_url
@@ -37,7 +37,7 @@ from usd_ros_bridge.view.world import WorldMeshes
 COMPONENTS: tuple[Callable[[], PageComponent], ...] = (
     SceneMeshes,
     WorldMeshes,
-    FrameTree,
+    FrameTreePanel,
     Selection,
     SensorLayers,
     DriveControls,

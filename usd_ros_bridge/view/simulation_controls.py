@@ -11,7 +11,7 @@ from usd_ros_bridge.model.message_types import CLOCK, SET_BOOL, TRIGGER
 from usd_ros_bridge.model.plan import QosPlan
 from usd_ros_bridge.ros.interface_types import InterfaceTypeError
 from usd_ros_bridge.view.control_panel import JobQueue, RateLimit, markdown, notify, show_fault
-from usd_ros_bridge.view.node_parameters import NodeParameters
+from usd_ros_bridge.view.node_parameters import RemoteParameters
 from usd_ros_bridge.view.page_component import PageContext
 
 FACTOR = "real_time_factor"
@@ -36,7 +36,7 @@ class SimulationControls:
     def __init__(self) -> None:
         self._jobs = JobQueue(lambda error: show_fault(self._context, error))
         self._context: PageContext | None = None
-        self._parameters: NodeParameters | None = None
+        self._parameters: RemoteParameters | None = None
         self._clients: dict[str, Any] = {}
         self._clock: Any = None
         self._time = _SimulatedTime()
@@ -59,7 +59,7 @@ class SimulationControls:
         graph, bridge = context.graph, context.bridge
         for name, kind in (("set_paused", SET_BOOL), ("step", TRIGGER), ("reset", TRIGGER)):
             self._clients[name] = graph.service_client(f"{bridge}/{name}", kind)
-        self._parameters = NodeParameters(graph, bridge)
+        self._parameters = RemoteParameters(graph, bridge)
         gui, jobs = context.server.gui, self._jobs
         with context.tabs["Simulation"]:
             self._folder = gui.add_folder("Time", visible=False)

@@ -47,7 +47,7 @@ class Geometry:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Surface:
+class RenderedSurface:
     """A geometry with its place and appearance.
 
     Attributes:
@@ -75,7 +75,7 @@ class SurfaceMaker:
         self._geometries: dict[str, Geometry] = {}
         self._images: dict[str, Any] = {}
 
-    def surfaces(self, shape: Shape, color: Color, *, path: str) -> Iterator[Surface]:
+    def surfaces(self, shape: Shape, color: Color, *, path: str) -> Iterator[RenderedSurface]:
         """Yield the surfaces of a shape; none of a plane without end.
 
         Args:
@@ -92,7 +92,7 @@ class SurfaceMaker:
         for primitive in found:
             yield _primitive_surface(primitive, color)
 
-    def _mesh_surfaces(self, mesh: Mesh, color: Color, path: str) -> Iterator[Surface]:
+    def _mesh_surfaces(self, mesh: Mesh, color: Color, path: str) -> Iterator[RenderedSurface]:
         made = self._made.get(id(mesh))
         if made is None:
             # The mesh is kept: its identity is not given to another one.
@@ -100,7 +100,7 @@ class SurfaceMaker:
         for geometry, look in made[1]:
             shown = color if look is None else look.color
             rgb, opacity = _color(shown)
-            yield Surface(geometry, color=(255, 255, 255) if geometry.glb else rgb, opacity=opacity)
+            yield RenderedSurface(geometry, color=(255, 255, 255) if geometry.glb else rgb, opacity=opacity)
 
     def _geometries_of(self, mesh: Mesh, path: str) -> Iterator[tuple[Geometry, Look | None]]:
         if not len(mesh.triangles):
@@ -180,7 +180,7 @@ def _color(color: Color) -> tuple[tuple[int, int, int], float]:
     return (red, green, blue), color[3]
 
 
-def _primitive_surface(primitive: Primitive, color: Color) -> Surface:
+def _primitive_surface(primitive: Primitive, color: Color) -> RenderedSurface:
     rgb, opacity = _color(color)
     sizes = primitive.sizes
     if primitive.tag == "box":
@@ -192,7 +192,7 @@ def _primitive_surface(primitive: Primitive, color: Color) -> Surface:
     else:
         (radius,), (length,) = sizes["radius"], sizes["length"]
         scale = (radius, radius, length)
-    return Surface(
+    return RenderedSurface(
         _unit(primitive.tag), pose_array(primitive.shape_from_primitive), scale, color=rgb, opacity=opacity
     )
 

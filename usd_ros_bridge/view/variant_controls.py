@@ -10,7 +10,7 @@ from typing import Any
 from usd_ros_bridge.errors import OptionError
 from usd_ros_bridge.options import VariantSelection, VariantSet, parse_variants
 from usd_ros_bridge.view.control_panel import JobQueue, notify, one_line, show_fault
-from usd_ros_bridge.view.node_parameters import NodeParameters
+from usd_ros_bridge.view.node_parameters import RemoteParameters
 from usd_ros_bridge.view.page_component import PageContext
 
 VARIANTS = "variants"
@@ -30,7 +30,7 @@ class VariantControls:
     def __init__(self) -> None:
         self._jobs = JobQueue(lambda error: show_fault(self._context, error))
         self._context: PageContext | None = None
-        self._parameters: NodeParameters | None = None
+        self._parameters: RemoteParameters | None = None
         self._log: Any = None
         self._sets: Sequence[VariantSet] = ()
         self._live: tuple[VariantSelection, ...] = ()
@@ -48,7 +48,7 @@ class VariantControls:
             return
         self._context = context
         self._live = context.plan.variants
-        self._parameters = NodeParameters(context.graph, context.bridge)
+        self._parameters = RemoteParameters(context.graph, context.bridge)
         gui, jobs = context.server.gui, self._jobs
         with context.tabs["Simulation"]:
             self._folder = gui.add_folder("Variants")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from usd_ros_bridge.cli.graph.topic_statistics import Arrivals, Sizes, rate_text
+from usd_ros_bridge.cli.graph.topic_statistics import MessageArrivals, Sizes, rate_text
 
 MS = 1_000_000
 
 
-def arrivals(*times_ms: int, window: int = 100) -> Arrivals:
-    made = Arrivals(window)
+def arrivals(*times_ms: int, window: int = 100) -> MessageArrivals:
+    made = MessageArrivals(window)
     for time_ms in times_ms:
         made.add(time_ms * MS)
     return made

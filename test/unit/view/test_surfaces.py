@@ -25,7 +25,7 @@ from usd_ros_bridge.view.frame_poses import FramePoses
 from usd_ros_bridge.view.mesh_batches import Instance, MeshBatches
 from usd_ros_bridge.view.page_component import Layers, Picked, Picks
 from usd_ros_bridge.view.scene import robot_instances
-from usd_ros_bridge.view.surface import Surface, SurfaceMaker
+from usd_ros_bridge.view.surface import RenderedSurface, SurfaceMaker
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RED = (1.0, 0.0, 0.0, 1.0)
@@ -39,7 +39,7 @@ def maker(reports: list[str] | None = None) -> SurfaceMaker:
     return SurfaceMaker(lambda _, message: (reports if reports is not None else []).append(message))
 
 
-def placed(surface: Surface) -> trimesh.Trimesh:
+def placed(surface: RenderedSurface) -> trimesh.Trimesh:
     """The triangles of a surface in its shape, by trimesh."""
     pose = trimesh.transformations.quaternion_matrix(np.roll(surface.shape_from_geometry[3:], 1))
     pose[:3, 3] = surface.shape_from_geometry[:3]

@@ -16,7 +16,7 @@ RESTART_NS: Final = 1_000_000_000
 OTHER_CLOCK_NS: Final = 86_400_000_000_000
 """Topics whose stamps are a day apart, with nothing between, have them from different clocks."""
 LARGEST: Final = 1e100
-"""Numbers that are larger are no positions; their differences might not be finite."""
+"""NumberColumns that are larger are no positions; their differences might not be finite."""
 _SECONDS: Final = 1e-9
 
 

@@ -29,7 +29,7 @@ class RecordedLink(NamedTuple):
     static: bool
 
 
-class FrameTree:
+class BagFrameTree:
     """Recorded frames of a robot; none if the bag has none of it."""
 
     def __init__(self, prefix: str = "") -> None:
@@ -113,7 +113,7 @@ def frame_tree(
     pairs: Mapping[str, Counter[FramePair]],
     recorded: Callable[[str], str | None],
     report: Report,
-) -> FrameTree:
+) -> BagFrameTree:
     """Return the recorded frames of a robot.
 
     Args:
@@ -125,7 +125,7 @@ def frame_tree(
     """
     ids = [frame.id for frame in robot.frames]
     for candidate in tf_candidates(plan, robot):
-        tree = FrameTree(candidate.prefix)
+        tree = BagFrameTree(candidate.prefix)
         for topic, static in ((candidate.tf_static, True), (candidate.tf, False)):
             name = recorded(topic)
             if name is not None:
@@ -139,4 +139,4 @@ def frame_tree(
                     "which is more frequent and used",
                 )
             return tree
-    return FrameTree()
+    return BagFrameTree()

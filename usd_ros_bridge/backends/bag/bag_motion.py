@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from usd_ros_bridge.backends.bag.bag_clock import LARGEST, BagClock, in_order
-from usd_ros_bridge.backends.bag.bag_frames import FrameTree, RecordedLink, frame_tree
+from usd_ros_bridge.backends.bag.bag_frames import BagFrameTree, RecordedLink, frame_tree
 from usd_ros_bridge.backends.bag.bag_joints import JointTracks, RecordedJoints
 from usd_ros_bridge.backends.bag.bag_source import BagSource, FramePair, TimeArray, TransformSeries
 from usd_ros_bridge.backends.bag.bag_topics import BagTopics
@@ -147,7 +147,9 @@ def _report_rest(plan: BridgePlan, topics: BagTopics, played: set[int], report: 
         report(f"playback.bag_rest:{robot.path}", f"{text}: they stay at rest")
 
 
-def _body_targets(plan: BridgePlan, robot: RobotPlan, tree: FrameTree, report: Report) -> Iterator[_Target]:
+def _body_targets(
+    plan: BridgePlan, robot: RobotPlan, tree: BagFrameTree, report: Report
+) -> Iterator[_Target]:
     """Return the bodies that no joint moves and whose frames are in the bag."""
     rows = plan.layout.body_index
     driven = {
@@ -186,7 +188,9 @@ def _body_targets(plan: BridgePlan, robot: RobotPlan, tree: FrameTree, report: R
         )
 
 
-def _joint_targets(robot: RobotPlan, tree: FrameTree, covered: set[int], report: Report) -> Iterator[_Target]:
+def _joint_targets(
+    robot: RobotPlan, tree: BagFrameTree, covered: set[int], report: Report
+) -> Iterator[_Target]:
     """Return the joints without joint states whose transforms are in the bag."""
     frames = {frame.path: frame.id for frame in robot.frames}
     for edge in robot.edges:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from usd_ros_bridge.backends.bag.bag_file import BagFile
-from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, CdrLayout, UnreadableError
+from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, ColumnLayout, UnreadableMessageError
 from usd_ros_bridge.backends.bag.mcap_reader import BagChannel
 from usd_ros_bridge.errors import quoted
 from usd_ros_bridge.model.message_types import JOINT_STATE, TF_MESSAGE
@@ -118,7 +118,7 @@ class BagSource:
         pairs: dict[str, Counter[FramePair]] = {topic: Counter() for topic in tf_topics}
 
         def collect(
-            channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]
+            channel: BagChannel, log_ns: TimeArray, layout: ColumnLayout, raw: NDArray[np.uint8]
         ) -> None:
             if channel.type == TF_MESSAGE:
                 for pair in _pairs(layout):
@@ -152,7 +152,7 @@ class BagSource:
         parts: dict[tuple[str, FramePair], list[tuple[TimeArray, TimeArray, FloatArray]]] = {}
 
         def collect(
-            channel: BagChannel, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]
+            channel: BagChannel, log_ns: TimeArray, layout: ColumnLayout, raw: NDArray[np.uint8]
         ) -> None:
             chosen = wanted[channel.topic]
             stamps: TimeArray | None = None
@@ -189,7 +189,7 @@ class BagSource:
     def _read(
         self,
         wanted: Callable[[BagChannel], bool],
-        collect: Callable[[BagChannel, TimeArray, CdrLayout, NDArray[np.uint8]], None],
+        collect: Callable[[BagChannel, TimeArray, ColumnLayout, NDArray[np.uint8]], None],
     ) -> None:
         """Read messages in batches, sorted by how they are laid out."""
         # By identity: the hash of a channel is that of its definition.
@@ -213,7 +213,7 @@ class BagSource:
                 )
 
     def _collect(
-        self, batch: _Batch, collect: Callable[[BagChannel, TimeArray, CdrLayout, NDArray[np.uint8]], None]
+        self, batch: _Batch, collect: Callable[[BagChannel, TimeArray, ColumnLayout, NDArray[np.uint8]], None]
     ) -> None:
         """Read the messages of a batch, and empty it."""
         channel, columns = batch.channel, self._columns_of(batch.channel)
@@ -230,11 +230,11 @@ class BagSource:
         if channel not in self._columns:
             try:
                 if channel.encoding != "cdr":
-                    raise UnreadableError(
+                    raise UnreadableMessageError(
                         f"its messages have the encoding {quoted(channel.encoding)}, not cdr"
                     )
                 self._columns[channel] = CdrColumns(channel)
-            except UnreadableError as error:
+            except UnreadableMessageError as error:
                 self._columns[channel] = None
                 self._report_ignored(channel, str(error))
         return self._columns[channel]
@@ -300,7 +300,7 @@ class _JointRows:
         self._velocity: _Rows | None = None
         self._effort: _Rows | None = None
 
-    def add(self, log_ns: TimeArray, layout: CdrLayout, raw: NDArray[np.uint8]) -> str:
+    def add(self, log_ns: TimeArray, layout: ColumnLayout, raw: NDArray[np.uint8]) -> str:
         """Add messages, and return what is wrong with them, "" for nothing."""
         lengths = [layout.lengths[field,] for field in ("position", "velocity", "effort")]
         if lengths[0] != self._width or not {0, self._width}.issuperset(lengths):
@@ -317,7 +317,7 @@ class _JointRows:
         return ""
 
     def _add(
-        self, rows: _Rows | None, before: int, layout: CdrLayout, raw: NDArray[np.uint8], field: str
+        self, rows: _Rows | None, before: int, layout: ColumnLayout, raw: NDArray[np.uint8], field: str
     ) -> _Rows | None:
         """Add values that not every message has. There are none before the first message with some."""
         if layout.lengths[field,]:
@@ -344,14 +344,14 @@ class _JointRows:
         )
 
 
-def _stamps(layout: CdrLayout, raw: NDArray[np.uint8], *path: str | int) -> TimeArray:
+def _stamps(layout: ColumnLayout, raw: NDArray[np.uint8], *path: str | int) -> TimeArray:
     """Return the stamps (N,) of headers, nanoseconds."""
     seconds = layout.column(raw, *path, "header", "stamp", "sec")[:, 0].astype(np.int64)
     found: TimeArray = seconds * _SECOND_NS + layout.column(raw, *path, "header", "stamp", "nanosec")[:, 0]
     return found
 
 
-def _pairs(layout: CdrLayout) -> list[FramePair]:
+def _pairs(layout: ColumnLayout) -> list[FramePair]:
     """Return parent and child of each transform of a message; tf's slash in front is left out, as in tf2."""
     texts = layout.texts
     return [
@@ -363,7 +363,7 @@ def _pairs(layout: CdrLayout) -> list[FramePair]:
     ]
 
 
-def _poses(layout: CdrLayout, raw: NDArray[np.uint8], index: int) -> FloatArray:
+def _poses(layout: ColumnLayout, raw: NDArray[np.uint8], index: int) -> FloatArray:
     """Return the poses (N, 7) of one transform."""
     paths = [("transforms", index, "transform", *field) for field in _POSE_FIELDS]
     first = layout.numbers[paths[0]]

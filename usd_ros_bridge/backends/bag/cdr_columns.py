@@ -1,4 +1,4 @@
-"""Numbers of many CDR messages as arrays: where they are is found once for all messages that are laid out alike.
+"""NumberColumns of many CDR messages as arrays: where they are is found once for all messages that are laid out alike.
 
 Messages of a topic mostly differ in their numbers only: names and lengths stay. So one message is walked field by
 field, as its definition says, and the places of its numbers are read from all the others at once.
@@ -32,12 +32,12 @@ _MAX_LAYOUTS: Final = 1000
 """Layouts of a type that are kept. A message that is laid out like no other costs a walk."""
 
 
-class UnreadableError(Exception):
+class UnreadableMessageError(Exception):
     """A message is no CDR of its type, or the type has fields that are not supported."""
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberColumns:
     """Where numbers of one type stand in a message: `count` of them from byte `offset` on."""
 
     offset: int
@@ -46,18 +46,18 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CdrLayout:
+class ColumnLayout:
     """Where the values of a message are, and of all messages that have the same bytes at `fixed`.
 
     Attributes:
-        numbers: Numbers by field: of a sequence of numbers all.
+        numbers: NumberColumns by field: of a sequence of numbers all.
         texts: Strings by field.
         lengths: Lengths of sequences by field.
         fixed: (K,) positions of bytes that hold lengths and strings.
         values: (K,) those bytes.
     """
 
-    numbers: Mapping[FieldPath, Numbers]
+    numbers: Mapping[FieldPath, NumberColumns]
     texts: Mapping[FieldPath, str]
     lengths: Mapping[FieldPath, int]
     fixed: NDArray[np.intp]
@@ -85,17 +85,17 @@ class CdrColumns:
             channel: A channel of the type.
 
         Raises:
-            UnreadableError: The definition cannot be read.
+            UnreadableMessageError: The definition cannot be read.
         """
         self._type = channel.type
         self._fields = _definitions(channel)
-        self._layouts: dict[int, list[CdrLayout]] = {}
+        self._layouts: dict[int, list[ColumnLayout]] = {}
         self._count = 0
         self.unreadable = 0
 
     def split(
         self, messages: Sequence[bytes]
-    ) -> Iterator[tuple[CdrLayout, NDArray[np.intp], NDArray[np.uint8]]]:
+    ) -> Iterator[tuple[ColumnLayout, NDArray[np.intp], NDArray[np.uint8]]]:
         """Sort messages by their layout; those that cannot be read are counted in `unreadable`.
 
         Returns:
@@ -110,7 +110,7 @@ class CdrColumns:
 
     def _split_alike(
         self, indices: NDArray[np.intp], raw: NDArray[np.uint8]
-    ) -> Iterator[tuple[CdrLayout, NDArray[np.intp], NDArray[np.uint8]]]:
+    ) -> Iterator[tuple[ColumnLayout, NDArray[np.intp], NDArray[np.uint8]]]:
         """Sort messages (N, L) of the same length."""
         for layout in tuple(self._layouts.get(raw.shape[1], ())):
             alike = (raw[:, layout.fixed] == layout.values).all(axis=1)
@@ -123,7 +123,7 @@ class CdrColumns:
         while len(raw):
             try:
                 layout = _Walk(self._fields, raw[0].tobytes()).layout(self._type)
-            except UnreadableError:
+            except UnreadableMessageError:
                 self.unreadable += 1
                 indices, raw = indices[1:], raw[1:]
                 continue
@@ -132,7 +132,7 @@ class CdrColumns:
             yield layout, indices[alike], raw[alike]
             indices, raw = indices[~alike], raw[~alike]
 
-    def _keep(self, length: int, layout: CdrLayout) -> None:
+    def _keep(self, length: int, layout: ColumnLayout) -> None:
         if self._count >= _MAX_LAYOUTS:
             self._layouts.clear()
             self._count = 0
@@ -144,7 +144,7 @@ def _definitions(channel: BagChannel) -> Mapping[str, Any]:
     """Return fields by type, in rosbags' terms.
 
     Raises:
-        UnreadableError: The definition cannot be read, or there is none.
+        UnreadableMessageError: The definition cannot be read, or there is none.
     """
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
@@ -157,9 +157,9 @@ def _definitions(channel: BagChannel) -> Mapping[str, Any]:
                 text = part.partition("\n")[2] if part.startswith("IDL: ") else part
                 known = {**known, **(get_types_from_idl(text) if text.strip() else {})}
     except Exception as error:  # noqa: BLE001 - what parsers raise for a text from outside
-        raise UnreadableError(f"its definition cannot be read: {error_text(error)}") from None
+        raise UnreadableMessageError(f"its definition cannot be read: {error_text(error)}") from None
     if channel.type not in known:
-        raise UnreadableError("its definition is missing")
+        raise UnreadableMessageError("its definition is missing")
     return known
 
 
@@ -169,29 +169,29 @@ class _Walk:
     def __init__(self, fields: Mapping[str, Any], message: bytes) -> None:
         representation = message[:2]
         if representation not in {_LITTLE, _BIG}:
-            raise UnreadableError("the message is no plain CDR")
+            raise UnreadableMessageError("the message is no plain CDR")
         self._fields = fields
         self._order = "<" if representation == _LITTLE else ">"
         self._length = struct.Struct(f"{self._order}I")
         self._message = message
         self._at = _HEADER_SIZE
-        self._numbers: dict[FieldPath, Numbers] = {}
+        self._numbers: dict[FieldPath, NumberColumns] = {}
         self._texts: dict[FieldPath, str] = {}
         self._lengths: dict[FieldPath, int] = {}
         self._fixed: list[tuple[int, int]] = [(0, 2)]
 
-    def layout(self, type_name: str) -> CdrLayout:
+    def layout(self, type_name: str) -> ColumnLayout:
         """Walk the whole message.
 
         Raises:
-            UnreadableError: It ends too early, a string is no text, or a field has a type without a size.
+            UnreadableMessageError: It ends too early, a string is no text, or a field has a type without a size.
         """
         try:
             self._walk_type(type_name, ())
         except (struct.error, UnicodeDecodeError, KeyError) as error:
-            raise UnreadableError(error_text(error)) from None
+            raise UnreadableMessageError(error_text(error)) from None
         fixed = np.concatenate([np.arange(start, end) for start, end in self._fixed])
-        return CdrLayout(
+        return ColumnLayout(
             self._numbers,
             self._texts,
             self._lengths,
@@ -218,7 +218,7 @@ class _Walk:
                 return
             # Each element has a byte at least: a length from nowhere must not take memory.
             if count > len(self._message) - self._at:
-                raise UnreadableError("the message ends too early")
+                raise UnreadableMessageError("the message ends too early")
             for index in range(count):
                 self._walk((element_kind, element), (*path, index))
 
@@ -231,7 +231,7 @@ class _Walk:
             return
         dtype = np.dtype(self._order + _NUMPY[name])
         start = self._take(count * dtype.itemsize, dtype.itemsize) if count else self._at
-        self._numbers[path] = Numbers(start, count, dtype)
+        self._numbers[path] = NumberColumns(start, count, dtype)
 
     def _read_length(self) -> int:
         start = self._take(4, 4)
@@ -243,6 +243,6 @@ class _Walk:
         """Skip `size` bytes, aligned as of the end of the header, and return where they start."""
         start = self._at + (_HEADER_SIZE - self._at) % alignment
         if start + size > len(self._message):
-            raise UnreadableError("the message ends too early")
+            raise UnreadableMessageError("the message ends too early")
         self._at = start + size
         return start

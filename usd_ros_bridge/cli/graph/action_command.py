@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from usd_ros_bridge.cli.graph.graph_client import ClientEndedError
 from usd_ros_bridge.cli.graph.graph_names import absolute, interface_class, unknown
+from usd_ros_bridge.cli.graph.peer_client import ClientEndedError
 from usd_ros_bridge.cli.graph.verb_group import (
     NAMED_WAIT_S,
     QUIET_S,
@@ -21,7 +21,7 @@ from usd_ros_bridge.cli.graph.verb_group import (
 from usd_ros_bridge.cli.graph.yaml_values import check_fields, read_values, values_text, write_message
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 CANCEL_WAIT_S = 5.0
 """How long an interrupted verb waits for the answer to its cancellation, and for the result."""
@@ -37,7 +37,7 @@ def action() -> None:
     """
 
 
-def _actions(client: GraphClient) -> list[tuple[str, list[str]]]:
+def _actions(client: PeerClient) -> list[tuple[str, list[str]]]:
     from rclpy.action import get_action_names_and_types
 
     found: list[tuple[str, list[str]]] = get_action_names_and_types(client.node)
@@ -107,7 +107,7 @@ def info(name: str, show_types: bool, count_only: bool, graph: GraphOptions) -> 
                 show(f"    {node} [{', '.join(types)}]" if show_types else f"    {node}")
 
 
-def _nodes(client: GraphClient, action_name: str, ends: Any) -> list[tuple[str, list[str]]]:
+def _nodes(client: PeerClient, action_name: str, ends: Any) -> list[tuple[str, list[str]]]:
     """Return the nodes that are at one end of an action, with the types that they use."""
     from rclpy.exceptions import InvalidHandle
 
@@ -185,7 +185,7 @@ def _show_feedback(message: Any) -> None:
     show(f"Feedback:\n    {message_to_yaml(message.feedback)}")
 
 
-def _follow_goal(client: GraphClient, handle: Any, timeout: int | None) -> None:
+def _follow_goal(client: PeerClient, handle: Any, timeout: int | None) -> None:
     """Wait for the result of a goal, and print it. An interruption cancels the goal.
 
     Raises:
@@ -211,7 +211,7 @@ def _follow_goal(client: GraphClient, handle: Any, timeout: int | None) -> None:
     show(f"Goal finished with status: {status}")
 
 
-def _cancel(client: GraphClient, handle: Any, result: Any) -> bool:
+def _cancel(client: PeerClient, handle: Any, result: Any) -> bool:
     """Cancel a goal of a client that is to end. Return whether its result came.
 
     Raises:

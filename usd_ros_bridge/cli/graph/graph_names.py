@@ -9,7 +9,7 @@ from usd_ros_bridge.cli.graph.verb_group import GraphError, GraphOptions
 from usd_ros_bridge.errors import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 
 def absolute(name: str) -> str:
@@ -62,7 +62,7 @@ def interface_class(kind: str, name: str) -> Any:
     )
 
 
-def find_types(client: GraphClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> list[str]:
+def find_types(client: PeerClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> list[str]:
     """Wait for a topic. Return its types.
 
     Raises:
@@ -73,17 +73,17 @@ def find_types(client: GraphClient, graph: GraphOptions, name: str, *, settle: f
     return topic_types(client)[name]
 
 
-def find_topic(client: GraphClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> bool:
+def find_topic(client: PeerClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> bool:
     """Wait for a topic, and then some seconds for more of its publishers. Return whether it is there."""
     return graph.find(client, lambda: name in topic_types(client), settle=settle)
 
 
-def topic_types(client: GraphClient) -> dict[str, list[str]]:
+def topic_types(client: PeerClient) -> dict[str, list[str]]:
     """Return the types of all topics by name, hidden ones included."""
     return dict(client.node.get_topic_names_and_types())
 
 
-def topic_class(client: GraphClient, name: str) -> Any | None:
+def topic_class(client: PeerClient, name: str) -> Any | None:
     """Return the message class of a topic, None while nobody has the topic.
 
     Raises:

@@ -20,7 +20,7 @@ from usd_ros_bridge.cli.graph.verb_group import (
 from usd_ros_bridge.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 SERVICE_WAIT_S = 5.0
 """How long a node's parameter services are waited for, and their answers."""
@@ -249,12 +249,12 @@ def dump(
 # --- A node's parameters ------------------------------------------------------------------------------------------
 
 
-def _node_names(client: GraphClient) -> set[str]:
+def _node_names(client: PeerClient) -> set[str]:
     found = client.node.get_node_names_and_namespaces()
     return {f"{namespace.rstrip('/')}/{name}" for name, namespace in found}
 
 
-def _find_node(client: GraphClient, graph: GraphOptions, name: str, timeout: float | None) -> str:
+def _find_node(client: PeerClient, graph: GraphOptions, name: str, timeout: float | None) -> str:
     """Wait for a node. Return its full name.
 
     Raises:
@@ -276,7 +276,7 @@ def _find_node(client: GraphClient, graph: GraphOptions, name: str, timeout: flo
 class _Parameters:
     """The parameters of another node, over its services."""
 
-    def __init__(self, client: GraphClient, node: str) -> None:
+    def __init__(self, client: PeerClient, node: str) -> None:
         """Wait for the services.
 
         Args:

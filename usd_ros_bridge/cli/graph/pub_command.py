@@ -16,7 +16,7 @@ from usd_ros_bridge.cli.graph.verb_group import GraphError, GraphOptions, graph_
 from usd_ros_bridge.cli.graph.yaml_values import check_fields, read_values, values_text, write_message
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _TOLD_EVERY_S = 1.0
@@ -137,7 +137,7 @@ def _messages(message_class: Any, values: Mapping[Any, Any] | list[Mapping[Any, 
         yield from itertools.repeat(write_message(message_class, values))
 
 
-def _wait_for_subscriptions(client: GraphClient, publisher: Any, wanted: int, longest: float | None) -> None:
+def _wait_for_subscriptions(client: PeerClient, publisher: Any, wanted: int, longest: float | None) -> None:
     """Wait for subscriptions that match. Say so every second."""
     deadline = None if longest is None else time.monotonic() + longest
 
@@ -156,7 +156,7 @@ def _wait_for_subscriptions(client: GraphClient, publisher: Any, wanted: int, lo
 
 
 def _publish(
-    client: GraphClient,
+    client: PeerClient,
     publisher: Any,
     first: Any,
     others: Iterator[Any],

@@ -14,7 +14,7 @@ from usd_ros_bridge.cli.graph.verb_group import Decorator, show
 from usd_ros_bridge.errors import OptionError, one_of
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 POLICIES = {
     "history": "keep_last or keep_all",
@@ -62,7 +62,7 @@ class QosOptions:
             profile.depth = 1
         return profile
 
-    def match(self, client: GraphClient, topic: str) -> Any:
+    def match(self, client: PeerClient, topic: str) -> Any:
         """Return the profile of a subscription that hears every publisher of a topic.
 
         With any option but `--qos-profile`, it is the profile that was asked for.

@@ -21,7 +21,7 @@ from usd_ros_bridge.cli.graph.verb_group import (
 from usd_ros_bridge.cli.graph.yaml_values import check_fields, read_values, values_text, write_message
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 HIDDEN = "include_hidden_services"
 
@@ -103,7 +103,7 @@ def find(service_type: str, count_services: bool, hidden: bool, graph: GraphOpti
             show(line)
 
 
-def _find_types(client: GraphClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> list[str]:
+def _find_types(client: PeerClient, graph: GraphOptions, name: str, *, settle: float = 0.0) -> list[str]:
     """Wait for a service. Return its types.
 
     Raises:

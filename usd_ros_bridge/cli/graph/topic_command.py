@@ -31,8 +31,8 @@ from usd_ros_bridge.cli.graph.verb_group import (
 )
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
-    from usd_ros_bridge.cli.graph.topic_statistics import Arrivals
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
+    from usd_ros_bridge.cli.graph.topic_statistics import MessageArrivals
 
 HIDDEN = "include_hidden_topics"
 
@@ -171,7 +171,7 @@ def hz(
     graph: GraphOptions,
 ) -> None:
     """Print every second how often messages of each TOPIC arrive."""
-    from usd_ros_bridge.cli.graph.topic_statistics import Arrivals, rate_text
+    from usd_ros_bridge.cli.graph.topic_statistics import MessageArrivals, rate_text
 
     if all_topics == bool(names):
         raise GraphError(
@@ -187,7 +187,7 @@ def hz(
             topics = [name for name, _ in found]
             show(f"Subscribing to all {len(topics)} available topics..." if topics else "No topics available")
         clock = _clock(client, wall_time)
-        arrivals = {name: Arrivals(window) for name in topics}
+        arrivals = {name: MessageArrivals(window) for name in topics}
         for name, each in arrivals.items():
             _subscribe_raw(client, graph, qos, name, partial(_note, each, clock))
             if len(topics) > 1:
@@ -198,7 +198,7 @@ def hz(
                 show(("\x1b[H\x1b[2J" if all_topics and sys.stdout.isatty() else "") + text)
 
 
-def _note(arrivals: Arrivals, clock: Callable[[], int], _: bytes) -> None:
+def _note(arrivals: MessageArrivals, clock: Callable[[], int], _: bytes) -> None:
     arrivals.add(clock())
 
 
@@ -223,7 +223,7 @@ def bw(name: str, window: int, qos: QosOptions, graph: GraphOptions) -> None:
                 show(text)
 
 
-def _clock(client: GraphClient, wall_time: bool) -> Callable[[], int]:
+def _clock(client: PeerClient, wall_time: bool) -> Callable[[], int]:
     """Return a function that returns the time, in nanoseconds."""
     from rclpy.clock import Clock
 
@@ -232,7 +232,7 @@ def _clock(client: GraphClient, wall_time: bool) -> Callable[[], int]:
 
 
 def _subscribe_raw(
-    client: GraphClient,
+    client: PeerClient,
     graph: GraphOptions,
     qos: QosOptions,
     name: str,

@@ -10,7 +10,7 @@ _UNITS = ((1e3, 1.0, "{:.0f} B"), (1e6, 1e3, "{:.2f} KB"), (float("inf"), 1e6, "
 """Sizes below, their unit in bytes, and its form."""
 
 
-class Arrivals:
+class MessageArrivals:
     """The times between messages that arrive."""
 
     def __init__(self, window: int) -> None:
@@ -45,7 +45,7 @@ class Arrivals:
         )
 
 
-def rate_text(arrivals: Mapping[str, Arrivals]) -> str:
+def rate_text(arrivals: Mapping[str, MessageArrivals]) -> str:
     """Return what `hz` prints: two lines for one topic, a table for several; "" where no message arrived."""
     found = {name: each.take() for name, each in arrivals.items()}
     new = {name: numbers for name, numbers in found.items() if numbers is not None}

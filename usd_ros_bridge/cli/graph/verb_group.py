@@ -18,7 +18,7 @@ from usd_ros_bridge.process_settings import Ending, ended_by_signals, fail
 from usd_ros_bridge.requirements import is_installed
 
 if TYPE_CHECKING:
-    from usd_ros_bridge.cli.graph.graph_client import GraphClient
+    from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
 EXIT_FAILURE = 1
 """Exit status where the graph does not have what was asked for, or does not do it: that of ros2cli."""
@@ -57,7 +57,7 @@ class VerbGroup(click.Group):
         Raises:
             BridgeError: ros2cli is installed.
         """
-        from usd_ros_bridge.cli.graph.graph_client import ClientEndedError
+        from usd_ros_bridge.cli.graph.peer_client import ClientEndedError
 
         name = ctx.info_name or ""
         if _is_ros2s(name):
@@ -127,31 +127,31 @@ class GraphOptions:
     ros_arguments: tuple[str, ...]
     ending: Ending
 
-    def open(self, name: str | None = None) -> GraphClient:
+    def open(self, name: str | None = None) -> PeerClient:
         """Open the node of a verb.
 
         Args:
             name: Its name; None for a hidden one.
         """
-        from usd_ros_bridge.cli.graph.graph_client import GraphClient
+        from usd_ros_bridge.cli.graph.peer_client import PeerClient
 
         # From now on a signal ends the waits of the client, not what it happens to do.
         self.ending.stop = lambda: None
-        return GraphClient(
+        return PeerClient(
             name or f"_usd_ros_bridge_{os.getpid()}",
             ended=lambda: self.ending.asked,
             ros_arguments=self.ros_arguments,
             use_sim_time=self.use_sim_time,
         )
 
-    def discover(self, client: GraphClient) -> None:
+    def discover(self, client: PeerClient) -> None:
         """Wait until the graph does not change any more."""
         if self.spin_time is None:
             client.wait_until_quiet(QUIET_S, alone=NAMED_WAIT_S)
         else:
             client.wait_until_quiet(self.spin_time)
 
-    def find(self, client: GraphClient, condition: Callable[[], bool], *, settle: float = 0.0) -> bool:
+    def find(self, client: PeerClient, condition: Callable[[], bool], *, settle: float = 0.0) -> bool:
         """Wait until something that has a name is there. Return whether it is.
 
         Args:

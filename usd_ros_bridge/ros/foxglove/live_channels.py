@@ -10,7 +10,7 @@ from typing import Any
 from rclpy.qos import DurabilityPolicy
 
 from usd_ros_bridge.reporting import Report
-from usd_ros_bridge.ros.recording.message_channels import MessageChannels, MessageFeed
+from usd_ros_bridge.ros.recording.message_channels import ChannelFeed, MessageChannels
 
 _MOST_KEPT = 100
 """Messages that a latched channel keeps, at most. The bridge's own latched topics have a depth of 1."""
@@ -99,7 +99,7 @@ class LiveFeed:
 
     __slots__ = ("_close", "_feed", "is_wanted", "takes_all", "write")
 
-    def __init__(self, feed: MessageFeed, close: Callable[[], None]) -> None:
+    def __init__(self, feed: ChannelFeed, close: Callable[[], None]) -> None:
         """Args: feed: Feed of the publisher's channel. close: Called once, when the publisher is closed."""
         self._feed = feed
         self._close: Callable[[], None] | None = close
@@ -125,7 +125,7 @@ class LatchedFeed(LiveFeed):
 
     __slots__ = ("_kept",)
 
-    def __init__(self, feed: MessageFeed, close: Callable[[], None], *, depth: int) -> None:
+    def __init__(self, feed: ChannelFeed, close: Callable[[], None], *, depth: int) -> None:
         """Args: feed, close: As of `LiveFeed`. depth: Messages to keep."""
         super().__init__(feed, close)
         self._kept: deque[bytes] = deque(maxlen=min(max(depth, 1), _MOST_KEPT))

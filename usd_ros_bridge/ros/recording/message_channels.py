@@ -78,7 +78,7 @@ class MessageChannels:
 
     def open_channel(
         self, *, topic: str, message_class: Any, profile: Any, domain_id: int
-    ) -> MessageFeed | None:
+    ) -> ChannelFeed | None:
         """Open the channel of a publisher; publishers of one topic, type and domain share it.
 
         Args:
@@ -95,7 +95,7 @@ class MessageChannels:
             if shared is None:
                 shared = self._topics[key] = self._make(key, message_class, profile)
             shared.publishers += 1
-        return MessageFeed(self, shared)
+        return ChannelFeed(self, shared)
 
     def put(self, channel: _TopicChannel, data: bytes) -> None:
         """Queue a message. Called in the tick: nothing here waits, unless `lossless` asks for it."""
@@ -268,7 +268,7 @@ class _TopicChannel:
         self.publishers = 0
 
 
-class MessageFeed:
+class ChannelFeed:
     """The `TapChannel` of one publisher."""
 
     __slots__ = ("_channel", "_channels", "_closed", "is_wanted", "takes_all")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bags import JOINT_STATE, START, STORE, TF_MESSAGE, joint_state, transforms
-from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, UnreadableError
+from usd_ros_bridge.backends.bag.cdr_columns import CdrColumns, UnreadableMessageError
 from usd_ros_bridge.backends.bag.mcap_reader import BagChannel
 
 floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
@@ -158,5 +158,5 @@ def test_alike_messages_are_walked_once() -> None:
     ],
 )
 def test_types_without_a_definition_are_refused(broken: BagChannel, what: str) -> None:
-    with pytest.raises(UnreadableError, match=what):
+    with pytest.raises(UnreadableMessageError, match=what):
         CdrColumns(broken)

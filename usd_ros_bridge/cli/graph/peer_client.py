@@ -19,7 +19,7 @@ class ClientEndedError(Exception):
     """The user, or whatever else a client serves, ended it while it waited."""
 
 
-class GraphClient:
+class PeerClient:
     """A node that is a peer of all others, without logging to /rosout and without parameter services.
 
     Attributes:
@@ -73,7 +73,7 @@ class GraphClient:
             self._context.try_shutdown()
             raise
 
-    def __enter__(self) -> GraphClient:
+    def __enter__(self) -> PeerClient:
         """Return the client."""
         return self
 
