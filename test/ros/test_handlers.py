@@ -281,7 +281,7 @@ def test_an_installed_distribution_serves_a_service_of_a_bridge(install, tmp_pat
 
         led = ServicePlan(path="/arm/led", role="server", name="/arm/set_led", type="std_srvs/srv/SetBool")
         with Bridge(plan(led)) as bridge:
-            print([row.served_by for row in bridge.status().interfaces if row.kind == "service"], flush=True)
+            print([row.served_by for row in bridge.status().interfaces if row.path == "/arm/led"], flush=True)
             sys.stdin.read()
         """
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from usd_ros_bridge.model.message_types import GET_PARAMETERS
 from usd_ros_bridge.view.graph_client import GraphClient
 
 SILENT_S = 1.0
 """Time without transforms after which the bridge is asked, seconds."""
 ANSWER_S = 1.0
 """Time that it has for an answer, seconds."""
-_GET_PARAMETERS = "rcl_interfaces/srv/GetParameters"
 
 
 class BridgeMonitor:
@@ -34,7 +34,7 @@ class BridgeMonitor:
     def resume(self) -> None:
         """Create the client of the service."""
         if self._client is None:
-            self._client = self._graph.client(f"{self._bridge}/get_parameters", _GET_PARAMETERS)
+            self._client = self._graph.client(f"{self._bridge}/get_parameters", GET_PARAMETERS)
             self._answered_s = time.monotonic()
 
     def pause(self) -> None:
@@ -71,5 +71,5 @@ class BridgeMonitor:
         self._asked_s = now
         if self._answer is not None:
             self._client.remove_pending_request(self._answer)
-        request = self._graph.type_of(_GET_PARAMETERS).Request(names=["asset"])
+        request = self._graph.type_of(GET_PARAMETERS).Request(names=["asset"])
         self._answer = self._client.call_async(request)

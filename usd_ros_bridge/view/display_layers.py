@@ -37,7 +37,6 @@ LayerKind = Literal[
     "values",
 ]
 
-PATH: Final = "nav_msgs/msg/Path"
 
 KINDS: Final[dict[str, LayerKind]] = {
     types.LASER_SCAN: "scan",
@@ -48,7 +47,7 @@ KINDS: Final[dict[str, LayerKind]] = {
     types.ODOMETRY: "odometry",
     types.POSE_STAMPED: "pose",
     types.TRANSFORM_STAMPED: "pose",
-    PATH: "path",
+    types.PATH: "path",
     types.RANGE: "range",
     types.IMU: "imu",
     types.WRENCH_STAMPED: "wrench",

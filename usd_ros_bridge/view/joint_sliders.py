@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from usd_ros_bridge.model.message_types import JOINT_STATE
 from usd_ros_bridge.view.control_panel import JobQueue, one_line
 from usd_ros_bridge.view.control_plans import JointSlider
 from usd_ros_bridge.view.graph_client import GraphClient
@@ -180,7 +181,7 @@ class MeasuredJoints:
         """Subscribe."""
         if self._topic and self._subscription is None:
             self._subscription = self._graph.subscribe(
-                self._topic, "sensor_msgs/msg/JointState", self._receive, domain_id=self._domain_id
+                self._topic, JOINT_STATE, self._receive, domain_id=self._domain_id
             )
 
     def pause(self) -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
+from usd_ros_bridge.model.message_types import GET_PARAMETERS, PARAMETER_EVENT, SET_PARAMETERS
 from usd_ros_bridge.view.graph_client import GraphClient
 
 TIMEOUT_S = 5.0
@@ -26,8 +27,8 @@ class RemoteParameters:
         """
         self._graph = graph
         self._node = node
-        self._get = graph.service_client(f"{node}/get_parameters", "rcl_interfaces/srv/GetParameters")
-        self._set = graph.service_client(f"{node}/set_parameters", "rcl_interfaces/srv/SetParameters")
+        self._get = graph.service_client(f"{node}/get_parameters", GET_PARAMETERS)
+        self._set = graph.service_client(f"{node}/set_parameters", SET_PARAMETERS)
         self._events: Any = None
 
     def close(self) -> None:
@@ -76,7 +77,7 @@ class RemoteParameters:
 
         self.unfollow()
         self._events = self._graph.subscribe(
-            EVENTS_TOPIC, "rcl_interfaces/msg/ParameterEvent", received, qos=QosPlan(depth=_DEPTH)
+            EVENTS_TOPIC, PARAMETER_EVENT, received, qos=QosPlan(depth=_DEPTH)
         )
 
     def unfollow(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from rclpy.parameter import parameter_value_to_python
 
 from usd_ros_bridge.errors import BridgeError, OptionError
+from usd_ros_bridge.model.message_types import GET_PARAMETERS, STRING
 from usd_ros_bridge.model.plan import BridgePlan, QosPlan
 from usd_ros_bridge.options import OPTIONS, PlanOptions, ReadOptions, VariantSelection
 from usd_ros_bridge.reporting import Report, describe
@@ -27,7 +28,6 @@ MAX_TRIES = 10
 """Requests for parameters that the bridge does not have: one that shows a host's stage never has them."""
 NOT_SET = 0
 """rcl_interfaces/msg/ParameterType: no such parameter."""
-_GET_PARAMETERS = "rcl_interfaces/srv/GetParameters"
 MAX_VARIANT_SETS = 1000
 """Variant sets that the page can switch."""
 _LATCHED = QosPlan(reliability="reliable", durability="transient_local", depth=1)
@@ -102,9 +102,9 @@ class PlanFollower:
     def resume(self) -> None:
         """Subscribe."""
         if self._subscription is None:
-            self._parameters = self._graph.client(f"{self._bridge}/get_parameters", _GET_PARAMETERS)
+            self._parameters = self._graph.client(f"{self._bridge}/get_parameters", GET_PARAMETERS)
             self._subscription = self._graph.subscribe(
-                f"{self._bridge}/{PLAN_TOPIC}", "std_msgs/msg/String", self._receive, qos=_LATCHED
+                f"{self._bridge}/{PLAN_TOPIC}", STRING, self._receive, qos=_LATCHED
             )
 
     def pause(self) -> None:
@@ -148,7 +148,7 @@ class PlanFollower:
             return
         if parameters.service_is_ready():
             self._asked_s = now
-            request = self._graph.type_of(_GET_PARAMETERS).Request(names=list(LIVE_OPTIONS))
+            request = self._graph.type_of(GET_PARAMETERS).Request(names=list(LIVE_OPTIONS))
             parameters.call_async(request).add_done_callback(partial(self._compare, news))
 
     def _compare(self, news: tuple[object, tuple[VariantSelection, ...]], answer: Any) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from usd_ros_bridge.errors import OptionError
+from usd_ros_bridge.model.message_types import LOG
 from usd_ros_bridge.options import VariantSelection, VariantSet, parse_variants
 from usd_ros_bridge.view.control_panel import JobQueue, notify, one_line, show_fault
 from usd_ros_bridge.view.node_parameters import RemoteParameters
@@ -20,8 +21,9 @@ SETS_AT_ONCE = 8
 NONE = "(none)"
 _REASON_S = 1.0
 """How long to wait for the reason of a late refusal, seconds."""
+_CHECK_S = 2.0
+"""How often to ask for the parameter: an event is lost that comes before the page is known to the bridge, seconds."""
 _LOG_TOPIC = "/rosout"
-_LOG_TYPE = "rcl_interfaces/msg/Log"
 
 
 class VariantControls:
@@ -37,6 +39,9 @@ class VariantControls:
         self._before: tuple[VariantSelection, ...] | None = None
         self._refusal = ""
         self._set_back_s: float | None = None
+        self._requests = 0
+        self._is_asking = False
+        self._check_s = 0.0
         self._folder: Any = None
         self._inner: Any = None
         self._choices: dict[tuple[str, str], Any] = {}
@@ -72,12 +77,13 @@ class VariantControls:
         if context is None or parameters is None:
             return
         parameters.follow(lambda values: self._jobs.submit(partial(self._changed, values)))
-        self._log = context.graph.subscribe(_LOG_TOPIC, _LOG_TYPE, self._read_log)
+        self._log = context.graph.subscribe(_LOG_TOPIC, LOG, self._read_log)
         self._jobs.when_done(parameters.get((VARIANTS,)), self._received)
 
     def update(self) -> None:
         """Run what the user asked for, and say what the bridge has refused."""
         self._jobs.run_pending()
+        self._check()
         since, refusal = self._set_back_s, self._refusal
         if self._context is None or since is None:
             return
@@ -162,6 +168,7 @@ class VariantControls:
         if self._parameters is None or selections == self._live:
             return
         self._before, self._live, self._refusal = self._live, selections, ""
+        self._requests += 1
         texts = [str(each) for each in selections] or [""]
         self._jobs.when_done(self._parameters.set(VARIANTS, texts), partial(self._answered, selections))
 
@@ -179,6 +186,22 @@ class VariantControls:
         if live is not None and self._before is None:
             self._live = live
             self._show()
+
+    def _check(self) -> None:
+        """Ask for the selections now and then."""
+        now = time.monotonic()
+        if self._context is None or self._parameters is None or self._is_asking or now < self._check_s:
+            return
+        self._is_asking = True
+        requests = self._requests
+
+        def answered(values: Mapping[str, Any] | None, fault: str) -> None:
+            self._is_asking, self._check_s = False, time.monotonic() + _CHECK_S
+            # The answer to a question from before a request says nothing.
+            if not fault and values is not None and requests == self._requests:
+                self._changed(values)
+
+        self._jobs.when_done(self._parameters.get((VARIANTS,)), answered)
 
     def _changed(self, values: Mapping[str, Any]) -> None:
         """Show the selections that the bridge has now.

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from usd_ros_bridge.model.appearance import srgb
+from usd_ros_bridge.model.message_types import GET_ENTITIES_STATES
 from usd_ros_bridge.model.physics import WORLD_BODY, Collider, Plane, Visual
 from usd_ros_bridge.planning.names import join
 from usd_ros_bridge.spatial.transforms import IDENTITY, FloatArray, pose_array
@@ -25,7 +26,6 @@ ENTITY_TIMEOUT_S: Final = 2.0
 MAX_NAMES: Final = 200
 """Free bodies that are asked for by name; where there are more, all entities are asked for."""
 _GRID_SIZE: Final = 40.0
-_STATES = "simulation_interfaces/srv/GetEntitiesStates"
 
 
 class WorldMeshes:
@@ -174,7 +174,9 @@ class EntityStates:
         if self._client is None:
             namespace = self._context.bridge.rpartition("/")[0] or "/"
             try:
-                self._client = self._context.graph.client(join(namespace, "get_entities_states"), _STATES)
+                self._client = self._context.graph.client(
+                    join(namespace, "get_entities_states"), GET_ENTITIES_STATES
+                )
             except InterfaceTypeError:
                 self._client = None
 
@@ -208,7 +210,7 @@ class EntityStates:
         return poses
 
     def _request(self) -> Any:
-        request = self._context.graph.type_of(_STATES).Request()
+        request = self._context.graph.type_of(GET_ENTITIES_STATES).Request()
         if len(self._paths) <= MAX_NAMES:
             names = "|".join(re.escape(path.rpartition("/")[2]) for path in self._paths)
             request.filters.filter = f"(^|/)({names})$"
